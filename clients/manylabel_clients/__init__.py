@@ -1,0 +1,1 @@
+"""What users import or run: HTTP clients, river adapters, the `manylabel` command."""

@@ -1,0 +1,1 @@
+"""Pure learning: arrays in, arrays out. Knows no HTTP, no storage and no clock."""

@@ -1,0 +1,1 @@
+"""The HTTP service around the learners of manylabel_core."""
