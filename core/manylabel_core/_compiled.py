@@ -1,0 +1,43 @@
+"""How the kernels of this package are compiled, and when a compiled one is thrown away.
+
+Every kernel is compiled once per machine and kept on disk. It holds no Python lock while it runs, divides as
+NumPy does (no exception, so that loops with a division vectorise), and never reorders floating-point sums:
+the same input gives the same bits, however it is grouped into calls.
+"""
+
+from pathlib import Path
+
+from numba import njit
+
+kernel = njit(cache=True, nogil=True, error_model="numpy")
+"""Decorator of every kernel."""
+
+
+def discard_stale_kernels(package: Path) -> int:
+    """Delete compiled kernels that are older than a source they may call; give their number.
+
+    Numba recompiles a kernel when its own file has changed, not when one that it calls from another file has.
+    After an update such a kernel would go on computing as before, differently from the rest. A kernel calls
+    kernels of its own folder and of the package's root, nowhere else.
+    """
+    shared = _newest_kernel_ns(package)
+    stale = []
+    for folder in [package, *(path for path in package.iterdir() if path.is_dir())]:
+        newest = max(shared, _newest_kernel_ns(folder))
+        stale += [index for index in folder.glob("__pycache__/*.nbi") if 0 < _changed_ns(index) < newest]
+    for index in stale:
+        index.unlink(missing_ok=True)
+    return len(stale)
+
+
+def _newest_kernel_ns(folder: Path) -> int:
+    """The last change of a file of the folder that defines kernels."""
+    return max((_changed_ns(file) for file in folder.glob("*.py") if b"\n@kernel" in file.read_bytes()), default=0)
+
+
+def _changed_ns(file: Path) -> int:
+    """The time of change; 0 if another process has just removed the file."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

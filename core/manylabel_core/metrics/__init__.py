@@ -1,0 +1,44 @@
+"""Measures of multi-label predictions: of a batch, as functions, and of a stream, `Prequential`.
+
+Arguments are the same everywhere: `Y` the true labels and `P` the predicted ones, 0 and 1, ndarray or sparse,
+of shape (n_samples, n_labels); `scores`, an ndarray of that shape without NaN. Every function gives a Python
+float and raises ValueError for input that does not fit. Large matrices are worked through in blocks.
+
+Two conventions hold in all of them, and in `Prequential`:
+
+- **0/0 is 0.** The precision of an example without predicted labels, its recall without true ones, the F1
+  of a label that is never true and never predicted, a ranking loss without pairs, a mean over nothing: all
+  are 0, and the example or label still counts in the mean. (Only `macro_auc` is a mean over some of the
+  labels, those that have a ROC curve.)
+- **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
+  `macro_auc` counts a tie as one half, as the area under a curve does.)
+"""
+
+from manylabel_core.metrics.example_based import (
+    example_f1,
+    f1,
+    hamming_loss,
+    precision,
+    recall,
+    subset_accuracy,
+)
+from manylabel_core.metrics.label_based import macro_auc, macro_f1, micro_f1
+from manylabel_core.metrics.prequential import Prequential
+from manylabel_core.metrics.ranking import average_precision, coverage, one_error, ranking_loss
+
+__all__ = [
+    "Prequential",
+    "average_precision",
+    "coverage",
+    "example_f1",
+    "f1",
+    "hamming_loss",
+    "macro_auc",
+    "macro_f1",
+    "micro_f1",
+    "one_error",
+    "precision",
+    "ranking_loss",
+    "recall",
+    "subset_accuracy",
+]

@@ -1,0 +1,108 @@
+"""What the batch measures share: checked input, blocks that bound memory, and 0/0 = 0.
+
+A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+_BLOCK_ELEMENTS = 1 << 18  # of a matrix at a time; the temporaries of a measure take some 60 bytes for each
+
+
+def is_sparse(matrix: Any) -> bool:
+    return bool(sp.issparse(matrix))
+
+
+def as_labels(matrix: Any, name: str) -> Any:
+    """Zeros and ones as an ndarray, or as a CSR array that stores the ones only.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not two-dimensional or holds something else.
+    """
+    sparse = is_sparse(matrix)
+    labels: Any = sp.csr_array(matrix, copy=True) if sparse else np.asarray(matrix)
+    if labels.ndim != 2:
+        raise ValueError(f"{name}: must have the shape (n_samples, n_labels), got {labels.shape}")
+    if sparse:
+        labels.sum_duplicates()
+        labels.eliminate_zeros()
+    stored = labels.data if sparse else labels
+    if not all(((part == 0) | (part == 1)).all() for part in _parts(stored)):
+        raise ValueError(f"{name}: must hold only 0 and 1")
+    return labels
+
+
+def as_pair(Y: Any, P: Any) -> tuple[Any, Any]:
+    """True and predicted labels, checked; both dense or both sparse."""
+    Y, P = as_labels(Y, "Y"), as_labels(P, "P")
+    if Y.shape != P.shape:
+        raise ValueError(f"P: must have the shape of Y, {Y.shape}, got {P.shape}")
+    if is_sparse(Y) or is_sparse(P):
+        return sp.csr_array(Y), sp.csr_array(P)
+    return Y, P
+
+
+def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
+    """True labels and their scores, checked."""
+    Y, scores = as_labels(Y, "Y"), np.asarray(scores)
+    if scores.shape != Y.shape or scores.dtype.kind not in "fiu":
+        raise ValueError(f"scores: must be real numbers of the shape of Y, {Y.shape}, got {scores.shape}")
+    if any(np.isnan(part).any() for part in _parts(scores)):
+        raise ValueError("scores: must not hold NaN")
+    return Y, scores
+
+
+def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
+    step = max(1, _BLOCK_ELEMENTS // max(1, n_columns))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+
+
+def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[Any]]]:
+    """The same blocks of labels, dense, and scores."""
+    for rows in blocks(*Y.shape):
+        part = Y[rows].toarray() if is_sparse(Y) else Y[rows]
+        yield part.astype(bool), scores[rows]
+
+
+def outcomes(Y: Any, P: Any, axis: int) -> NDArray[np.int64]:
+    """True positives, false positives, false negatives: of each example (axis 1) or label (axis 0)."""
+    if is_sparse(Y):
+        hits, predicted, relevant = (_ones(matrix, axis) for matrix in (Y.multiply(P).tocsr(), P, Y))
+    else:
+        hits, predicted, relevant = np.zeros((3, Y.shape[1 - axis]), dtype=np.int64)
+        for rows in blocks(*Y.shape):
+            y, p = Y[rows].astype(bool), P[rows].astype(bool)
+            place = rows if axis else slice(None)
+            for total, part in ((hits, y & p), (predicted, p), (relevant, y)):
+                total[place] += part.sum(axis=axis)
+    return np.stack([hits, predicted - hits, relevant - hits])
+
+
+def ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """Element by element, with 0/0 = 0."""
+    quotients = np.zeros(whole.shape)
+    np.divide(part, whole, out=quotients, where=whole != 0)
+    return quotients
+
+
+def mean(values: NDArray[Any]) -> float:
+    """The mean as a Python float, 0.0 of nothing."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _ones(matrix: Any, axis: int) -> NDArray[np.int64]:
+    counts = np.diff(matrix.indptr) if axis else np.bincount(matrix.indices, minlength=matrix.shape[1])
+    return counts.astype(np.int64, copy=False)
+
+
+def _parts(array: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    return (array[rows] for rows in blocks(len(array), array.size // max(1, len(array))))

@@ -1,0 +1,274 @@
+"""The kernels of `prequential`: what came of each example, added up from the start and over a sliding window.
+
+All that call each other stand in this one file, because numba's cache does not see a change in another one.
+`prequential.Prequential` owns the arrays they share and update in place:
+
+counts  int64 (2, capacity, 3)  true positives, false positives and false negatives of each label: from the
+                                start (`ALL`) and in the window (`RECENT`)
+totals  int64 (8,)              counters from the start, and where the two rings begin and how full they are
+sums    float64 (4,)            from the start, one term an example: see `PRECISION` and those after it
+ring    int64 (capacity, 7)     what came of each example in the window: see `TP` and those after it
+codes   int32 (capacity,)       a ring as well: `4 * label + outcome` for each label predicted or true, in the
+                                order of the examples, so that the oldest has the first TP + FP + FN of them
+
+Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were
+grouped into calls or on how large the arrays are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core._compiled import kernel
+
+TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, N_FIELDS = range(8)
+ALL, RECENT = 0, 1
+EXAMPLES, ONE_ERRORS, EXACT, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(9)
+PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
+
+
+@kernel
+def first_unfit(
+    width: int,
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    n_labels: NDArray[np.int64],
+    n_known: NDArray[np.int64],
+) -> int:
+    """The first example whose numbers point outside the arrays, or -1."""
+    for i in range(len(n_labels)):
+        if not (0 <= n_known[i] <= n_labels[i] <= width and 0 <= indptr[i] <= indptr[i + 1] <= len(indices)):
+            return i
+        if indptr[i + 1] - indptr[i] > n_labels[i]:
+            return i
+        for at in range(indptr[i], indptr[i + 1]):
+            if not 0 <= indices[at] < n_labels[i]:
+                return i
+    return -1
+
+
+@kernel
+def advance(
+    scores: NDArray[Any],
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    complete: NDArray[np.bool_],
+    n_labels: NDArray[np.int64],
+    n_known: NDArray[np.int64],
+    first: int,
+    window: int,
+    counts: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    ring: NDArray[np.int64],
+    codes: NDArray[np.int32],
+) -> int:
+    """Measure the examples from `first` on; give the first without room in the rings, or their number."""
+    width = scores.shape[1] - 1
+    truth = np.empty(width, dtype=np.bool_)
+    labels = np.empty(width, dtype=np.int32)
+    found = np.empty(width, dtype=np.int32)
+    ranked = np.empty((2, width), dtype=np.float64)
+    row = np.empty(N_FIELDS, dtype=np.int64)
+    for i in range(first, len(scores)):
+        listed = slice(indptr[i], indptr[i + 1])
+        known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
+        if known > 0:
+            judge(scores[i], labels[:known], truth, n_known[i], found, ranked, row)
+            if not has_room(row, window, totals, ring, codes):
+                return i
+            if totals[LENGTH] == window:
+                forget(counts, totals, ring, codes)
+            remember(row, found, counts, totals, ring, codes)
+            add(row, totals, sums)
+        totals[LABELS] = max(totals[LABELS], n_labels[i])
+    return len(scores)
+
+
+@kernel
+def list_known(
+    indices: NDArray[np.int32],
+    signs: NDArray[np.int8],
+    complete: bool,
+    n_labels: int,
+    labels: NDArray[np.int32],
+    truth: NDArray[np.bool_],
+) -> int:
+    """Write the labels whose truth is known, and that truth; give their number."""
+    if not complete:
+        for at in range(len(indices)):
+            labels[at] = indices[at]
+            truth[at] = signs[at] > 0
+        return len(indices)
+    for label in range(n_labels):
+        labels[label] = label
+        truth[label] = False
+    for at in range(len(indices)):
+        truth[indices[at]] = signs[at] > 0
+    return n_labels
+
+
+@kernel
+def judge(
+    scores: NDArray[Any],
+    labels: NDArray[np.int32],
+    truth: NDArray[np.bool_],
+    n_known: int,
+    found: NDArray[np.int32],
+    ranked: NDArray[np.float64],
+    row: NDArray[np.int64],
+) -> None:
+    """Fill `row` and `found`. Labels from column `n_known` on did not exist when the scores were made."""
+    row[:] = 0
+    row[KNOWN] = len(labels)
+    n_found = n_relevant = n_irrelevant = 0
+    threshold = scores[0]
+    for at in range(len(labels)):
+        label, relevant = labels[at], truth[at]
+        predicted = label < n_known and scores[1 + label] > threshold
+        if predicted or relevant:
+            outcome = FN if not predicted else (TP if relevant else FP)
+            row[outcome] += 1
+            found[n_found] = 4 * label + outcome
+            n_found += 1
+        if label < n_known:
+            if relevant:
+                ranked[0, n_relevant] = scores[1 + label]
+                n_relevant += 1
+            else:
+                ranked[1, n_irrelevant] = scores[1 + label]
+                n_irrelevant += 1
+    rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], row)
+
+
+@kernel
+def rank(relevant: NDArray[np.float64], irrelevant: NDArray[np.float64], row: NDArray[np.int64]) -> None:
+    """Count the pairs whose relevant label does not stand above the irrelevant one. Reorders both arrays."""
+    row[ONE_ERROR] = 1
+    if len(relevant) == 0:
+        return
+    relevant.sort()
+    top = -np.inf
+    n_above = 0
+    # Those not below every relevant label are gathered without a branch the processor would have to guess.
+    for score in irrelevant:
+        top = max(top, score)
+        irrelevant[n_above] = score
+        n_above += score >= relevant[0]
+    for score in irrelevant[:n_above]:
+        row[MISRANKED] += count_at_most(relevant, score)
+    row[PAIRS] = len(relevant) * len(irrelevant)
+    row[ONE_ERROR] = 0 if relevant[-1] > top else 1
+
+
+@kernel
+def count_at_most(ascending: NDArray[np.float64], bound: float) -> int:
+    # For the same reason, halving has no early way out.
+    low, left = 0, len(ascending)
+    while left > 1:
+        half = left // 2
+        low += half if ascending[low + half - 1] <= bound else 0
+        left -= half
+    return low + (1 if ascending[low] <= bound else 0)
+
+
+@kernel
+def has_room(
+    row: NDArray[np.int64],
+    window: int,
+    totals: NDArray[np.int64],
+    ring: NDArray[np.int64],
+    codes: NDArray[np.int32],
+) -> bool:
+    length, n_codes = totals[LENGTH], totals[N_CODES] + n_found(row)
+    if length == window:
+        length -= 1
+        n_codes -= n_found(ring[totals[OLDEST]])
+    return bool(length < len(ring) and n_codes <= len(codes))
+
+
+@kernel
+def n_found(row: NDArray[np.int64]) -> int:
+    return int(row[TP] + row[FP] + row[FN])
+
+
+@kernel
+def forget(
+    counts: NDArray[np.int64], totals: NDArray[np.int64], ring: NDArray[np.int64], codes: NDArray[np.int32]
+) -> None:
+    """Take the oldest example out of the window."""
+    at, n = totals[FIRST_CODE], n_found(ring[totals[OLDEST]])
+    for _ in range(n):
+        counts[RECENT, codes[at] >> 2, codes[at] & 3] -= 1
+        at = at + 1 if at + 1 < len(codes) else 0
+    totals[FIRST_CODE] = at
+    totals[N_CODES] -= n
+    totals[OLDEST] = (totals[OLDEST] + 1) % len(ring)
+    totals[LENGTH] -= 1
+
+
+@kernel
+def remember(
+    row: NDArray[np.int64],
+    found: NDArray[np.int32],
+    counts: NDArray[np.int64],
+    totals: NDArray[np.int64],
+    ring: NDArray[np.int64],
+    codes: NDArray[np.int32],
+) -> None:
+    """Append an example to the window, and its labels to the counts."""
+    n = n_found(row)
+    at = (totals[FIRST_CODE] + totals[N_CODES]) % len(codes)
+    for code in found[:n]:
+        codes[at] = code
+        counts[ALL, code >> 2, code & 3] += 1
+        counts[RECENT, code >> 2, code & 3] += 1
+        at = at + 1 if at + 1 < len(codes) else 0
+    ring[(totals[OLDEST] + totals[LENGTH]) % len(ring)] = row
+    totals[N_CODES] += n
+    totals[LENGTH] += 1
+
+
+@kernel
+def add(row: NDArray[np.int64], totals: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+    """Add one example to the counters and the sums."""
+    wrong = row[FP] + row[FN]
+    totals[EXAMPLES] += 1
+    totals[ONE_ERRORS] += row[ONE_ERROR]
+    totals[EXACT] += wrong == 0
+    sums[PRECISION] += ratio(row[TP], row[TP] + row[FP])
+    sums[RECALL] += ratio(row[TP], row[TP] + row[FN])
+    sums[HAMMING] += ratio(wrong, row[KNOWN])
+    sums[RANKING] += ratio(row[MISRANKED], row[PAIRS])
+
+
+@kernel
+def ratio(part: float, whole: float) -> float:
+    return part / whole if whole != 0 else 0.0
+
+
+@kernel
+def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
+    window_totals = np.zeros(N_TOTALS, dtype=np.int64)
+    window_sums = np.zeros(N_SUMS, dtype=np.float64)
+    for j in range(totals[LENGTH]):
+        add(ring[(totals[OLDEST] + j) % len(ring)], window_totals, window_sums)
+    return window_totals, window_sums
+
+
+@kernel
+def f1_scores(counts: NDArray[np.int64], n_labels: int) -> tuple[float, float]:
+    """Micro and macro F1 of the first `n_labels` labels."""
+    tp = wrong = 0
+    total = 0.0
+    for label in range(n_labels):
+        hits, misses = counts[label, TP], counts[label, FP] + counts[label, FN]
+        tp += hits
+        wrong += misses
+        total += ratio(2 * hits, 2 * hits + misses)
+    return ratio(2 * tp, 2 * tp + wrong), ratio(total, n_labels)

@@ -1,0 +1,97 @@
+"""Measures that look at one example at a time and take the mean over the examples.
+
+`Y` are the true and `P` the predicted labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manylabel_core.metrics._inputs import as_pair, mean, outcomes, ratio
+
+
+def precision(Y: Any, P: Any) -> float:
+    """Mean share of the predicted labels that are true.
+
+    scikit-learn: `precision_score(average="samples", zero_division=0)`.
+
+    Examples
+    --------
+    >>> precision([[1, 0, 0], [1, 1, 0]], [[1, 1, 0], [1, 0, 0]])
+    0.75
+    """
+    tp, fp, _ = outcomes(*as_pair(Y, P), axis=1)
+    return mean(ratio(tp, tp + fp))
+
+
+def recall(Y: Any, P: Any) -> float:
+    """Mean share of the true labels that are predicted.
+
+    scikit-learn: `recall_score(average="samples", zero_division=0)`.
+
+    Examples
+    --------
+    >>> recall([[1, 0, 0], [1, 1, 0]], [[1, 1, 0], [1, 0, 0]])
+    0.75
+    """
+    tp, _, fn = outcomes(*as_pair(Y, P), axis=1)
+    return mean(ratio(tp, tp + fn))
+
+
+def f1(Y: Any, P: Any) -> float:
+    """F1 of the mean precision and the mean recall, 2PR / (P + R), as the FALT paper has it.
+
+    Not the mean of the examples' F1 (`example_f1`); scikit-learn does not have it.
+
+    Examples
+    --------
+    >>> f1([[1, 0, 0], [1, 1, 0]], [[1, 1, 0], [1, 0, 0]])
+    0.75
+    """
+    tp, fp, fn = outcomes(*as_pair(Y, P), axis=1)
+    p, r = mean(ratio(tp, tp + fp)), mean(ratio(tp, tp + fn))
+    return 2 * p * r / (p + r) if p + r else 0.0
+
+
+def example_f1(Y: Any, P: Any) -> float:
+    """Mean of the F1 of each example.
+
+    scikit-learn: `f1_score(average="samples", zero_division=0)`.
+
+    Examples
+    --------
+    >>> round(example_f1([[1, 0, 0], [1, 1, 0]], [[1, 1, 0], [1, 0, 0]]), 3)
+    0.667
+    """
+    tp, fp, fn = outcomes(*as_pair(Y, P), axis=1)
+    return mean(ratio(2 * tp, 2 * tp + fp + fn))
+
+
+def hamming_loss(Y: Any, P: Any) -> float:
+    """Share of wrong decisions among all, one for each example and label.
+
+    scikit-learn: `hamming_loss`.
+
+    Examples
+    --------
+    >>> hamming_loss([[1, 0], [1, 1]], [[1, 1], [1, 1]])
+    0.25
+    """
+    Y, P = as_pair(Y, P)
+    _, fp, fn = outcomes(Y, P, axis=1)
+    n_labels: int = Y.shape[1]
+    return mean(fp + fn) / max(1, n_labels)
+
+
+def subset_accuracy(Y: Any, P: Any) -> float:
+    """Share of the examples with every label right.
+
+    scikit-learn: `accuracy_score`.
+
+    Examples
+    --------
+    >>> subset_accuracy([[1, 0], [1, 1]], [[1, 1], [1, 1]])
+    0.5
+    """
+    _, fp, fn = outcomes(*as_pair(Y, P), axis=1)
+    return mean(fp + fn == 0)

@@ -1,0 +1,256 @@
+"""Measures of a stream: every example is a test before it is a lesson."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics import _prequential as kernels
+from manylabel_core.rows import Targets
+
+_FIELDS = {
+    "window": (np.int64, (1,)),
+    "counts": (np.int64, (None, 3)),
+    "totals": (np.int64, (kernels.LABELS + 1,)),
+    "sums": (np.float64, (kernels.N_SUMS,)),
+    "ring": (np.int64, (None, kernels.N_FIELDS)),
+    "codes": (np.int32, (None,)),
+}
+
+
+class Prequential:
+    """Measures of the predictions made before learning: since the start, and over the last examples.
+
+    A label is predicted when its score lies above the threshold. Only labels whose truth is known count, in
+    every measure; an example without any such label is not counted at all. A label that did not exist before
+    the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist.
+    Macro F1 is the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
+
+    Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
+    are integers, and its sums are added anew whenever they are asked for, so they do not drift.
+
+    Parameters
+    ----------
+    window : int, default=1000
+        How many of the last examples the windowed measures cover, at least 1. Memory is bounded by the labels
+        that were predicted or true in that many examples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manylabel_core.rows import as_targets
+    >>> prequential = Prequential(window=1)
+    >>> scores = np.array([[0.0, 0.5, -0.5], [0.0, 0.5, -0.5]])  # threshold, label 0, label 1
+    >>> prequential.update(scores, as_targets([[1, 0], [1, 1]]), np.array([2, 2]))
+    >>> measures = prequential.measures()
+    >>> measures["cumulative"]["micro_f1"], measures["cumulative"]["hamming_loss"]
+    (0.8, 0.25)
+    >>> measures["window"]["hamming_loss"]
+    0.5
+    """
+
+    def __init__(self, window: int = 1000) -> None:
+        if operator.index(window) < 1:
+            raise ValueError(f"window must be at least 1, got {window}")
+        self._window = operator.index(window)
+        self._counts = np.zeros((2, 16, 3), dtype=np.int64)
+        self._totals = np.zeros(kernels.N_TOTALS, dtype=np.int64)
+        self._sums = np.zeros(kernels.N_SUMS, dtype=np.float64)
+        self._ring: NDArray[np.int64] = np.zeros((min(self._window, 16), kernels.N_FIELDS), dtype=np.int64)
+        self._codes: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+
+    @property
+    def window(self) -> int:
+        """How many of the last examples the windowed measures cover."""
+        return self._window
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes)
+        return sum(array.nbytes for array in arrays)
+
+    def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+        """Measure examples, in their order.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, 1 + n_labels), float32 or float64
+            Finite scores made before learning, as `learn` returns them: column 0 the threshold.
+        targets : Targets
+            The truth of the same examples.
+        n_known : ndarray of shape (n_samples,), int64
+            How many label columns existed before each example; at most its `targets.n_labels`.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together. Nothing has been measured then.
+        """
+        scores = np.ascontiguousarray(scores)  # numba would compile anew for another layout
+        _check(scores, targets, n_known)
+        self._widen(scores.shape[1] - 1)
+        first = 0
+        while (first := self._advance(scores, targets, n_known, first)) < len(scores):
+            self._make_room()
+
+    def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
+        return kernels.advance(
+            scores,
+            targets.indptr,
+            targets.indices,
+            targets.signs,
+            targets.complete,
+            targets.n_labels,
+            n_known,
+            first,
+            self._window,
+            self._counts,
+            self._totals,
+            self._sums,
+            self._ring,
+            self._codes,
+        )
+
+    def measures(self) -> dict[str, dict[str, float]]:
+        """The measures so far.
+
+        Returns
+        -------
+        dict
+            "cumulative" and "window", each with `examples`, how many it covers, and the measures that
+            `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
+            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`; 0.0 where nothing was
+            seen. "window" also has its `size`.
+        """
+        n_labels = int(self._totals[kernels.LABELS])
+        cumulative = _named(self._totals, self._sums, self._counts[kernels.ALL], n_labels)
+        recent = kernels.recent(self._totals, self._ring)
+        window = _named(*recent, self._counts[kernels.RECENT], n_labels)
+        return {"cumulative": cumulative, "window": {"size": self._window, **window}}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """All there is to know, as named arrays that share no memory with this object.
+
+        They depend only on the examples given, not on how they were grouped or on any `restore` in between.
+        """
+        n_labels = int(self._totals[kernels.LABELS])
+        return {
+            "window": np.array([self._window], dtype=np.int64),
+            "counts": self._counts[kernels.ALL, :n_labels].copy(),
+            "totals": self._totals[: kernels.LABELS + 1].copy(),
+            "sums": self._sums.copy(),
+            "ring": self._ring[self._places(kernels.OLDEST, len(self._ring))],
+            "codes": self._codes[self._places(kernels.FIRST_CODE, len(self._codes))],
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Become what `state` described.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are not a state, or one of another window. Nothing has changed then.
+        """
+        _check_state(arrays, self._window)
+        ring, codes = arrays["ring"], arrays["codes"]
+        counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])])
+        np.add.at(counts[kernels.RECENT], (codes >> 2, codes & 3), 1)
+        totals = np.zeros(kernels.N_TOTALS, dtype=np.int64)
+        totals[: kernels.LABELS + 1] = arrays["totals"]
+        totals[kernels.LENGTH], totals[kernels.N_CODES] = len(ring), len(codes)
+        self._counts, self._totals, self._sums = counts, totals, arrays["sums"].copy()
+        self._ring = _moved(ring, min(self._window, max(16, len(ring))))
+        self._codes = _moved(codes, max(64, len(codes)))
+
+    def _widen(self, n_labels: int) -> None:
+        capacity = self._counts.shape[1]
+        if n_labels > capacity:
+            counts = np.zeros((2, max(n_labels, 2 * capacity), 3), dtype=np.int64)
+            counts[:, :capacity] = self._counts
+            self._counts = counts
+
+    def _make_room(self) -> None:
+        """Double the ring that is in the way."""
+        if self._totals[kernels.LENGTH] == len(self._ring) < self._window:
+            # Shorter than the window it has lost no example yet, so the oldest is still in front.
+            self._ring = _moved(self._ring, min(self._window, 2 * len(self._ring)))
+        else:
+            codes = self._codes[self._places(kernels.FIRST_CODE, len(self._codes))]
+            self._codes = _moved(codes, 2 * len(self._codes))
+            self._totals[kernels.FIRST_CODE] = 0
+
+    def _places(self, begin: int, capacity: int) -> NDArray[np.int64]:
+        """Where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
+        start, length = self._totals[begin : begin + 2].tolist()
+        return np.arange(start, start + length, dtype=np.int64) % capacity
+
+
+def _named(
+    totals: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.int64], n_labels: int
+) -> dict[str, float]:
+    examples = int(totals[kernels.EXAMPLES])
+    precision, recall, hamming_loss, ranking_loss = (_ratio(float(term), examples) for term in sums)
+    micro_f1, macro_f1 = kernels.f1_scores(counts, n_labels)
+    return {
+        "examples": examples,
+        "precision": precision,
+        "recall": recall,
+        "f1": _ratio(2 * precision * recall, precision + recall),
+        "micro_f1": micro_f1,
+        "macro_f1": macro_f1,
+        "hamming_loss": hamming_loss,
+        "one_error": _ratio(int(totals[kernels.ONE_ERRORS]), examples),
+        "ranking_loss": ranking_loss,
+        "subset_accuracy": _ratio(int(totals[kernels.EXACT]), examples),
+    }
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
+    """A ring of that capacity which begins with `held`."""
+    ring = np.zeros((capacity, *held.shape[1:]), dtype=held.dtype)
+    ring[: len(held)] = held
+    return ring
+
+
+def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+    n = len(targets.n_labels)
+    if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
+        raise ValueError(f"scores and n_known: one row each for the {n} examples of targets is due")
+    if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
+        raise ValueError("targets: the lengths of the arrays do not fit together")
+    unfit = kernels.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
+    if unfit >= 0:
+        raise ValueError(
+            f"targets, example {unfit}: labels must lie below n_labels, n_labels must not exceed the columns "
+            "of scores, nor n_known n_labels"
+        )
+
+
+def _check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
+    for name, (dtype, shape) in _FIELDS.items():
+        array = arrays.get(name)
+        if (
+            array is None
+            or array.dtype != dtype
+            or len(array.shape) != len(shape)
+            or not all(due in (None, found) for due, found in zip(shape, array.shape, strict=True))
+        ):
+            raise ValueError(f"{name}: an array of {dtype.__name__} of shape {shape} is due")
+    if arrays["window"][0] != window:
+        raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
+    ring, codes, n_labels = arrays["ring"], arrays["codes"], len(arrays["counts"])
+    if arrays["totals"][kernels.LABELS] != n_labels or len(ring) > window:
+        raise ValueError("totals: does not fit counts and ring")
+    if (ring < 0).any() or ring[:, [kernels.TP, kernels.FP, kernels.FN]].sum() != len(codes):
+        raise ValueError("codes: not as many as ring says")
+    if (codes < 0).any() or (codes >> 2 >= n_labels).any() or (codes & 3 > kernels.FN).any():
+        raise ValueError("codes: names a label or an outcome that does not exist")

@@ -1,0 +1,137 @@
+"""Measures of the order that the scores give the labels of an example, as means over the examples.
+
+`Y` are the true labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels). `scores` is an ndarray of
+the same shape without NaN. Where scores tie, the worst order counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.metrics._inputs import as_scored, mean, ratio, scored_blocks
+
+
+class Ranking(NamedTuple):
+    """A matrix with each row in order of ascending score; (n_rows, n_columns) unless said otherwise."""
+
+    relevant: NDArray[np.bool_]
+    """Whether the entry at a place is relevant."""
+    start: NDArray[np.int64]
+    """The first place of the entries that tie with the one at a place."""
+    stop: NDArray[np.int64]
+    """The place after the last of them."""
+    before: NDArray[np.int64]
+    """(n_rows, n_columns + 1): the relevant entries before a place."""
+
+    @property
+    def n_relevant(self) -> NDArray[np.int64]:
+        """(n_rows,): relevant entries."""
+        return self.before[:, -1]
+
+    def take(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The relevant entries before the places."""
+        return np.take_along_axis(self.before, places, axis=1)
+
+
+def sort_by_score(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> Ranking:
+    """Order each row by score and find the ties."""
+    n, width = scores.shape
+    order = np.argsort(scores, axis=1)
+    ordered = np.take_along_axis(scores, order, axis=1)
+    relevant = np.take_along_axis(relevant, order, axis=1)
+    edge = np.ones((n, width + 1), dtype=bool)
+    np.not_equal(ordered[:, 1:], ordered[:, :-1], out=edge[:, 1:-1])
+    places = np.arange(width + 1)
+    start = np.maximum.accumulate(np.where(edge, places, 0), axis=1)[:, :-1]
+    stop = np.minimum.accumulate(np.where(edge, places, width)[:, ::-1], axis=1)[:, ::-1][:, 1:]
+    before = np.zeros((n, width + 1), dtype=np.int64)
+    np.cumsum(relevant, axis=1, out=before[:, 1:])
+    return Ranking(relevant, start, stop, before)
+
+
+def ranking_loss(Y: Any, scores: ArrayLike) -> float:
+    """Mean share of the pairs (relevant, irrelevant) whose relevant label does not score higher.
+
+    Ties count as errors. scikit-learn: `label_ranking_loss`, which counts ties the same way.
+
+    Examples
+    --------
+    >>> ranking_loss([[1, 0, 0], [1, 1, 0]], [[0.9, 0.9, 0.1], [0.3, 0.2, 0.1]])
+    0.25
+    """
+    losses = [np.zeros(0)]
+    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+        ranking = sort_by_score(relevant, values)
+        misranked = (ranking.take(ranking.stop) * ~ranking.relevant).sum(axis=1)
+        losses.append(ratio(misranked, ranking.n_relevant * (values.shape[1] - ranking.n_relevant)))
+    return mean(np.concatenate(losses))
+
+
+def average_precision(Y: Any, scores: ArrayLike) -> float:
+    """Mean over the relevant labels of an example: how many of those ranked down to it are relevant.
+
+    A label's rank counts all that score as high or higher. An example without relevant labels counts 0; in
+    scikit-learn's `label_ranking_average_precision_score`, otherwise the same, it counts 1.
+
+    Examples
+    --------
+    >>> average_precision([[1, 0, 0], [0, 1, 1]], [[0.9, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    0.7916666666666666
+    """
+    means = [np.zeros(0)]
+    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+        ranking = sort_by_score(relevant, values)
+        hits = ranking.n_relevant[:, None] - ranking.take(ranking.start)
+        precisions = hits / (values.shape[1] - ranking.start)
+        means.append(ratio((precisions * ranking.relevant).sum(axis=1), ranking.n_relevant))
+    return mean(np.concatenate(means))
+
+
+def one_error(Y: Any, scores: ArrayLike) -> float:
+    """Share of the examples whose highest label is not relevant.
+
+    A relevant label must score higher than every irrelevant one, so a tie at the top is an error, and so is
+    an example without relevant labels. scikit-learn does not have it.
+
+    Examples
+    --------
+    >>> one_error([[1, 0], [0, 1]], [[0.9, 0.1], [0.9, 0.1]])
+    0.5
+    """
+    errors = [np.zeros(0, dtype=bool)]
+    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+        best = values.max(axis=1, initial=-np.inf, where=relevant)
+        rival = values.max(axis=1, initial=-np.inf, where=~relevant)
+        errors.append(~(relevant.any(axis=1) & ((best > rival) | relevant.all(axis=1))))
+    return mean(np.concatenate(errors))
+
+
+def coverage(Y: Any, scores: ArrayLike, *, normalize: bool = False) -> float:
+    """Mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
+
+    A label's rank counts all that score as high or higher; an example without relevant labels takes 0 steps.
+    scikit-learn: `coverage_error`, which does not subtract 1 (and gives 0 as well for such an example).
+
+    Parameters
+    ----------
+    normalize : bool, default=False
+        Divide by n_labels, which makes the measure comparable between data sets: in [0, 1).
+
+    Examples
+    --------
+    >>> coverage([[1, 0, 0], [0, 0, 1]], [[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]])
+    1.0
+    >>> coverage([[1, 0, 0], [0, 0, 1]], [[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]], normalize=True)
+    0.3333333333333333
+    """
+    steps = [np.zeros(0)]
+    width = 1
+    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+        lowest = values.min(axis=1, initial=np.inf, where=relevant)
+        passed = (values >= lowest[:, None]).sum(axis=1)
+        width = max(1, values.shape[1])
+        steps.append(np.where(relevant.any(axis=1), passed - 1, 0))
+    return mean(np.concatenate(steps)) / (width if normalize else 1)

@@ -1,0 +1,192 @@
+"""Examples and their labels as plain index arrays: the one form every learner works on.
+
+Sparse and dense input meet here, so that there is one body of learning code. A value of 0 is an absent
+feature and need not be stored; `as_rows` drops it, so that a dense and a sparse row of one example are the
+same arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+MAX_MAGNITUDE = 1e15
+"""Largest absolute value of a feature. Within it no sum inside a learner can overflow."""
+
+
+Matrix = ArrayLike | sp.sparray | sp.spmatrix
+"""What is taken for a matrix."""
+
+
+class Rows(NamedTuple):
+    """Examples in compressed sparse rows.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_samples + 1,), int64
+        Row i is `indices[indptr[i]:indptr[i + 1]]` and the `values` beside them.
+    indices : ndarray of shape (n_values,), int32
+        Feature columns, ascending and unique within a row.
+    values : ndarray of shape (n_values,), float32 or float64
+        Finite, at most `MAX_MAGNITUDE` in absolute value. A 0 is the same as an absent feature.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    values: NDArray[Any]
+
+    def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Columns and values of row i."""
+        listed = slice(self.indptr[i], self.indptr[i + 1])
+        return self.indices[listed], self.values[listed]
+
+    def without_zeros(self) -> Rows:
+        """The same rows with no 0 stored."""
+        if np.count_nonzero(self.values) == len(self.values):
+            return self
+        stored = self.values != 0
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(stored)])
+        return Rows(before[self.indptr], self.indices[stored], self.values[stored])
+
+    def part(self, first: int, last: int) -> Rows:
+        """Rows first to last - 1."""
+        indptr = self.indptr[first : last + 1]
+        listed = slice(indptr[0], indptr[-1])
+        return Rows(indptr - indptr[0], self.indices[listed], self.values[listed])
+
+
+class Targets(NamedTuple):
+    """The truth of the same examples.
+
+    Attributes
+    ----------
+    indptr : ndarray of shape (n_samples + 1,), int64
+    indices : ndarray of shape (n_listed,), int32
+        Label columns listed for an example, unique within a row and below its `n_labels`.
+    signs : ndarray of shape (n_listed,), int8
+        +1 for a relevant, -1 for an irrelevant label.
+    complete : ndarray of shape (n_samples,), bool
+        True: labels not listed are irrelevant. False: they are unknown, and the loss leaves them out.
+    n_labels : ndarray of shape (n_samples,), int64
+        How many label columns existed when the example is learnt (labels may appear within a batch).
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    signs: NDArray[np.int8]
+    complete: NDArray[np.bool_]
+    n_labels: NDArray[np.int64]
+
+    def part(self, first: int, last: int) -> Targets:
+        """Targets first to last - 1."""
+        indptr = self.indptr[first : last + 1]
+        listed, rows = slice(indptr[0], indptr[-1]), slice(first, last)
+        return Targets(
+            indptr - indptr[0],
+            self.indices[listed],
+            self.signs[listed],
+            self.complete[rows],
+            self.n_labels[rows],
+        )
+
+
+def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
+    """Check a matrix of features and give it as rows.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Real numbers. Repeated entries of a sparse matrix are added, as SciPy defines it.
+    dtype : {float32, float64}
+        Type of the values.
+
+    Returns
+    -------
+    rows : Rows
+    n_features : int
+
+    Raises
+    ------
+    ValueError
+        If `X` is not two-dimensional, not real, or has a value that is not finite or beyond `MAX_MAGNITUDE`.
+    """
+    matrix = _as_csr(X, "X", "n_features")
+    rejected = ~(np.abs(matrix.data) <= MAX_MAGNITUDE)
+    if rejected.any():
+        at = int(np.argmax(rejected))
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        raise ValueError(
+            f"X[{row}, {matrix.indices[at]}] is {matrix.data[at]}: "
+            f"values must be finite and at most {MAX_MAGNITUDE:g} in absolute value"
+        )
+    matrix.data = matrix.data.astype(dtype, copy=False)
+    matrix.eliminate_zeros()  # after the cast: what is too small for float32 is absent too
+    return Rows(*_index_arrays(matrix), matrix.data), matrix.shape[1]
+
+
+def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
+    """Check an indicator matrix of labels and give it as targets.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        1 (or True) for a relevant label, 0 (or False) for an irrelevant one.
+    known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
+        The labels whose truth is known; `Y` is ignored elsewhere. None: all.
+
+    Returns
+    -------
+    Targets
+
+    Raises
+    ------
+    ValueError
+        If `Y` or `known` is not two-dimensional, holds anything but 0 and 1, or their shapes differ.
+    """
+    relevant = _indicator(Y, "Y")
+    n_samples, n_labels = relevant.shape
+    width = np.full(n_samples, n_labels, dtype=np.int64)
+    if known is None:
+        signs = np.ones(relevant.nnz, dtype=np.int8)
+        return Targets(*_index_arrays(relevant), signs, np.ones(n_samples, dtype=np.bool_), width)
+    listed = _indicator(known, "known")
+    if listed.shape != relevant.shape:
+        raise ValueError(f"known must have the shape of Y, {relevant.shape}, not {listed.shape}")
+    # 1 + 2: a listed label becomes 3 where it is relevant and 1 where it is not; 2 is relevant but not known.
+    marks = (listed + 2 * relevant).tocsr()
+    marks.data[marks.data == 2] = 0
+    marks.eliminate_zeros()
+    marks.sort_indices()
+    signs = (marks.data - 2).astype(np.int8)
+    return Targets(*_index_arrays(marks), signs, np.zeros(n_samples, dtype=np.bool_), width)
+
+
+def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
+    """Give a real, canonical CSR copy: sorted indices, repeated entries added."""
+    given: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    if given.ndim != 2:
+        raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
+    if given.dtype.kind not in "fiub":
+        raise ValueError(f"{name} must hold real numbers, not {given.dtype}")
+    if given.dtype.kind == "b" or given.dtype == np.float16:
+        given = given.astype(np.float32)
+    csr = sp.csr_array(given, copy=True)
+    csr.sum_duplicates()
+    return csr
+
+
+def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
+    """Give an indicator matrix as CSR of int8 without stored zeros."""
+    csr = _as_csr(matrix, name, "n_labels")
+    csr.eliminate_zeros()
+    if (csr.data != 1).any():
+        wrong = csr.data[csr.data != 1][0]
+        raise ValueError(f"{name} must hold only 0 and 1 (or False and True), not {wrong}")
+    return csr.astype(np.int8)
+
+
+def _index_arrays(csr: sp.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    return csr.indptr.astype(np.int64), csr.indices.astype(np.int32)

@@ -1,0 +1,173 @@
+"""Names of features or labels, and the columns they stand for."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Vocabulary:
+    """Names to columns, in order of first appearance.
+
+    A column never changes once given: names are only ever appended. Two vocabularies that were fed the same
+    names in the same order are therefore equal, which is what lets replicas of one log agree without talking.
+
+    Parameters
+    ----------
+    names : iterable of str, default=()
+        The first names, as `add` would take them.
+
+    Examples
+    --------
+    >>> labels = Vocabulary(["pets"])
+    >>> labels.add(["rock", "pets", "jazz"])
+    [1, 0, 2]
+    >>> labels.lookup(["jazz", "folk"])
+    [2, -1]
+    >>> labels.names
+    ('pets', 'rock', 'jazz')
+    >>> Vocabulary.from_arrays(labels.to_arrays()) == labels
+    True
+    """
+
+    __slots__ = ("_columns", "_names", "_names_bytes")
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._columns: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
+        self._names_bytes = 0
+        self.add(names)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __eq__(self, other: object) -> bool:
+        return self.names == other.names if isinstance(other, Vocabulary) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self)} names>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name; the position in the tuple is the column."""
+        if len(self._names) != len(self._columns):
+            self._names = tuple(self._columns)
+        return self._names
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
+
+        The tuple behind `names` counts once it has been asked for. A string that others hold too is counted
+        here in full; what the allocator rounds up is not.
+        """
+        table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)
+        return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
+
+    def get(self, name: str) -> int | None:
+        """The column of a name, or None when it has none."""
+        return self._columns.get(name)
+
+    def lookup(self, names: Iterable[str]) -> list[int]:
+        """The columns of `names`, -1 for each unknown one. Nothing is added."""
+        get = self._columns.get
+        return [get(name, -1) for name in names]
+
+    def add(self, names: Iterable[str]) -> list[int]:
+        """The columns of `names`; those not seen before are appended, in the order given.
+
+        Parameters
+        ----------
+        names : iterable of str
+            May repeat a name; it keeps the column of its first appearance.
+
+        Returns
+        -------
+        list of int
+            One column for each name given.
+
+        Raises
+        ------
+        ValueError
+            If a new name cannot be written as UTF-8 (a lone surrogate).
+        TypeError
+            If a new name is not a string. In both cases nothing has been added.
+        """
+        names = names if isinstance(names, (list, tuple)) else list(names)
+        columns: list[int | None] = list(map(self._columns.get, names))
+        if None in columns:
+            self._append(names)
+            return [self._columns[name] for name in names]
+        return cast("list[int]", columns)
+
+    def _append(self, names: Iterable[str]) -> None:
+        fresh = [name for name in dict.fromkeys(names) if name not in self._columns]
+        for name in fresh:
+            _encoded(name)
+        for name in fresh:
+            self._columns[name] = len(self._columns)
+            self._names_bytes += sys.getsizeof(name)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The names as two arrays, for `state.dump`.
+
+        Returns
+        -------
+        dict
+            "bytes", uint8 (total,): the names in UTF-8, joined. "offsets", int64 (n_names + 1,): name i
+            is `bytes[offsets[i]:offsets[i + 1]]`.
+        """
+        encoded = [name.encode() for name in self._columns]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
+        return {"bytes": np.frombuffer(bytearray(b"".join(encoded)), dtype=np.uint8), "offsets": offsets}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
+        """The vocabulary that `to_arrays` wrote.
+
+        Raises
+        ------
+        ValueError
+            If the two arrays do not describe distinct UTF-8 names.
+        """
+        data, offsets = _checked(arrays)
+        encoded, ends = data.tobytes(), offsets.tolist()
+        try:
+            names = [encoded[start:end].decode() for start, end in itertools.pairwise(ends)]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"bytes: a name is not valid UTF-8 ({error.reason})") from error
+        vocabulary = cls(names)
+        if len(vocabulary) != len(names):
+            raise ValueError("bytes: names must be distinct, one occurs twice")
+        return vocabulary
+
+
+def _encoded(name: str) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a string, got {type(name).__name__}")
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"a name must be valid Unicode, got {name!a} ({error.reason})") from error
+
+
+def _checked(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
+    for name, dtype in (("bytes", np.uint8), ("offsets", np.int64)):
+        array = arrays.get(name)
+        if array is None or array.ndim != 1 or array.dtype != dtype:
+            raise ValueError(f"{name}: a one-dimensional array of {dtype.__name__} is due")
+    data, offsets = arrays["bytes"], arrays["offsets"]
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
+        raise ValueError(f"offsets: must rise from 0 to {len(data)}, the length of bytes")
+    return data, offsets

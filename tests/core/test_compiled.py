@@ -1,0 +1,71 @@
+"""Kernels kept on disk do not outlive the source that they were compiled from."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import manylabel_core
+from manylabel_core._compiled import discard_stale_kernels
+
+INNER = """
+from manylabel_core._compiled import kernel
+
+@kernel
+def inner(x):
+    return x + {added}
+"""
+OUTER = """
+from manylabel_core._compiled import kernel
+from package.inner import inner
+
+@kernel
+def outer(x):
+    return inner(x)
+"""
+RUN = "from package.outer import outer; print(outer(1))"
+
+
+def write(file: Path, text: str, changed_ns: int) -> None:
+    file.write_text(text)
+    os.utime(file, ns=(changed_ns, changed_ns))
+
+
+def run(directory: Path) -> int:
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        env={**environment, "PYTHONPATH": str(directory)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None:
+    package, now = tmp_path / "package", Path(__file__).stat().st_mtime_ns
+    package.mkdir()
+    write(package / "__init__.py", "", now)
+    write(package / "inner.py", INNER.format(added=1), now)
+    write(package / "outer.py", OUTER, now)
+    assert run(tmp_path) == 2
+    compiled = list(package.rglob("*.nbi"))
+    assert compiled, "kernels are kept on disk"
+    assert discard_stale_kernels(package) == 0, "what is newer than its sources stays"
+
+    newer = max(file.stat().st_mtime_ns for file in compiled) + 1
+    write(package / "inner.py", INNER.format(added=10), newer)
+    assert discard_stale_kernels(package) == len(compiled)
+    assert run(tmp_path) == 11
+
+
+def test_no_stale_kernel_of_this_package_is_on_disk() -> None:
+    """Importing the package has thrown them away."""
+    assert discard_stale_kernels(Path(manylabel_core.__file__).parent) == 0
+
+
+def test_a_package_without_compiled_kernels(tmp_path: Path) -> None:
+    assert discard_stale_kernels(tmp_path) == 0

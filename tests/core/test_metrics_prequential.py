@@ -1,0 +1,355 @@
+"""Prequential measures: against loops over the definitions, against the batch measures, and to the bit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manylabel_core import metrics, state
+from manylabel_core.metrics import Prequential
+from manylabel_core.rows import Targets, as_targets
+
+NAMES = [
+    "precision",
+    "recall",
+    "f1",
+    "micro_f1",
+    "macro_f1",
+    "hamming_loss",
+    "one_error",
+    "ranking_loss",
+    "subset_accuracy",
+]
+
+
+class Example(NamedTuple):
+    scores: list[float]  # threshold first, one for each label that exists when the batch ends
+    truth: dict[int, bool]  # what was listed
+    complete: bool
+    n_labels: int
+    n_known: int
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[Example]:
+    """Labels appear as the stream goes; few different scores, so that many tie."""
+    stream: list[Example] = []
+    n_labels = draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(0, 14))):
+        n_known = draw(st.integers(0, n_labels) if draw(st.booleans()) else st.just(n_labels))
+        n_labels += draw(st.sampled_from([0, 0, 0, 1, 3]))
+        listed = draw(st.lists(st.integers(0, n_labels - 1), unique=True)) if n_labels else []
+        truth = {label: draw(st.booleans()) for label in listed}
+        scores = draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5]), min_size=30, max_size=30))
+        stream.append(Example(scores, truth, draw(st.booleans()), n_labels, n_known))
+    return stream
+
+
+def feed(prequential: Prequential, batch: list[Example], dtype: type = np.float64) -> None:
+    width = max((example.n_labels for example in batch), default=0)
+    scores = np.array([np.resize(example.scores, 1 + width) for example in batch], dtype=dtype)
+    targets = Targets(
+        indptr=np.cumsum([0, *(len(example.truth) for example in batch)], dtype=np.int64),
+        indices=np.array([label for example in batch for label in example.truth], dtype=np.int32),
+        signs=np.array([2 * sign - 1 for example in batch for sign in example.truth.values()], dtype=np.int8),
+        complete=np.array([example.complete for example in batch], dtype=np.bool_),
+        n_labels=np.array([example.n_labels for example in batch], dtype=np.int64),
+    )
+    n_known = np.array([example.n_known for example in batch], dtype=np.int64)
+    prequential.update(scores.reshape(len(batch), 1 + width), targets, n_known)
+
+
+def ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
+    """The measures from their definitions; only examples of which something is known."""
+    terms: list[list[float]] = []
+    counts = np.zeros((n_labels, 3), dtype=int)
+    for example in stream:
+        others = range(example.n_labels) if example.complete else ()
+        truth = dict.fromkeys(others, False) | example.truth
+        threshold, s = example.scores[0], np.resize(example.scores, 1 + example.n_labels)[1:]
+        y = {label for label, relevant in truth.items() if relevant}
+        p = {label for label in truth if label < example.n_known and s[label] > threshold}
+        ranked = [label for label in truth if label < example.n_known]
+        pairs = [(s[j], s[k]) for j in ranked for k in ranked if j in y and k not in y]
+        best = [j for j in ranked if j in y and all(s[j] > s[k] for k in ranked if k not in y)]
+        if truth:
+            hits = len(y & p)
+            wrong = len(y ^ p)
+            misranked = sum(a <= b for a, b in pairs)
+            terms.append(
+                [
+                    ratio(hits, len(p)),
+                    ratio(hits, len(y)),
+                    wrong / len(truth),
+                    not best,
+                    ratio(misranked, len(pairs)),
+                    not wrong,
+                ]
+            )
+            for label in truth:
+                counts[label] += [label in y & p, label in p - y, label in y - p]
+    precision, recall, hamming, one, ranking, subset = np.sum(terms, axis=0) / len(terms) if terms else [0.0] * 6
+    tp, fp, fn = counts.sum(axis=0)
+    return {
+        "examples": len(terms),
+        "precision": precision,
+        "recall": recall,
+        "f1": ratio(2 * precision * recall, precision + recall),
+        "micro_f1": ratio(2 * tp, 2 * tp + fp + fn),
+        "macro_f1": ratio(sum(ratio(2 * a, 2 * a + b + c) for a, b, c in counts), n_labels),
+        "hamming_loss": hamming,
+        "one_error": one,
+        "ranking_loss": ranking,
+        "subset_accuracy": subset,
+    }
+
+
+def same_bits(one: Prequential, other: Prequential) -> bool:
+    a, b = one.state(), other.state()
+    return a.keys() == b.keys() and all(
+        a[name].dtype == b[name].dtype and a[name].shape == b[name].shape and a[name].tobytes() == b[name].tobytes()
+        for name in a
+    )
+
+
+@given(streams(), st.integers(1, 6))
+def test_measures_follow_the_definitions(stream: list[Example], window: int) -> None:
+    prequential = Prequential(window)
+    feed(prequential, stream)
+    n_labels = max((example.n_labels for example in stream), default=0)
+    judged = [example for example in stream if example.truth or (example.complete and example.n_labels)]
+    measures = prequential.measures()
+    assert measures["cumulative"] == pytest.approx(defined(stream, n_labels), rel=1e-12)
+    assert measures["window"].pop("size") == window
+    assert measures["window"] == pytest.approx(defined(judged[-window:], n_labels), rel=1e-12)
+
+
+@given(streams(), st.integers(1, 6), st.data())
+def test_grouping_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
+    whole, grouped = Prequential(window), Prequential(window)
+    feed(whole, stream, np.float32)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        feed(grouped, stream[start:stop])
+    assert same_bits(grouped, whole)
+    assert grouped.measures() == whole.measures()
+
+
+@given(streams(), st.integers(1, 6), st.data())
+def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
+    whole = Prequential(window)
+    feed(whole, stream)
+    part, rest = Prequential(window), Prequential(window)
+    cut = data.draw(st.integers(0, len(stream)))
+    feed(part, stream[:cut])
+    rest.restore(state.load(state.dump(part.state(), {})).arrays)
+    assert same_bits(rest, part)
+    assert rest.measures() == part.measures()
+    feed(rest, stream[cut:])
+    assert same_bits(rest, whole)
+    assert rest.measures() == whole.measures()
+
+
+@given(streams())
+def test_a_window_over_everything_is_the_cumulative(stream: list[Example]) -> None:
+    prequential = Prequential(1_000)
+    feed(prequential, stream)
+    measures = prequential.measures()
+    del measures["window"]["size"]
+    assert measures["window"] == measures["cumulative"]
+
+
+def _random(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    Y = (rng.random((n, n_labels)) < rng.choice([0.0, 0.05, 0.4, 1.0], size=(n, 1))).astype(np.int8)
+    scores = rng.integers(-4, 5, size=(n, 1 + n_labels)) + np.column_stack([np.zeros(n), 2 * Y])
+    return Y, scores.astype(np.float32)
+
+
+def _batch(Y: np.ndarray, scores: np.ndarray) -> dict[str, float]:
+    P, S = scores[:, 1:] > scores[:, :1], scores[:, 1:]
+    ranked = ("one_error", "ranking_loss")
+    return {name: getattr(metrics, name)(Y, S if name in ranked else P) for name in NAMES}
+
+
+@pytest.mark.parametrize(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
+def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
+    Y, scores = _random(n, n_labels, seed=n)
+    prequential = Prequential(window)
+    for rows in np.array_split(np.arange(n), 37):
+        prequential.update(scores[rows], as_targets(Y[rows]), np.full(len(rows), n_labels))
+    measures = prequential.measures()
+    assert measures["cumulative"] == pytest.approx({"examples": n, **_batch(Y, scores)}, rel=1e-12)
+    recent = {"size": window, "examples": min(n, window), **_batch(Y[-window:], scores[-window:])}
+    assert measures["window"] == pytest.approx(recent, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n_labels", "window"), [(60, 1), (60, 25), (60, 1_000), (2, 100)])
+def test_full_rings_and_restores_do_not_change_a_bit(n_labels: int, window: int) -> None:
+    n = 400
+    Y, scores = _random(n, n_labels, seed=window)
+    whole, part = Prequential(window), Prequential(window)
+    whole.update(scores, as_targets(Y), np.full(n, n_labels))
+    for i in range(n):
+        part.update(scores[i : i + 1], as_targets(Y[i : i + 1]), np.array([n_labels]))
+        if i % 7 == 0:
+            arrays = part.state()
+            part = Prequential(window)
+            part.restore(arrays)
+    assert same_bits(part, whole)
+    assert part.measures() == whole.measures()
+
+
+def test_the_window_does_not_drift() -> None:
+    n, window, n_labels = 20_021, 50, 11
+    Y, scores = _random(n, n_labels, seed=1)
+    long, short = Prequential(window), Prequential(window)
+    for prequential, rows in ((long, slice(None)), (short, slice(n - window, None))):
+        prequential.update(scores[rows], as_targets(Y[rows]), np.full(len(Y[rows]), n_labels))
+    assert long.measures()["window"] == short.measures()["window"]
+
+
+def test_memory_is_bounded_by_the_window() -> None:
+    n, window, n_labels = 200, 30, 40
+    Y, scores = _random(n, n_labels, seed=2)
+    prequential = Prequential(window)
+    held = []
+    for _ in range(20):
+        prequential.update(scores, as_targets(Y), np.full(n, n_labels))
+        held.append(prequential.nbytes)
+    assert held[1:] == held[:1] * 19
+    found = sorted(((scores[:, 1:] > scores[:, :1]) | (Y > 0)).sum(axis=1).tolist())
+    assert held[0] <= 2 * (4 * sum(found[-window:]) + 7 * 8 * window + 2 * 3 * 8 * n_labels) + 200
+    assert Prequential(10**12).nbytes < 5_000
+
+
+def test_nothing_seen() -> None:
+    measures = Prequential(3).measures()
+    assert measures["cumulative"] == {"examples": 0} | dict.fromkeys(NAMES, 0.0)
+    assert measures["window"] == {"size": 3, "examples": 0} | dict.fromkeys(NAMES, 0.0)
+
+
+def test_plain_numbers() -> None:
+    prequential = Prequential()
+    prequential.update(np.array([[0.0, 1.0, -1.0]]), as_targets([[1, 1]]), np.array([2]))
+    for measures in prequential.measures().values():
+        assert {type(measures.pop(name)) for name in ("examples", "size") if name in measures} == {int}
+        assert {type(value) for value in measures.values()} == {float}
+
+
+def test_an_example_that_says_nothing_is_not_counted() -> None:
+    prequential = Prequential(2)
+    feed(prequential, [Example([0.0] * 9, {}, complete=True, n_labels=0, n_known=0)])
+    feed(prequential, [Example([0.0] * 9, {}, complete=False, n_labels=4, n_known=4)])
+    measures = prequential.measures()
+    assert measures["cumulative"]["examples"] == measures["window"]["examples"] == 0
+
+
+def test_arrays_may_be_read_only_or_strided() -> None:
+    Y, scores = _random(20, 6, seed=3)
+    plain, other = Prequential(), Prequential()
+    targets, n_known = as_targets(Y), np.full(20, 6)
+    plain.update(scores, targets, n_known)
+    wide = np.zeros((20, 14), dtype=np.float32)
+    wide[:, ::2] = scores
+    for array in (wide, n_known, *targets):
+        array.flags.writeable = False
+    other.update(wide[:, ::2], targets, n_known)
+    assert same_bits(other, plain)
+
+
+GOOD = as_targets([[1, 0, 1], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("targets", "n_known", "shape"),
+    [
+        (GOOD, [3, 3], (2, 3)),
+        (GOOD, [3, 3], (1, 4)),
+        (GOOD, [3, 3], (8,)),
+        (GOOD, [3, 3], (2, 0)),
+        (GOOD, [3], (2, 4)),
+        (GOOD, [4, 3], (2, 5)),
+        (GOOD, [3, -1], (2, 4)),
+        (GOOD._replace(indices=np.array([0, 3, 1], np.int32)), [3, 3], (2, 4)),
+        (GOOD._replace(indices=np.array([0, 2, -1], np.int32)), [3, 3], (2, 4)),
+        (GOOD._replace(indices=np.array([0, 2], np.int32)), [3, 3], (2, 4)),
+        (GOOD._replace(indptr=np.array([0, 3, 2])), [3, 3], (2, 4)),
+        (GOOD._replace(indptr=np.array([0, 2, 4])), [3, 3], (2, 4)),
+        (GOOD._replace(indptr=np.array([-1, 2, 3])), [3, 3], (2, 4)),
+        (GOOD._replace(indptr=np.array([0, 3])), [3, 3], (2, 4)),
+        (GOOD._replace(complete=np.array([True])), [3, 3], (2, 4)),
+        (GOOD._replace(n_labels=np.array([3, 1])), [0, 0], (2, 4)),
+        (GOOD._replace(n_labels=np.array([3, 4])), [3, 3], (2, 4)),
+        (GOOD._replace(n_labels=np.array([1, 3])), [1, 3], (2, 4)),
+        (GOOD._replace(indices=np.array([0, 0, 1], np.int32), n_labels=np.array([1, 3])), [1, 3], (2, 4)),
+    ],
+    ids=range(19),
+)
+def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: tuple[int, ...]) -> None:
+    prequential, untouched = Prequential(), Prequential()
+    for one in (prequential, untouched):
+        one.update(np.zeros((2, 4)), GOOD, np.array([3, 3]))
+    with pytest.raises(ValueError, match=r"^(targets|scores)"):
+        prequential.update(np.zeros(shape), targets, np.array(n_known))
+    assert same_bits(prequential, untouched)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda arrays: {"window": np.array([4])}, "window"),
+        (lambda arrays: {"window": np.zeros(0, np.int64)}, "window"),
+        (lambda arrays: {"counts": arrays["counts"][:, :2]}, "counts"),
+        (lambda arrays: {"counts": arrays["counts"][:2]}, "totals"),
+        (lambda arrays: {"counts": arrays["counts"].astype(float)}, "counts"),
+        (lambda arrays: {"totals": arrays["totals"][:3]}, "totals"),
+        (lambda arrays: {"sums": arrays["sums"][None]}, "sums"),
+        (lambda arrays: {"ring": arrays["ring"][:2]}, "codes"),
+        (lambda arrays: {"ring": -arrays["ring"]}, "codes"),
+        (lambda arrays: {"ring": np.repeat(arrays["ring"], 2, axis=0)}, "totals"),
+        (lambda arrays: {"codes": arrays["codes"][1:]}, "codes"),
+        (lambda arrays: {"codes": arrays["codes"] + 4}, "codes"),
+        (lambda arrays: {"codes": arrays["codes"] | 3}, "codes"),
+        (lambda arrays: {"codes": -arrays["codes"]}, "codes"),
+        (lambda arrays: {"codes": None}, "codes"),
+    ],
+    ids=range(15),
+)
+def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
+    Y, scores = _random(5, 3, seed=4)
+    Y[:, 2], scores[:, 0] = 1, -9
+    prequential, untouched = Prequential(3), Prequential(3)
+    for one in (prequential, untouched):
+        one.update(scores, as_targets(Y), np.full(5, 3))
+    given = prequential.state() | change(prequential.state())
+    arrays = {name: array for name, array in given.items() if array is not None}
+    with pytest.raises(ValueError, match=f"^{field}: "):
+        prequential.restore(arrays)
+    assert same_bits(prequential, untouched)
+
+
+def test_state_shares_no_memory() -> None:
+    Y, scores = _random(9, 3, seed=6)
+    prequential, other = Prequential(4), Prequential(4)
+    prequential.update(scores, as_targets(Y), np.full(9, 3))
+    arrays = prequential.state()
+    other.restore(arrays)
+    expected = prequential.measures()
+    for array in arrays.values():
+        array[...] = 1
+    assert prequential.measures() == other.measures() == expected
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_a_window_holds_at_least_one_example(window: int) -> None:
+    with pytest.raises(ValueError, match="window must be at least 1"):
+        Prequential(window)

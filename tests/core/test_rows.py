@@ -1,0 +1,119 @@
+"""Matrices to index arrays: one form for dense and sparse, and clear refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core.rows import MAX_MAGNITUDE, Rows, as_rows, as_targets
+
+X = np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [-2.0, 0.0, 3.0]])
+FORMS = [np.asarray, np.ndarray.tolist, sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array, np.asfortranarray]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_rows(form: type) -> None:
+    rows, n_features = as_rows(form(X))
+    assert n_features == 3
+    assert rows.indptr.tolist() == [0, 1, 1, 3]
+    assert rows.indices.tolist() == [1, 0, 2]
+    assert rows.values.tolist() == [1.5, -2.0, 3.0]
+    assert [array.dtype for array in rows] == [np.int64, np.int32, np.float32]
+
+
+def test_sparse_input_is_put_in_order_and_not_changed() -> None:
+    data, indices, indptr = np.array([3.0, 1.0, 2.0, 0.0, 5.0, -5.0]), np.array([2, 0, 2, 1, 1, 1]), np.array([0, 3, 6])
+    given = sp.csr_array((data, indices, indptr), shape=(2, 4))
+    rows, n_features = as_rows(given)
+    assert n_features == 4
+    assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 2], [0, 2])
+    assert rows.values.tolist() == [1.0, 5.0], "repeated entries are added, and what adds up to 0 is absent"
+    assert given.data.tolist() == [3.0, 1.0, 2.0, 0.0, 5.0, -5.0]
+
+
+def test_what_is_too_small_for_the_type_is_absent() -> None:
+    assert as_rows([[1e-60, 1.0]], "float32")[0].values.tolist() == [1.0]
+    assert as_rows([[1e-60, 1.0]], "float64")[0].values.tolist() == [1e-60, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float64, np.longdouble])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_real_types_are_taken(dtype: type, form: type) -> None:
+    rows, _ = as_rows(form(np.array([[0, 1], [1, 0]], dtype=dtype)))
+    assert (rows.indices.tolist(), rows.values.tolist()) == ([1, 0], [1.0, 1.0])
+
+
+def test_half_precision_is_taken_though_scipy_has_none() -> None:
+    assert as_rows(np.array([[0.5, 0.0]], dtype=np.float16))[0].values.tolist() == [0.5]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.01 * MAX_MAGNITUDE])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_values_that_are_not_finite_or_too_large_are_named(value: float, form: type) -> None:
+    bad = X.copy()
+    bad[2, 1] = value
+    with pytest.raises(ValueError, match=r"X\[2, 1\] is .*: values must be finite and at most 1e\+15"):
+        as_rows(form(bad))
+    as_rows(np.where(X, np.sign(X) * MAX_MAGNITUDE, 0))
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ([1.0, 2.0], "X must be 2-D of shape .n_samples, n_features., not 1-D"),
+        ([[["a"]]], "X must be 2-D"),
+        ([["a", "b"]], "X must hold real numbers"),
+        ([[1j]], "X must hold real numbers, not complex128"),
+        ([[None, 1.0]], "X must hold real numbers, not object"),
+    ],
+)
+def test_matrices_of_other_kinds_are_refused(bad: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        as_rows(bad)  # type: ignore[arg-type]
+
+
+Y = np.array([[1, 0, 1], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_complete_targets_list_the_relevant(form: type) -> None:
+    targets = as_targets(form(Y))
+    assert (targets.indptr.tolist(), targets.indices.tolist()) == ([0, 2, 2], [0, 2])
+    assert (targets.signs.tolist(), targets.complete.tolist()) == ([1, 1], [True, True])
+    assert targets.n_labels.tolist() == [3, 3]
+    assert [array.dtype for array in targets] == [np.int64, np.int32, np.int8, np.bool_, np.int64]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_partial_targets_list_the_known(form: type) -> None:
+    known = np.array([[0, 1, 1], [1, 0, 0]], dtype=np.int8)
+    targets = as_targets(form(Y), form(known))
+    assert (targets.indptr.tolist(), targets.indices.tolist()) == ([0, 2, 3], [1, 2, 0])
+    assert (targets.signs.tolist(), targets.complete.tolist()) == ([-1, 1, -1], [False, False])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_labels_other_than_0_and_1_are_refused(form: type) -> None:
+    for wrong in (2.0, -1.0, 0.5, np.nan):
+        with pytest.raises(ValueError, match=f"Y must hold only 0 and 1 .*, not {wrong}"):
+            as_targets(form(np.array([[0.0, wrong]])))
+    with pytest.raises(ValueError, match="known must hold only 0 and 1"):
+        as_targets([[0, 1]], form(np.array([[0, 2]])))
+    with pytest.raises(ValueError, match=r"known must have the shape of Y, \(1, 2\), not \(1, 3\)"):
+        as_targets([[0, 1]], form(np.array([[0, 1, 1]])))
+
+
+def test_parts() -> None:
+    rows, _ = as_rows(X)
+    assert [array.tolist() for array in rows.part(1, 3)] == [[0, 0, 2], [0, 2], [-2.0, 3.0]]
+    assert [array.tolist() for array in rows.part(1, 1)] == [[0], [], []]
+    assert [array.tolist() for array in rows.row(2)] == [[0, 2], [-2.0, 3.0]]
+    targets = as_targets(Y[::-1]).part(1, 2)
+    assert [array.tolist() for array in targets] == [[0, 2], [0, 2], [1, 1], [True], [3]]
+
+
+def test_zeros_can_be_dropped_later() -> None:
+    rows = Rows(np.array([0, 2, 3]), np.array([0, 4, 1], np.int32), np.array([0.0, 2.0, 0.0], np.float32))
+    assert [array.tolist() for array in rows.without_zeros()] == [[0, 1, 1], [4], [2.0]]
+    assert [array.dtype for array in rows.without_zeros()] == [array.dtype for array in rows]

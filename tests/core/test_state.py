@@ -1,0 +1,194 @@
+"""State files: what comes back is what went in, or an error says that it is not."""
+
+import contextlib
+import json
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from manylabel_core.state import FORMAT, DamagedState, NewerState, State, dump, load
+
+ARRAYS = {
+    "W": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "empty": np.zeros((0, 4)),
+    "scalar": np.array(7, dtype=np.int64),
+    "flags": np.array([True, False, True]),
+}
+HEADER = {"position": "12", "spec": {"eta": 0.1, "passes": 1.0, "name": "é"}, "keys": [1, -2, None, True]}
+DATA = dump(ARRAYS, HEADER)
+
+
+def _same(state: State, arrays: dict[str, Any], header: dict[str, Any]) -> bool:
+    """Equal to the bit: NaN equals NaN of the same bits, -0.0 is not 0.0, 1 is not 1.0."""
+    return (
+        json.dumps(state.header, sort_keys=True) == json.dumps(header, sort_keys=True)
+        and state.arrays.keys() == arrays.keys()
+        and all(
+            state.arrays[name].dtype == array.dtype
+            and state.arrays[name].shape == array.shape
+            and state.arrays[name].tobytes() == array.tobytes()
+            for name, array in arrays.items()
+        )
+    )
+
+
+NUMBERS = st.one_of(
+    hnp.boolean_dtypes(),
+    hnp.integer_dtypes(endianness="<"),
+    hnp.floating_dtypes(endianness="<", sizes=(16, 32, 64)),
+)
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@given(
+    st.dictionaries(NAMES, NUMBERS.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), max_size=3),
+    st.dictionaries(st.text().filter(lambda key: key not in ("format", "checksum")), JSON, max_size=3),
+)
+def test_round_trip(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+    data = dump(arrays, header)
+    state = load(data)
+    assert _same(state, arrays, header)
+    assert all(array.flags.writeable and array.flags.c_contiguous for array in state.arrays.values())
+    assert dump(dict(reversed(state.arrays.items())), dict(reversed(state.header.items()))) == data
+
+
+def test_writing_to_a_loaded_array_leaves_the_data_alone() -> None:
+    load(DATA).arrays["W"][:] = -1
+    assert _same(load(DATA), ARRAYS, HEADER)
+
+
+def test_any_memory_layout_is_taken() -> None:
+    W = np.arange(24, dtype=np.float64).reshape(4, 6)
+    arrays = {"F": np.asfortranarray(W), "strided": W[::2, ::-3], "big": W.astype(">f8"), "fixed": W[1]}
+    arrays["fixed"].flags.writeable = False
+    loaded = load(dump(arrays, {})).arrays
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(loaded[name], array)
+    assert loaded["big"].dtype == np.dtype("<f8")
+
+
+def test_any_flipped_bit_is_noticed() -> None:
+    harmless = 0
+    for at in range(len(DATA)):
+        for bit in range(8):
+            damaged = bytearray(DATA)
+            damaged[at] ^= 1 << bit
+            try:
+                state = load(bytes(damaged))
+            except DamagedState:
+                continue
+            assert _same(state, ARRAYS, HEADER), f"bit {bit} of byte {at}"
+            harmless += 1
+    assert harmless < 40  # e.g. a blank that became a tab, or the case of a hexadecimal digit in an escape
+
+
+@given(st.integers(0, len(DATA) - 1), st.binary(min_size=1, max_size=9))
+def test_any_cut_or_addition_is_noticed(at: int, rest: bytes) -> None:
+    for data in (DATA[:at], DATA[at + 1 :], DATA + rest, rest + DATA, DATA[: at + 1] + DATA):
+        with pytest.raises(DamagedState):
+            load(data)
+
+
+@given(st.integers(0, len(DATA)), st.integers(0, 16), st.binary(max_size=16))
+def test_any_overwriting_is_noticed(at: int, length: int, by: bytes) -> None:
+    with contextlib.suppress(DamagedState):
+        assert _same(load(DATA[:at] + by + DATA[at + length :]), ARRAYS, HEADER)
+
+
+def test_arrays_of_equal_shape_that_changed_places_are_noticed() -> None:
+    ones, twos = np.ones(3), np.full(3, 2.0)
+    data = dump({"a": ones, "b": twos}, {})
+    assert data.endswith(ones.tobytes() + twos.tobytes())
+    with pytest.raises(DamagedState, match="checksum"):
+        load(data[:-48] + twos.tobytes() + ones.tobytes())
+
+
+def _file(outer: Any, data: bytes = b"") -> bytes:
+    text = outer if isinstance(outer, bytes) else json.dumps(outer).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def _metadata(header: str) -> bytes:
+    return _file({"__metadata__": {"manylabel": header}})
+
+
+@given(st.binary())
+def test_other_bytes_are_no_state(data: bytes) -> None:
+    for other in (data, _file(data), _metadata(data.decode("latin-1"))):
+        with pytest.raises(DamagedState):
+            load(other)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        safetensors.numpy.save(ARRAYS),
+        safetensors.numpy.save(ARRAYS, metadata={"other": "{}"}),
+        struct.pack("<Q", 1 << 63) + b"{}",
+        _file(b"[" * 100_000),
+        _file(b"{}"),
+        _file(["__metadata__"]),
+        _file({"__metadata__": None}),
+        _metadata("[" * 100_000),
+        _metadata("[]"),
+        _metadata("{}"),
+        _metadata('{"format": 1}'),
+        _metadata('{"format": true, "checksum": ""}'),
+        _metadata('{"format": 0, "checksum": ""}'),
+        _metadata('{"format": 1, "checksum": "", "x": NaN}'),
+        _metadata('{"format": 1, "checksum": "", "x": ' + "9" * 5000 + "}"),
+        _metadata('{"format": 1, "checksum": ["\\ud800"], "x": "\\ud800"}'),
+        _file(
+            {
+                "__metadata__": {"manylabel": '{"format": 1, "checksum": ""}'},
+                "a": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]},
+            },
+            b"\0\0",
+        ),
+    ],
+    ids=range(17),
+)
+def test_files_that_dump_did_not_write(data: bytes) -> None:
+    with pytest.raises(DamagedState):
+        load(data)
+
+
+def test_a_newer_format_has_its_own_error() -> None:
+    with pytest.raises(NewerState, match=f"format {FORMAT + 1}"):
+        load(_metadata(json.dumps({"format": FORMAT + 1, "checksum": "of a kind unknown here"})))
+    assert issubclass(NewerState, DamagedState)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "header"),
+    [
+        ({}, {"format": 2}),
+        ({}, {"checksum": ""}),
+        ({}, {"x": float("nan")}),
+        ({}, {"x": [float("inf")]}),
+        ({}, {"x": b"bytes"}),
+        ({}, {"x": {1, 2}}),
+        ({"__metadata__": np.zeros(1)}, {}),
+        ({"\ud800": np.zeros(1)}, {}),
+        ({"a": np.array(["text"])}, {}),
+        ({"a": np.array([None])}, {}),
+        ({"a": np.zeros(1, dtype=np.longdouble)}, {}),
+        ({"a": np.zeros(1, dtype=np.complex128)}, {}),
+        ({"a": np.zeros(1, dtype="datetime64[s]")}, {}),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^header: |^arrays|surrogates"):
+        dump(arrays, header)
