@@ -1,0 +1,56 @@
+"""Mercer kernels of two examples, from their inner products."""
+
+import math
+
+import numpy as np
+
+from manylabel_core._compiled import kernel
+
+RBF, LINEAR, POLY = 0, 1, 2
+KERNELS = {"rbf": RBF, "linear": LINEAR, "poly": POLY}
+"""Names of the kernels, and the numbers they have in compiled code."""
+
+MAX_KERNEL = 1e100
+"""Values of the polynomial kernel saturate here, so that sums of them stay finite."""
+
+
+@kernel
+def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
+    """K(u, v).
+
+    Parameters
+    ----------
+    shape : tuple (kind, gamma, coef0, degree)
+        "rbf": exp(-gamma |u - v|^2); "linear": u.v; "poly": (gamma u.v + coef0)^degree.
+    uv, uu, vv : float
+        The inner products of u and v, of u with itself and of v with itself.
+    """
+    kind, gamma, coef0, degree = shape
+    if kind == RBF:
+        return math.exp(-gamma * max(uu + vv - 2.0 * uv, 0.0))
+    if kind == LINEAR:
+        return uv
+    base = gamma * uv + coef0
+    value = 1.0
+    for _ in range(degree):
+        value = min(max(value * base, -MAX_KERNEL), MAX_KERNEL)
+    return value
+
+
+@kernel
+def inner_product(u, v):  # type: ignore[no-untyped-def]
+    """u.v in float64, by eight sums of a fixed order: quick, and the same bits every time."""
+    last = len(u) // 8 * 8
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for p in range(0, last, 8):
+        a += np.float64(u[p]) * np.float64(v[p])
+        b += np.float64(u[p + 1]) * np.float64(v[p + 1])
+        c += np.float64(u[p + 2]) * np.float64(v[p + 2])
+        d += np.float64(u[p + 3]) * np.float64(v[p + 3])
+        e += np.float64(u[p + 4]) * np.float64(v[p + 4])
+        f += np.float64(u[p + 5]) * np.float64(v[p + 5])
+        g += np.float64(u[p + 6]) * np.float64(v[p + 6])
+        h += np.float64(u[p + 7]) * np.float64(v[p + 7])
+    for p in range(last, len(u)):
+        a += np.float64(u[p]) * np.float64(v[p])
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))

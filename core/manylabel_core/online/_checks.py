@@ -1,0 +1,52 @@
+"""The check of index arrays that stands before every learning step: kernels trust what they are given."""
+
+from manylabel_core._compiled import kernel
+
+PROBLEMS = (
+    "",
+    "rows and targets must have the same number of examples",
+    "indptr must ascend from 0 to the number of indices and values",
+    "rows hold a feature column outside those the learner has been grown to",
+    "targets hold an n_labels above the number of labels the learner has been grown to",
+    "targets hold a label column outside the n_labels of its example",
+    "targets hold a sign other than +1 and -1",
+)
+"""What the numbers given by `find_problem` mean; 0 is none."""
+
+
+@kernel
+def find_problem(  # type: ignore[no-untyped-def]
+    n_features, n_columns, indptr, indices, values, listed_indptr, listed, signs, complete, n_labels
+):
+    """Give the number of the first problem with rows and targets that are to be learnt."""
+    n_samples = len(indptr) - 1
+    if len(listed_indptr) - 1 != n_samples or len(complete) != n_samples or len(n_labels) != n_samples:
+        return 1
+    if not _ascends(indptr, len(indices)) or len(indices) != len(values):
+        return 2
+    if not _ascends(listed_indptr, len(listed)) or len(listed) != len(signs):
+        return 2
+    outside = 0
+    for p in range(len(indices)):
+        outside += indices[p] < 0 or indices[p] >= n_features
+    if outside:
+        return 3
+    for i in range(n_samples):
+        if n_labels[i] < 0 or n_labels[i] > n_columns:
+            return 4
+        for p in range(listed_indptr[i], listed_indptr[i + 1]):
+            if listed[p] < 0 or listed[p] >= n_labels[i]:
+                return 5
+            if signs[p] != 1 and signs[p] != -1:
+                return 6
+    return 0
+
+
+@kernel
+def _ascends(indptr, last):  # type: ignore[no-untyped-def]
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != last:
+        return False
+    falls = 0
+    for i in range(len(indptr) - 1):
+        falls += indptr[i] > indptr[i + 1]
+    return falls == 0

@@ -1,0 +1,128 @@
+"""One round of adaptive label thresholding, seen from the scores of its example.
+
+A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
+of its coefficient, and nothing else about x matters. So the M passes of a round run on the 1 + n_labels
+scores alone, and the model is written once, by the sum of the steps.
+
+Column 0 is the threshold and column 1 + l the label l, in every array of this file.
+"""
+
+import numpy as np
+
+from manylabel_core._compiled import kernel
+
+MAX_PASSES = 100_000
+"""Most passes over one example, whatever the number of labels."""
+
+
+@kernel
+def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-def]
+    """M of a round: `passes`, or if that is 0 a multiple of the number of labels."""
+    if passes > 0:
+        return passes
+    return min(max(1, int(np.rint(passes_per_label * n_labels))), MAX_PASSES)
+
+
+@kernel
+def set_sides(listed, signs, complete, sides):  # type: ignore[no-untyped-def]
+    """Write +1 (relevant), -1 (irrelevant) or 0 (unknown) for every label into `sides`."""
+    sides[:] = -1 if complete else 0
+    sides[0] = 0
+    for p in range(len(listed)):
+        sides[1 + listed[p]] = signs[p]
+
+
+@kernel
+def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
+    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example.
+
+    Parameters
+    ----------
+    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
+    eta, k : float
+        Step size and squared norm of the example.
+    passes : int
+        M. The round ends earlier when the loss of Eq. (4) is 0.
+    tau : array of shape (1 + n_labels,), float32 or float64
+        Result, written only when something moved: the coefficient of x (or of K(x, .)) that the round adds to
+        each column.
+    order, start, moves : arrays of shape (1 + n_labels,), int32, float64, int32
+        Scratch.
+
+    Returns
+    -------
+    bool
+        Whether anything moved.
+
+    Notes
+    -----
+    A violated label moves by the same step in every pass, so a label's state is the integer number of its
+    moves, and a score is never the sum of many rounded steps. Relevant labels stand first, then irrelevant
+    ones, so that both loops below are free of branches.
+    """
+    n_relevant, n_known = _group(sides, order)
+    for p in range(n_known):
+        start[p] = scores[order[p]]
+        moves[p] = 0
+    up = eta / max(n_relevant, 1)  # a mean over no labels is 0
+    down = eta / max(n_known - n_relevant, 1)
+    start_up, start_down = start[:n_relevant], start[n_relevant:n_known]
+    moves_up, moves_down = moves[:n_relevant], moves[n_relevant:n_known]
+    ups, downs = 0, 0
+    for _ in range(passes):
+        threshold = scores[0] - (ups * up - downs * down) * k
+        raised = _move(start_up, moves_up, up * k, threshold, 1.0)
+        lowered = _move(start_down, moves_down, down * k, threshold, -1.0)
+        if raised + lowered == 0:
+            break
+        ups += raised
+        downs += lowered
+    if ups + downs == 0:
+        return False
+    tau[:] = 0.0
+    tau[0] = downs * down - ups * up
+    for p in range(n_relevant):
+        tau[order[p]] = moves[p] * up
+    for p in range(n_relevant, n_known):
+        tau[order[p]] = -(moves[p] * down)
+    return True
+
+
+@kernel
+def _group(sides, order):  # type: ignore[no-untyped-def]
+    """Order the known labels, relevant ones first; give the number of the relevant and of all."""
+    n_relevant = 0
+    for column in range(1, len(sides)):
+        order[n_relevant] = column
+        n_relevant += sides[column] > 0
+    n_known = n_relevant
+    for column in range(1, len(sides)):
+        if sides[column] < 0:
+            order[n_known] = column
+            n_known += 1
+    return n_relevant, n_known
+
+
+@kernel
+def _move(start, moves, step, threshold, side):  # type: ignore[no-untyped-def]
+    """One pass over the labels of one side: move those with a margin below 1, and count them."""
+    violated = np.int32(0)
+    for p in range(len(start)):
+        margin = side * (start[p] + side * (moves[p] * step) - threshold)
+        violation = np.int32(margin < 1.0)
+        moves[p] += violation
+        violated += violation
+    return violated
+
+
+@kernel
+def run_round(  # type: ignore[no-untyped-def]
+    scores, listed, signs, complete, n_labels, eta, passes, passes_per_label, k, tau
+):
+    """One round of one example from its truth: `settle` with everything it needs."""
+    width = 1 + n_labels
+    sides = np.empty(width, np.int8)
+    set_sides(listed, signs, complete, sides)
+    limit = pass_limit(passes, passes_per_label, n_labels)
+    order, start, moves = np.empty(width, np.int32), np.empty(width, np.float64), np.empty(width, np.int32)
+    return settle(scores, sides, eta, k, limit, tau, order, start, moves)

@@ -1,0 +1,151 @@
+"""Scaling of features as a part of a learner: what comes out is what its kernels see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online import _scaling
+from manylabel_core.online._storage import enlarged
+from manylabel_core.rows import Rows
+
+MAX_SCALED_VALUES = 2**20
+"""Most values that a scaling which fills rows up produces at once."""
+
+
+class Scaling(Protocol):
+    """What a learner needs of its scaling."""
+
+    def grow(self, n_features: int) -> None:
+        """Make room for at least this many features."""
+
+    @property
+    def rows_at_once(self) -> int:
+        """Most rows that should be given in one call."""
+
+    def learn(self, rows: Rows) -> Rows:
+        """Scale rows about to be learnt, in order, and take them into the statistics."""
+
+    def score(self, rows: Rows) -> Rows:
+        """Scale each row as `learn` would if it came next, changing nothing."""
+
+    def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """Most values that so many rows, with so many values in all, have when they are scaled."""
+
+    def nbytes(self, n_features: int) -> int:
+        """Bytes of the state for so many features."""
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Arrays for `restore`; views, not copies."""
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a state."""
+
+
+class NoScaling:
+    """Features as they come."""
+
+    def grow(self, n_features: int) -> None:
+        """Nothing to do."""
+
+    rows_at_once = 2**62
+
+    def learn(self, rows: Rows) -> Rows:
+        """Give the rows themselves."""
+        return rows
+
+    def score(self, rows: Rows) -> Rows:
+        """Give the rows themselves."""
+        return rows
+
+    def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """As many."""
+        return n_values
+
+    def nbytes(self, n_features: int) -> int:
+        """None."""
+        return 0
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Nothing."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Nothing to do."""
+
+
+class UnitNorm(NoScaling):
+    """Every example divided by its Euclidean norm; an example of zeros stays as it is."""
+
+    def learn(self, rows: Rows) -> Rows:
+        """Scale the rows."""
+        return self.score(rows)
+
+    def score(self, rows: Rows) -> Rows:
+        """Scale the rows."""
+        return rows._replace(values=_scaling.to_unit_norm(rows.indptr, rows.values))
+
+
+class RunningStandardisation:
+    """Features as distances from their mean in standard deviations, over the stream so far.
+
+    Each example is standardised by the statistics that include it. An absent feature is a 0 and counts. A
+    feature that has not varied yet becomes 0.
+
+    Standardised rows are dense: an example costs time and memory in proportion to all features ever seen, not
+    to those it has. Prefer `UnitNorm` for long sparse rows.
+    """
+
+    def __init__(self) -> None:
+        self._count = np.zeros(1, dtype=np.int64)
+        self._moments = np.zeros((0, 2), dtype=np.float64)
+        self._set_size(0)
+
+    def grow(self, n_features: int) -> None:
+        """Make room for at least this many features."""
+        self._set_size(max(n_features, self._n_features))
+        self._moments = enlarged(self._moments, (self._n_features, 2))
+
+    def _set_size(self, n_features: int) -> None:
+        self._n_features = n_features
+        self.rows_at_once = max(1, MAX_SCALED_VALUES // max(n_features, 1))
+
+    def learn(self, rows: Rows) -> Rows:
+        """Scale rows about to be learnt, in order, and take them into the statistics."""
+        return self._standardise(rows, store=True)
+
+    def score(self, rows: Rows) -> Rows:
+        """Scale each row as `learn` would if it came next, changing nothing."""
+        return self._standardise(rows, store=False)
+
+    def _standardise(self, rows: Rows, store: bool) -> Rows:
+        moments = self._moments[: self._n_features]
+        return Rows(*_scaling.standardise(self._count, moments, store, *rows))
+
+    def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """All features of all rows."""
+        return n_features * n_samples
+
+    def nbytes(self, n_features: int) -> int:
+        """Bytes of the state for so many features."""
+        return self._count.nbytes + 2 * self._moments.itemsize * n_features
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The number of examples, and mean and sum of squared distances of every feature."""
+        return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over a state."""
+        self._count, self._moments = arrays["scaling.count"], arrays["scaling.moments"]
+        self._set_size(len(self._moments))
+
+
+SCALINGS: dict[str, type[Scaling]] = {
+    "none": NoScaling,
+    "unit": UnitNorm,
+    "standard": RunningStandardisation,
+}
+"""Names of the scalings."""

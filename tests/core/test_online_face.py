@@ -1,0 +1,255 @@
+"""The scikit-learn face of the online learners, and what they refuse."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core.rows import Rows, Targets
+
+ALL = [FALT, SALT, KernelFALT]
+X = np.random.default_rng(0).normal(size=(40, 5))
+Y = (X[:, :3] > 0).astype(int)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
+    model = make(eta=0.25, passes=3, scaling="unit").partial_fit(X, Y)
+    assert model.get_params()["eta"] == 0.25
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(X)
+    assert "passes=3" in repr(model)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_every_parameter_is_documented_with_its_default(make: type[FALT]) -> None:
+    for name, parameter in inspect.signature(make).parameters.items():
+        text = next(line for line in (make.__doc__ or "").splitlines() if line.strip().startswith((f"{name} : ",)))
+        default = f'"{parameter.default}"' if isinstance(parameter.default, str) else str(parameter.default)
+        assert text.endswith(f"default={default}"), text
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
+    model = make().partial_fit(X, Y)
+    labels, thresholds = model.scores(X[:7])
+    assert (labels.shape, thresholds.shape) == ((7, 3), (7,))
+    decision = model.decision_function(X[:7])
+    np.testing.assert_array_equal(decision, labels - thresholds[:, None])
+    predicted = model.predict(sp.csr_array(X[:7]))
+    assert (predicted.dtype, predicted.shape) == (np.uint8, (7, 3))
+    np.testing.assert_array_equal(predicted, decision > 0)
+    assert (model.n_features_, model.n_labels_) == (5, 3)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_nothing_to_predict_with(make: type[FALT]) -> None:
+    for method in ("predict", "decision_function", "scores"):
+        with pytest.raises(NotFittedError, match=f"this {make.__name__} has not learnt anything yet"):
+            getattr(make(), method)(X)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_more_columns_are_growth_and_fewer_an_error(make: type[FALT]) -> None:
+    model = make().partial_fit(X[:, :3], Y[:, :2]).partial_fit(X, Y)
+    assert (model.n_features_, model.n_labels_) == (5, 3)
+    before = model.state()
+    with pytest.raises(ValueError, match="X must have at least the 5 columns seen before, not 4"):
+        model.partial_fit(X[:, :4], Y)
+    with pytest.raises(ValueError, match="Y must have at least the 3 columns seen before, not 2"):
+        model.partial_fit(np.hstack([X, X]), Y[:, :2])
+    with pytest.raises(ValueError, match="X must have at least the 5 columns seen before, not 4"):
+        model.predict(X[:, :4])
+    assert model.n_features_ == 5, "a refused call makes no room"
+    assert_unchanged(model, before)
+    assert model.predict(np.hstack([X, X])).shape == (40, 3), "features never learnt are no obstacle"
+
+
+def assert_unchanged(model: FALT, before: dict[str, Any]) -> None:
+    for name, array in model.state().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("make", ALL)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"X": np.full((2, 5), np.nan)}, r"X\[0, 0\] is nan: values must be finite"),
+        ({"X": np.full((2, 5), np.inf)}, r"X\[0, 0\] is inf: values must be finite"),
+        ({"X": np.full((2, 5), 1e16)}, r"X\[0, 0\] is 1e\+16: values must be finite and at most 1e\+15"),
+        ({"X": X[0]}, "X must be 2-D"),
+        ({"X": X[:3]}, "Y must have as many rows as X, 3, not 2"),
+        ({"Y": Y[:2] * 2}, "Y must hold only 0 and 1"),
+        ({"Y": Y[0]}, "Y must be 2-D"),
+        ({"known": np.ones((2, 4))}, r"known must have the shape of Y, \(2, 3\), not \(2, 4\)"),
+        ({"known": np.full((2, 3), 0.5)}, "known must hold only 0 and 1"),
+    ],
+)
+def test_bad_arguments_are_named_and_change_nothing(make: type[FALT], bad: dict[str, Any], message: str) -> None:
+    model = make(scaling="standard").partial_fit(X, Y)
+    before = model.state()
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(**{"X": X[:2], "Y": Y[:2], **bad})
+    assert_unchanged(model, before)
+
+
+BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
+    *(
+        (make, {name: value}, f"{name} must be a number above 0 and at most 1048576, not ")
+        for make, names in (
+            (FALT, ["eta", "intercept_scaling"]),
+            (SALT, ["eta", "delta"]),
+            (KernelFALT, ["eta", "gamma"]),
+        )
+        for name in names
+        for value in (0, -1.0, np.nan, np.inf, 2.0**21, "1", None, True)
+    ),
+    *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, -3, 100_001, True)),
+    *(
+        (SALT, {"passes": value}, "passes must be an integer .* or a float")
+        for value in (0.0, -1.0, 101.0, np.nan, "2")
+    ),
+    *((make, {"scaling": "minmax"}, "scaling must be one of 'none', 'unit', 'standard', not 'minmax'") for make in ALL),
+    *((make, {"dtype": "float16"}, "dtype must be one of 'float32', 'float64', not 'float16'") for make in ALL),
+    *((make, {"fit_intercept": "yes"}, "fit_intercept must be True or False, not 'yes'") for make in ALL),
+    (KernelFALT, {"kernel": "sigmoid"}, "kernel must be one of 'rbf', 'linear', 'poly', not 'sigmoid'"),
+    (KernelFALT, {"kernel": ["rbf"]}, "kernel must be one of"),
+    (KernelFALT, {"coef0": -1.0}, "coef0 must be a number from 0 to 1048576, not -1.0"),
+    (KernelFALT, {"degree": 0}, "degree must be an integer from 1 to 10, not 0"),
+    (KernelFALT, {"degree": 2.0}, "degree must be an integer from 1 to 10, not 2.0"),
+    (KernelFALT, {"budget": 0}, "budget must be an integer from 1 to 2147483647, not 0"),
+]
+
+
+@pytest.mark.parametrize(("make", "parameters", "message"), BAD_PARAMETERS)
+def test_bad_parameters_are_named_at_the_first_use(make: type, parameters: dict[str, Any], message: str) -> None:
+    model = make(**parameters)
+    with pytest.raises(ValueError, match=message):
+        model.grow(1, 1)
+    with pytest.raises(ValueError, match=message):
+        model.partial_fit(X, Y)
+
+
+def test_numpy_numbers_are_parameters_too() -> None:
+    plain = KernelFALT(eta=0.5, passes=3, degree=3, budget=10).partial_fit(X, Y)
+    numpy = KernelFALT(eta=np.float32(0.5), passes=np.int64(3), degree=np.int8(3), budget=np.int16(10))
+    np.testing.assert_array_equal(numpy.partial_fit(X, Y).scores(X)[0], plain.scores(X)[0])
+
+
+def test_an_integer_of_passes_is_not_a_multiple_of_the_labels() -> None:
+    one, times_labels = FALT(passes=1).partial_fit(X, Y), FALT(passes=1.0).partial_fit(X, Y)
+    assert not np.array_equal(one.scores(X)[0], times_labels.scores(X)[0])
+    np.testing.assert_array_equal(times_labels.scores(X)[0], FALT(passes=3).partial_fit(X, Y).scores(X)[0])
+
+
+def test_parameters_may_be_changed_where_they_can() -> None:
+    changed = SALT(eta=0.5, passes=1).partial_fit(X, Y)
+    changed.set_params(eta=0.01, delta=3.0, passes=2.0).partial_fit(X, Y)
+    other = SALT(eta=0.01, delta=3.0, passes=2.0)
+    other.restore(SALT(eta=0.5, passes=1).partial_fit(X, Y).state())
+    np.testing.assert_array_equal(changed.scores(X)[0], other.partial_fit(X, Y).scores(X)[0])
+    with pytest.raises(ValueError, match="fit_intercept, intercept_scaling, scaling, dtype cannot be changed"):
+        changed.set_params(scaling="unit").partial_fit(X, Y)
+
+
+ONE = Rows(np.array([0, 1]), np.array([0], np.int32), np.array([1.0], np.float32))
+TRUE = Targets(np.array([0, 1]), np.array([0], np.int32), np.array([1], np.int8), np.array([True]), np.array([2]))
+int32, int8 = np.int32, np.int8
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets", "message"),
+    [
+        (
+            ONE._replace(indices=np.array([3], int32)),
+            TRUE,
+            "feature column outside those the learner has been grown to",
+        ),
+        (ONE._replace(indices=np.array([-1], int32)), TRUE, "feature column outside"),
+        (ONE._replace(indptr=np.array([0, 2])), TRUE, "indptr must ascend"),
+        (ONE._replace(indptr=np.array([1, 1])), TRUE, "indptr must ascend"),
+        (ONE._replace(indptr=np.array([0, 1, 1])), TRUE, "same number of examples"),
+        (
+            ONE._replace(indptr=np.array([0, 3, 1])),
+            TRUE._replace(indptr=np.array([0, 1, 1])),
+            "same number of examples",
+        ),
+        (ONE._replace(values=np.zeros(2, np.float32)), TRUE, "indptr must ascend from 0 to the number of"),
+        (ONE, TRUE._replace(indptr=np.array([0, 0])), "indptr must ascend"),
+        (ONE, TRUE._replace(indices=np.array([2], int32)), "label column outside the n_labels of its example"),
+        (ONE, TRUE._replace(indices=np.array([-1], int32)), "label column outside"),
+        (ONE, TRUE._replace(n_labels=np.array([4])), "n_labels above the number of labels"),
+        (ONE, TRUE._replace(n_labels=np.array([-1])), "n_labels above the number of labels"),
+        (ONE, TRUE._replace(signs=np.array([0], int8)), "sign other than"),
+        (ONE, TRUE._replace(signs=np.zeros(0, int8)), "indptr must ascend"),
+    ],
+)
+def test_index_arrays_that_do_not_fit_are_refused(rows: Rows, targets: Targets, message: str) -> None:
+    for make in ALL:
+        model = make(scaling="standard")
+        model.grow(3, 3)
+        before = model.state()
+        with pytest.raises(ValueError, match=message):
+            model.learn(rows, targets)
+        assert_unchanged(model, before)
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_a_state_that_does_not_fit_is_refused(make: type[FALT]) -> None:
+    model = make(scaling="standard").partial_fit(X, Y)
+    before = model.state()
+    for name in before:
+        with pytest.raises(ValueError, match=f"state must hold {name}"):
+            model.restore({key: array for key, array in before.items() if key != name})
+    double = make(scaling="standard", dtype="float64").partial_fit(X, Y).state()
+    with pytest.raises(ValueError, match=r"state must hold .* of float32"):
+        model.restore(double)
+    assert_unchanged(model, before)
+
+
+def test_arrays_of_a_state_must_fit_together() -> None:
+    model = SALT().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="weights and squares of one shape"):
+        model.restore({**model.state(), "squares": model.state()["squares"][1:]})
+    kernel = KernelFALT().partial_fit(X, Y)
+    with pytest.raises(ValueError, match=r"one row of 1 \+ n_labels coefficients for each support vector"):
+        kernel.restore({**kernel.state(), "coefficients": kernel.state()["coefficients"][1:]})
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_a_state_is_a_copy(make: type[FALT]) -> None:
+    model = make(scaling="standard").partial_fit(X, Y)
+    arrays = model.state()
+    kept = {name: array.copy() for name, array in arrays.items()}
+    other = make(scaling="standard")
+    other.restore(arrays)
+    model.partial_fit(X, Y)
+    other.partial_fit(X, Y)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, kept[name])
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_learners_can_be_copied_by_pickling(make: type[FALT]) -> None:
+    model = make(scaling="standard").partial_fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))  # noqa: S301  our own bytes
+    np.testing.assert_array_equal(copy.partial_fit(X, Y).scores(X)[0], model.partial_fit(X, Y).scores(X)[0])
+
+
+@pytest.mark.parametrize("make", ALL)
+def test_no_rows_and_no_labels(make: type[FALT]) -> None:
+    model = make().partial_fit(np.zeros((0, 4)), np.zeros((0, 2)))
+    assert model.partial_fit(X, Y).predict(np.zeros((0, 5))).shape == (0, 3)
+    unlabelled = make().partial_fit(X, np.zeros((40, 0)))
+    assert unlabelled.n_labels_ == 0
+    assert unlabelled.partial_fit(X, Y).n_labels_ == 3
