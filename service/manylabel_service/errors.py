@@ -1,0 +1,236 @@
+"""What can go wrong in the service, in its own words.
+
+No error here knows HTTP: the interface maps them to answers in one place. Each carries its facts as
+attributes, and a message that says what the client or the operator shall do.
+
+ServiceError
+├── ModelNotFound            no model of that name
+│   └── ModelGone            there was one; it was deleted while the caller still held it
+├── ModelExists              the name is taken
+├── NotReady                 not restored yet, or draining
+├── QueueFull                too many updates wait already
+├── InvalidExample           an example does not fit the model
+├── KeyConflict              an idempotency key cannot be honoured
+│   ├── KeyInFlight          its first request is still under way
+│   └── KeyReused            it belongs to another request
+├── LimitExceeded            a model, or their number, would grow over its limit
+└── StorageError
+    ├── StorageGone          an operation failed: disk full, input/output error, connection lost
+    ├── LogTrimmed           the entries asked for lie behind the trimmed start of the log
+    └── StoreUnusable        the store cannot be opened
+        ├── StoreLocked      another process has it open
+        ├── StoreDamaged     the file is not an intact database
+        └── StoreTooNew      written by a newer version
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ServiceError(Exception):
+    """Base of everything the service raises on purpose."""
+
+
+class ModelNotFound(ServiceError):
+    """No model has this name."""
+
+    def __init__(self, name: str, message: str | None = None) -> None:
+        super().__init__(message or f"there is no model named {name!r}; create it first, or check the name")
+        self.name = name
+
+
+class ModelGone(ModelNotFound):
+    """The model was deleted while the caller held it; one created since under its name is another model.
+
+    To a client it is the same as `ModelNotFound`.
+    """
+
+    def __init__(self, name: str, incarnation: int) -> None:
+        super().__init__(name, f"model {name!r} (incarnation {incarnation}) has been deleted; look the name up again")
+        self.incarnation = incarnation
+
+
+class ModelExists(ServiceError):
+    """The name of a model to be created is taken."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a model named {name!r} exists; choose another name, or delete that model first")
+        self.name = name
+
+
+class NotReady(ServiceError):
+    """The server, or one model, cannot answer yet (restoring) or any more (draining).
+
+    Parameters
+    ----------
+    detail : what is being waited for.
+    retry_after : seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, detail: str, retry_after: float = 1.0) -> None:
+        super().__init__(f"{detail}; retry in {retry_after:g} s")
+        self.detail = detail
+        self.retry_after = retry_after
+
+
+class QueueFull(ServiceError):
+    """More updates wait for the model than it may hold back.
+
+    Parameters
+    ----------
+    name : the model.
+    limit : how much may wait, with its unit, as ``"100 examples"``.
+    retry_after : seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, name: str, limit: str, retry_after: float) -> None:
+        super().__init__(
+            f"model {name!r} has as much waiting as it may, {limit}: retry in {retry_after:g} s or send more slowly"
+        )
+        self.name = name
+        self.limit = limit
+        self.retry_after = retry_after
+
+
+class InvalidExample(ServiceError):
+    """An example cannot be used with this model; nothing of its request was learnt.
+
+    Parameters
+    ----------
+    index : which example of the request, from 0.
+    path : keys into that example, outermost first, as ``("x", "indices")``.
+    detail : what is allowed there.
+    """
+
+    def __init__(self, index: int, path: tuple[str | int, ...], detail: str) -> None:
+        super().__init__(f"example {index}, {'.'.join(map(str, path))}: {detail}")
+        self.index = index
+        self.path = path
+        self.detail = detail
+
+
+class KeyConflict(ServiceError):
+    """An idempotency key cannot be honoured."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class KeyInFlight(KeyConflict):
+    """The first request with this key has not been answered yet."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, f"a request with the idempotency key {key!r} is still under way; retry when it is done")
+
+
+class KeyReused(KeyConflict):
+    """The key came with another body or for another operation before."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            key,
+            f"the idempotency key {key!r} was used for a different request; use a new key for each request",
+        )
+
+
+class LimitExceeded(ServiceError):
+    """The request would let something grow over its limit; nothing of it was done.
+
+    Parameters
+    ----------
+    what : what would grow, as ``"labels of model 'tags'"``.
+    size : what it would grow to.
+    limit : the limit, in the same unit.
+    """
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(
+            f"{what} would grow to {size:,}, the limit is {limit:,}: send less, or have the operator raise it"
+        )
+        self.what = what
+        self.size = size
+        self.limit = limit
+
+
+class StorageError(ServiceError):
+    """Base of what storage raises."""
+
+
+class StorageGone(StorageError):
+    """Storage could not do what was asked. What had been acknowledged before is untouched.
+
+    Parameters
+    ----------
+    detail : what failed, and what the operator shall do.
+    heals : True when the same call will succeed once the cause is gone (space was made, the connection is
+        back), with no restart; False when the operator has to act and start the server anew.
+    """
+
+    def __init__(self, detail: str, heals: bool) -> None:
+        outlook = "it goes on by itself once that is mended; retry" if heals else "mend it and restart the server"
+        super().__init__(f"storage is not available: {detail}; {outlook}")
+        self.detail = detail
+        self.heals = heals
+
+
+class LogTrimmed(StorageError):
+    """The log no longer holds all entries after the given position.
+
+    Parameters
+    ----------
+    name : the model.
+    after : the position asked for.
+    trimmed : the last position that was removed: replay has to start from a snapshot at or after it.
+    """
+
+    def __init__(self, name: str, after: str, trimmed: str) -> None:
+        super().__init__(
+            f"the log of model {name!r} is trimmed through position {trimmed} and cannot be read from "
+            f"{after}; start from a snapshot at or after the trimmed position"
+        )
+        self.name = name
+        self.after = after
+        self.trimmed = trimmed
+
+
+class StoreUnusable(StorageError):
+    """The store cannot be opened; nothing in it was changed."""
+
+
+class StoreLocked(StoreUnusable):
+    """Another process has the data directory open."""
+
+    def __init__(self, directory: Path, pid: int | None) -> None:
+        holder = f"process {pid}" if pid is not None else "another process"
+        super().__init__(
+            f"the data directory {directory} is in use by {holder}: stop it, or give this server a directory of its own"
+        )
+        self.directory = directory
+        self.pid = pid
+
+
+class StoreDamaged(StoreUnusable):
+    """The file is not an intact database of this program; it was left as it is."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(
+            f"{path} cannot be used ({detail}): restore it from a backup, "
+            "or give the server another data directory to start empty"
+        )
+        self.path = path
+        self.detail = detail
+
+
+class StoreTooNew(StoreUnusable):
+    """The store was written by a newer version of this program."""
+
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has schema version {found}, this program knows up to {known}: "
+            "run the newer version that wrote it, or restore a backup made before the upgrade"
+        )
+        self.path = path
+        self.found = found
+        self.known = known

@@ -1,0 +1,194 @@
+"""What the service asks of storage.
+
+The comments here are the contract, and a suite of tests holds each store to it.
+
+A model is a fold over its log, so a store keeps three things for each model: a record (name and
+spec), a log of entries, and snapshots that spare a reader the beginning of the log. Records,
+payloads and snapshots are opaque bytes to it.
+
+**Positions.** The store gives each entry a position, a string. Positions of one model grow with the
+log in the order of `position_key`, mean nothing outside that model, and are never given twice: not
+after the log was trimmed to nothing, not after a crash. Only what was lost for want of durability
+may be given again: by any end of the process with ``memory``, by a loss of power without ``fsync``;
+and no snapshot is ever ahead of what was kept. `START` comes before the first entry.
+
+**Incarnations.** Each creation of a model gets a number never used before in this store. Logs and
+snapshots belong to the incarnation, not to the name: a name that is deleted and created again
+starts with nothing, however the deletion went on, and a caller that still holds the old record gets
+`ModelGone` and reaches nothing of the new one.
+
+**All or nothing.** What changes something changes all of it or none of it, for any reader and over
+any crash.
+
+**Failure.** Each method may raise `StorageGone`. When it comes from a method that changes
+something, or when the await of that method is cancelled, the change may have been made or not (an
+answer can get lost on its way), but never half. For `append` this needs no care: entries that did
+get in come back, before the new ones, from the next `append` or `read` after the same position.
+
+**Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
+loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
+(a snapshot, a trim, a delete).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+START = "0"
+"""The position before the first entry of any log."""
+
+Durability = Literal["memory", "log", "fsync"]
+"""What an append has survived when it returns: ``memory`` nothing, ``log`` any end of any process of
+ours, ``fsync`` loss of power too."""
+
+_POSITION = re.compile(r"[0-9]+(?:-[0-9]+)*")
+
+
+def position_key(position: str) -> tuple[int, ...]:
+    """The order of positions of one model: ``"12" -> (12,)``, ``"1700-3" -> (1700, 3)``.
+
+    Raises
+    ------
+    ValueError
+        If the string is not a position.
+    """
+    if not _POSITION.fullmatch(position):
+        raise ValueError(f"a position is decimal numbers joined by '-', not {position!r}")
+    return tuple(map(int, position.split("-")))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
+    """A model as storage knows it; `incarnation` tells apart those that had one name in turn."""
+
+    name: str
+    incarnation: int
+    spec: bytes
+
+
+class Entry(NamedTuple):
+    """One entry of a log."""
+
+    position: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """A snapshot of the state after the entry at `position` (at `START`: before any entry)."""
+
+    position: str
+    size_bytes: int
+    created_unix_ms: int
+
+
+class Store(Protocol):
+    """Records, logs and snapshots of any number of models."""
+
+    async def open(self) -> None:
+        """Make the store ready; called once, before anything else.
+
+        Raises `StoreUnusable` when it cannot be used, and then holds nothing open. Unfinished work
+        of a process that died is finished or undone, at the latest in the background.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Wait for the calls under way, then let go of everything.
+
+        Later calls raise `StorageGone`; a second close does nothing.
+        """
+        ...
+
+    async def create_model(self, name: str, spec: bytes) -> ModelRecord:
+        """Add a model with an empty log and no snapshots.
+
+        Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
+        """
+        ...
+
+    async def models(self) -> list[ModelRecord]:
+        """All models, in the order of their creation."""
+        ...
+
+    async def delete_model(self, record: ModelRecord) -> None:
+        """Remove the model with its log and its snapshots.
+
+        When this returns, the name is free and every call with this record raises `ModelGone`, one
+        that is under way either ends as if it came before or raises too. The space may be given
+        back later, bit by bit.
+        """
+        ...
+
+    async def append(
+        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+    ) -> list[Entry]:
+        """Add entries at the end of the log, and catch up with it.
+
+        Returns every entry after the position `after`, in log order: first those that others added
+        since, last the new ones, one per payload in the order given and with nothing between them.
+        The caller who applies the answer in order, and passes the last position of it as the next
+        `after`, has seen the whole log.
+
+        Parameters
+        ----------
+        record : the model.
+        payloads : at least one; all are added or none.
+        after : the position up to which the caller knows the log.
+        durability : what the entries have survived when this returns; a store may do more.
+
+        Raises
+        ------
+        ModelGone
+        LogTrimmed
+            If entries after `after` have been trimmed; nothing was added.
+        ValueError
+            If there is no payload, or the durability or the position is not one; nothing was added.
+        """
+        ...
+
+    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+        """The next entries after a position, in log order.
+
+        At least one and at most `limit` of them, empty only at the end of the log. An answer
+        shorter than `limit` is not the end: a store may stop earlier to keep answers with large
+        entries small.
+
+        Raises `ModelGone`, `LogTrimmed` if entries after `after` have been trimmed, and ValueError
+        for a limit below 1 or a string that is no position.
+        """
+        ...
+
+    async def trim(self, record: ModelRecord, through: str) -> None:
+        """Remove the entries at or before a position; one beyond the end counts as the end.
+
+        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions go on
+        from where they were. The caller keeps a snapshot at or after `through`. Raises `ModelGone`.
+        """
+        ...
+
+    async def put_snapshot(self, record: ModelRecord, position: str, data: bytes) -> None:
+        """Add a snapshot beside the others, or replace the one at the same position.
+
+        It is listed, and can be had, only once all of it is in place, and nothing that takes it away
+        (a loss of power) leaves a `trim` that was asked for later. Raises `ModelGone`.
+        """
+        ...
+
+    async def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
+        """The snapshots of a model, the highest position first. Raises `ModelGone`."""
+        ...
+
+    async def get_snapshot(self, record: ModelRecord, position: str) -> bytes | None:
+        """The bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
+
+        None if there is no snapshot at the position, or one whose bytes are lost. Raises `ModelGone`.
+        """
+        ...
+
+    async def delete_snapshot(self, record: ModelRecord, position: str) -> None:
+        """Remove a snapshot; does nothing where there is none. Raises `ModelGone`."""
+        ...

@@ -1,0 +1,103 @@
+"""Opening the database file: what it looks like, and how its connections are set up."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from manylabel_service.errors import StoreDamaged, StoreTooNew, StoreUnusable
+
+APPLICATION_ID = 0x4D4C4142
+"""Marks the file as ours ("MLAB"), so that somebody else's database is refused and not filled with
+our tables."""
+
+VERSION = 1
+"""Of the schema; kept in the file's user_version."""
+
+_SCHEMA = (
+    # AUTOINCREMENT: a number is never given again, also when the newest model is deleted. A model
+    # whose name is NULL is deleted; its row stays until nothing else of it is left.
+    """CREATE TABLE models (
+        incarnation INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT UNIQUE,
+        spec BLOB NOT NULL,
+        trimmed INTEGER NOT NULL DEFAULT 0
+    )""",
+    # One integer (tables.py: incarnation and number in the log) as the key, because then an append
+    # fills the last page of its model's range and nothing else: measured, half the bytes written of
+    # a two-column key.
+    "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB NOT NULL)",
+    """CREATE TABLE snapshots (
+        incarnation INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        size_bytes INTEGER NOT NULL,
+        created_unix_ms INTEGER NOT NULL,
+        PRIMARY KEY (incarnation, position)
+    ) WITHOUT ROWID""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
+    """A connection in write-ahead-log mode that commits when told to and makes no checkpoints.
+
+    It may be used by any thread, one at a time.
+
+    Raises
+    ------
+    StoreTooNew, StoreDamaged
+        If the file is of a later version, or not ours; it is left as it was.
+    """
+    connection = sqlite3.connect(
+        path,
+        timeout=busy_timeout_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        _check(connection, path)
+        _set_up(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def is_new(connection: sqlite3.Connection) -> bool:
+    """Whether nothing was ever stored in the file."""
+    return _pragma(connection, "schema_version") == 0
+
+
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make a new file a database of this version, in one step."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    connection.execute("COMMIT")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    if is_new(connection):
+        return
+    if _pragma(connection, "application_id") != APPLICATION_ID:
+        raise StoreDamaged(path, "it is a database of another program")
+    if (found := _pragma(connection, "user_version")) > VERSION:
+        raise StoreTooNew(path, found, VERSION)
+
+
+def _set_up(connection: sqlite3.Connection, path: Path) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StoreUnusable(f"{path}: no write-ahead log on this file system; use a data directory on a local disk")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: plain fsync does not reach the disk there
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    # Some systems build SQLite to overwrite all that is deleted: more to write for nothing here.
+    connection.execute("PRAGMA secure_delete = FAST")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    value: int = connection.execute(f"PRAGMA {name}").fetchone()[0]
+    return value

@@ -1,0 +1,64 @@
+"""From errors of SQLite and of the file system to those of the service."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from manylabel_service.errors import StorageGone, StoreDamaged, StoreUnusable
+
+# Primary result code -> what the operator shall do, and whether the same call succeeds once that is done.
+_SQLITE = {
+    sqlite3.SQLITE_FULL: ("make space on its disk", True),
+    sqlite3.SQLITE_IOERR: ("check its disk, and the quota and file size limit of the server", True),
+    sqlite3.SQLITE_BUSY: ("end the program that holds the database locked", True),
+    sqlite3.SQLITE_LOCKED: ("end the program that holds the database locked", True),
+    sqlite3.SQLITE_READONLY: ("make the file and its directory writable", False),
+    sqlite3.SQLITE_CANTOPEN: ("check that the file and its directory are there and writable", False),
+    sqlite3.SQLITE_CORRUPT: ("the database is damaged, restore it from a backup", False),
+    sqlite3.SQLITE_NOTADB: ("the database is damaged, restore it from a backup", False),
+}
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def while_running(path: Path) -> Iterator[None]:
+    """Raise `StorageGone` for what goes wrong inside."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        advice, heals = _SQLITE.get(_primary(error), ("see the cause", False))
+        raise StorageGone(f"{path}: {_text(error)}; {advice}", heals) from error
+    except OSError as error:
+        advice = "make space on its disk" if error.errno in _SPACE else "check its disk and its permissions"
+        raise StorageGone(f"{error.filename or path}: {error.strerror}; {advice}", heals=True) from error
+
+
+@contextmanager
+def while_opening(path: Path) -> Iterator[None]:
+    """Raise `StoreUnusable`, for damage `StoreDamaged`, for what goes wrong inside."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _primary(error) in _DAMAGE:
+            raise StoreDamaged(path, _text(error)) from error
+        advice, _ = _SQLITE.get(_primary(error), ("see the cause", False))
+        raise StoreUnusable(f"{path} cannot be opened ({_text(error)}): {advice}") from error
+    except OSError as error:
+        raise StoreUnusable(
+            f"{error.filename or path} cannot be opened ({error.strerror}): "
+            "name a data directory that this user can create and write"
+        ) from error
+
+
+def _primary(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", -1)  # absent where Python itself refused the call
+    return code & 0xFF if code >= 0 else code
+
+
+def _text(error: sqlite3.Error) -> str:
+    return f"{error} [{getattr(error, 'sqlite_errorname', type(error).__name__)}]"

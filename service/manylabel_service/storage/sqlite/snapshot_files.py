@@ -1,0 +1,95 @@
+"""Snapshots as files: ``<root>/<incarnation>/<position>.safetensors``.
+
+A file gets its name only when all its bytes are on the disk, and never changes afterwards; it
+counts only once the database has a row for it. So whatever is here without a row is left over from
+a process that died.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+
+_SUFFIX = ".safetensors"
+_TEMPORARY = ".temporary"
+
+
+class SnapshotFiles:
+    """The files below one folder. Blocking, and to be used by one thread at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def write(self, incarnation: int, position: str, data: bytes) -> None:
+        """Put a file in place, whole and safe from loss of power, or leave what was there."""
+        folder = self._folder(incarnation)
+        if not folder.is_dir():
+            folder.mkdir()
+            _sync_folder(self._root)
+        temporary = folder / f"{position}{_TEMPORARY}"
+        try:
+            with temporary.open("wb", buffering=0) as file:
+                _write_all(file.fileno(), data)
+                os.fsync(file.fileno())
+            temporary.replace(self._file(incarnation, position))
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(folder)
+
+    def read(self, incarnation: int, position: str) -> bytes | None:
+        """The bytes of a file, None if it is missing."""
+        try:
+            return self._file(incarnation, position).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def remove(self, incarnation: int, position: str) -> None:
+        """Remove a file, if it is there."""
+        self._file(incarnation, position).unlink(missing_ok=True)
+
+    def remove_all(self, incarnation: int) -> None:
+        """Remove everything of one incarnation, if there is anything."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self._folder(incarnation))
+
+    def any(self) -> bool:
+        """Whether there is any file or folder."""
+        return self._root.is_dir() and next(self._root.iterdir(), None) is not None
+
+    def sweep(self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]]) -> None:
+        """Create the folder if need be, and remove from it all that belongs to none of the given."""
+        self._root.mkdir(exist_ok=True)
+        _sync_folder(self._root.parent)
+        folders = {str(incarnation) for incarnation in incarnations}
+        files = {self._file(incarnation, position) for incarnation, position in snapshots}
+        for folder in self._root.iterdir():
+            if folder.name not in folders:
+                shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+                continue
+            for file in folder.iterdir():
+                if file not in files:
+                    file.unlink()
+
+    def _folder(self, incarnation: int) -> Path:
+        return self._root / str(incarnation)
+
+    def _file(self, incarnation: int, position: str) -> Path:
+        return self._folder(incarnation) / f"{position}{_SUFFIX}"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,584 @@
+"""What storage/protocol.py promises, asked of every store."""
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from manylabel_service.errors import LogTrimmed, ModelExists, ModelGone, ModelNotFound, StorageGone
+from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+
+NewStore = Callable[[], Store]
+
+
+async def read_all(store: Store, record: ModelRecord, after: str = START, limit: int = 1000) -> list[Entry]:
+    entries: list[Entry] = []
+    while page := await store.read(record, after, limit):
+        assert len(page) <= limit
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+async def append(store: Store, record: ModelRecord, *payloads: bytes, after: str = START) -> list[Entry]:
+    return await store.append(record, payloads, after, "log")
+
+
+def payloads_of(entries: list[Entry]) -> list[bytes]:
+    return [entry.payload for entry in entries]
+
+
+def assert_ascending(entries: list[Entry]) -> None:
+    keys = [position_key(entry.position) for entry in entries]
+    assert all(a < b for a, b in itertools.pairwise(keys))
+    assert not keys or position_key(START) < keys[0]
+
+
+# -- positions ------------------------------------------------------------------------------------
+
+
+def test_position_key_orders_by_number() -> None:
+    positions = ["1700-3", "12", "1700-12", START, "9", "1700", "2000"]
+    ordered = [START, "9", "12", "1700", "1700-3", "1700-12", "2000"]
+    assert sorted(positions, key=position_key) == ordered
+
+
+@pytest.mark.parametrize("text", ["", "-", "1-", "-1", "a", "1.5", "+1", " 1", "1\n", "1_0", "٣", "../1"])
+def test_position_key_refuses_what_is_no_position(text: str) -> None:
+    with pytest.raises(ValueError, match="position"):
+        position_key(text)
+
+
+# -- models ---------------------------------------------------------------------------------------
+
+
+async def test_models_are_listed_in_order_of_creation_and_kept(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    assert await store.models() == []
+    records = [await store.create_model(name, bytes([i, 0, 255])) for i, name in enumerate("cab")]
+    assert [record.name for record in records] == ["c", "a", "b"]
+    assert [record.spec for record in records] == [b"\x00\x00\xff", b"\x01\x00\xff", b"\x02\x00\xff"]
+    assert await store.models() == records
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    assert await store.models() == records
+    await store.close()
+
+
+async def test_a_name_is_taken_once(store: Store) -> None:
+    first = await store.create_model("m", b"first")
+    with pytest.raises(ModelExists, match="'m'") as caught:
+        await store.create_model("m", b"second")
+    assert caught.value.name == "m"
+    assert await store.models() == [first]
+
+
+async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
+    outcomes = await asyncio.gather(*(store.create_model("m", bytes([i])) for i in range(20)), return_exceptions=True)
+    created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    assert len(created) == 1
+    assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
+    assert await store.models() == created
+
+
+CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
+    "append": lambda store, record: store.append(record, [b"x"], START, "log"),
+    "read": lambda store, record: store.read(record, START, 10),
+    "trim": lambda store, record: store.trim(record, "1"),
+    "put_snapshot": lambda store, record: store.put_snapshot(record, "1", b"x"),
+    "snapshots": lambda store, record: store.snapshots(record),
+    "get_snapshot": lambda store, record: store.get_snapshot(record, "1"),
+    "delete_snapshot": lambda store, record: store.delete_snapshot(record, "1"),
+    "delete_model": lambda store, record: store.delete_model(record),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_a_deleted_record_reaches_nothing(
+    new_store: NewStore, call: str, recreated: bool, reopened: bool
+) -> None:
+    store = new_store()
+    await store.open()
+    old = await store.create_model("m", b"old")
+    entries = await append(store, old, b"1", b"2")
+    await store.put_snapshot(old, entries[0].position, b"snapshot")
+    await store.delete_model(old)
+    assert await store.models() == []
+    new = await store.create_model("m", b"new") if recreated else None
+    if reopened:
+        await store.close()
+        store = new_store()
+        await store.open()
+    with pytest.raises(ModelGone, match="'m'") as caught:
+        await CALLS[call](store, old)
+    assert isinstance(caught.value, ModelNotFound)
+    assert (caught.value.name, caught.value.incarnation) == ("m", old.incarnation)
+    if new:
+        assert await store.models() == [new]
+        assert await read_all(store, new) == []
+        assert await store.snapshots(new) == []
+    await store.close()
+
+
+async def test_incarnations_are_never_used_again(new_store: NewStore) -> None:
+    incarnations = []
+    for _ in range(3):
+        store = new_store()
+        await store.open()
+        for _ in range(3):
+            record = await store.create_model("m", b"")
+            incarnations.append(record.incarnation)
+            assert await append(store, record, b"only") == await read_all(store, record)
+            await store.delete_model(record)
+        await store.close()
+    assert len(set(incarnations)) == len(incarnations)
+
+
+async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
+    kept, dropped = await store.create_model("kept", b"k"), await store.create_model("dropped", b"d")
+    written = await append(store, kept, *(bytes([i]) for i in range(50)))
+    await append(store, dropped, *(bytes([i]) for i in range(50)))
+    await store.put_snapshot(kept, written[9].position, b"ten")
+    await store.put_snapshot(dropped, written[9].position, b"other")
+    await store.delete_model(dropped)
+    assert await read_all(store, kept) == written
+    assert await store.get_snapshot(kept, written[9].position) == b"ten"
+    assert await append(store, kept, b"more", after=written[-1].position) != []
+
+
+# -- append and read ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durability", ["memory", "log", "fsync"])
+async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store: NewStore, durability: str) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    assert await store.read(record, START, 10) == []
+    written: list[Entry] = []
+    for size in (1, 3, 64, 65, 200):
+        after = written[-1].position if written else START
+        payloads = [b"%d-%d" % (size, i) for i in range(size)]
+        answer = await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        assert payloads_of(answer) == payloads
+        written += answer
+    assert_ascending(written)
+    assert await read_all(store, record) == written
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    assert await read_all(store, record) == written
+    more = await append(store, record, b"more", after=written[-1].position)
+    assert payloads_of(more) == [b"more"]
+    assert_ascending([*written, *more])
+    await store.close()
+
+
+async def test_durabilities_can_alternate(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    written: list[Entry] = []
+    levels = ["log", "fsync", "memory", "memory", "fsync", "memory", "log", "fsync"]
+    for durability in levels:
+        after = written[-1].position if written else START
+        written += await store.append(record, [durability.encode()], after, durability)  # type: ignore[arg-type]
+    assert payloads_of(written) == [level.encode() for level in levels]
+    assert await read_all(store, record) == written
+
+
+async def test_append_answers_with_all_that_lies_between(store: Store) -> None:
+    """Two callers that know the log up to different positions both see all of it, in one order."""
+    record = await store.create_model("m", b"")
+    known: dict[str, list[Entry]] = {"a": [], "b": []}
+    for turn, who in enumerate("aababbbaabaaab"):
+        seen = known[who]
+        own = [b"%s-%d-%d" % (who.encode(), turn, i) for i in range(turn % 3 + 1)]
+        answer = await append(store, record, *own, after=seen[-1].position if seen else START)
+        assert payloads_of(answer[-len(own) :]) == own
+        seen += answer
+    whole = await read_all(store, record)
+    assert known["b"] == whole
+    assert known["a"] == whole[: len(known["a"])]
+    assert len(known["a"]) > 10
+
+
+async def test_a_caller_that_knows_nothing_gets_everything(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, *(b"%d" % i for i in range(300)))
+    answer = await append(store, record, b"own")
+    assert answer[:-1] == written
+    assert answer[-1].payload == b"own"
+
+
+async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Store) -> None:
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+
+    async def caller(who: int) -> list[Entry]:
+        seen: list[Entry] = []
+        for turn in range(8):
+            own = [b"%d-%d-%d" % (who, turn, i) for i in range(who % 4 + 1)]
+            answer = await append(store, record, *own, after=seen[-1].position if seen else START)
+            assert payloads_of(answer[-len(own) :]) == own
+            seen += answer
+            await append(store, other, *own)
+        return seen
+
+    views = await asyncio.gather(*(caller(who) for who in range(16)))
+    whole = await read_all(store, record)
+    assert_ascending(whole)
+    assert all(view == whole[: len(view)] for view in views)
+    expected = {b"%d-%d-%d" % (w, t, i) for w in range(16) for t in range(8) for i in range(w % 4 + 1)}
+    assert len(whole) == len(expected)
+    assert set(payloads_of(whole)) == expected
+    assert set(payloads_of(await read_all(store, other))) == expected
+    # What one append added has nothing in it from another.
+    for who, turn in ((3, 0), (7, 5), (15, 7)):
+        index = payloads_of(whole).index(b"%d-%d-0" % (who, turn))
+        assert payloads_of(whole[index : index + 4]) == [b"%d-%d-%d" % (who, turn, i) for i in range(4)]
+
+
+async def test_logs_of_two_models_are_apart(store: Store) -> None:
+    records = [await store.create_model(name, b"") for name in "abc"]
+    written: list[list[Entry]] = [[], [], []]
+    chooser = random.Random(5)
+    for i in range(60):
+        which = chooser.randrange(3)
+        after = written[which][-1].position if written[which] else START
+        written[which] += await append(store, records[which], b"%d" % i, after=after)
+    for record, entries in zip(records, written, strict=True):
+        assert await read_all(store, record) == entries
+
+
+@pytest.mark.parametrize("limit", [1, 7, 100, 101])
+async def test_read_pages_through_the_log(store: Store, limit: int) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, *(b"%d" % i for i in range(100)))
+    assert await read_all(store, record, limit=limit) == written
+    assert await read_all(store, record, written[41].position, limit) == written[42:]
+    assert await store.read(record, written[-1].position, limit) == []
+
+
+async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    chooser = random.Random(7)
+    payloads = [
+        b"",
+        b"\x00",
+        bytes(range(256)),
+        "Gemüse 🥕".encode(),
+        *(chooser.randbytes(size) for size in (1, 4095, 4096, 4097, 70_000, 5_000_000)),
+        b"\x00" * 100_000,
+    ]
+    answer = await append(store, record, *payloads)
+    assert payloads_of(answer) == payloads
+    assert await read_all(store, record) == answer
+
+
+async def test_a_log_of_large_entries_is_read_whole(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    payloads = [bytes([i]) * 3_000_000 for i in range(8)]
+    after = START
+    for payload in payloads:
+        after = (await append(store, record, payload, after=after))[-1].position
+    assert payloads_of(await read_all(store, record)) == payloads
+
+
+@pytest.mark.parametrize(
+    ("payloads", "after", "durability", "message"),
+    [
+        ([], START, "log", "payload"),
+        ([b"x"], START, "disk", "durability"),
+        ([b"x"], START, "", "durability"),
+        ([b"x"], "", "log", "position"),
+        ([b"x"], "latest", "log", "position"),
+        ([b"x"], "-1", "fsync", "position"),
+    ],
+)
+async def test_a_wrong_append_adds_nothing(
+    store: Store, payloads: list[bytes], after: str, durability: str, message: str
+) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, b"before")
+    with pytest.raises(ValueError, match=message):
+        await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+    assert await read_all(store, record) == written
+
+
+@pytest.mark.parametrize(("after", "limit"), [("x", 1), ("", 1), (START, 0), (START, -1)])
+async def test_a_wrong_read_is_refused(store: Store, after: str, limit: int) -> None:
+    record = await store.create_model("m", b"")
+    with pytest.raises(ValueError, match="position" if limit > 0 else "limit"):
+        await store.read(record, after, limit)
+
+
+async def test_an_append_whose_caller_gave_up_is_whole_or_absent(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    gone: list[bytes] = []
+    after, seen = START, []
+    for turn in range(30):
+        own = [b"%d-%d" % (turn, i) for i in range(3)]
+        task = asyncio.create_task(append(store, record, *own, after=after))
+        for _ in range(turn % 4):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        gone += own
+        answer = await append(store, record, b"kept", after=after)
+        between = payloads_of(answer[:-1])
+        assert between in ([], own)
+        seen += answer
+        after = answer[-1].position
+    assert await read_all(store, record) == seen
+    assert payloads_of(seen).count(b"kept") == 30
+
+
+# -- trim -----------------------------------------------------------------------------------------
+
+
+async def test_trim_removes_the_beginning_and_says_so(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    written = await append(store, record, *(b"%d" % i for i in range(100)))
+    untouched = await append(store, other, *(b"%d" % i for i in range(100)))
+    cut = written[59].position
+    await store.trim(record, cut)
+    for _ in range(2):
+        for early in (START, written[0].position, written[58].position):
+            with pytest.raises(LogTrimmed, match="snapshot") as caught:
+                await store.read(record, early, 10)
+            assert (caught.value.name, caught.value.after) == ("m", early)
+            assert position_key(caught.value.trimmed) == position_key(cut)
+            with pytest.raises(LogTrimmed):
+                await append(store, record, b"not added", after=early)
+        assert await read_all(store, record, cut) == written[60:]
+        assert await read_all(store, other) == untouched
+        await store.close()
+        store = new_store()
+        await store.open()
+    more = await append(store, record, b"more", after=cut)
+    assert more[:-1] == written[60:]
+    assert_ascending(more)
+    await store.close()
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_positions_go_on_after_the_log_was_trimmed_to_nothing(new_store: NewStore, reopened: bool) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    last = (await append(store, record, b"1", b"2", b"3"))[-1].position
+    await store.trim(record, last)
+    if reopened:
+        await store.close()
+        store = new_store()
+        await store.open()
+    assert await store.read(record, last, 10) == []
+    answer = await append(store, record, b"4", after=last)
+    assert payloads_of(answer) == [b"4"]
+    assert position_key(answer[0].position) > position_key(last)
+    assert await read_all(store, record, last) == answer
+    await store.close()
+
+
+async def test_trim_to_where_it_is_already_changes_nothing(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    await store.trim(record, START)
+    written = await append(store, record, *(b"%d" % i for i in range(10)))
+    await store.trim(record, START)
+    assert await read_all(store, record) == written
+    for through in (written[4].position, written[4].position, written[2].position, START):
+        await store.trim(record, through)
+        assert await read_all(store, record, written[4].position) == written[5:]
+        with pytest.raises(LogTrimmed):
+            await store.read(record, written[3].position, 10)
+
+
+async def test_trim_beyond_the_end_ends_at_the_end(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    last = (await append(store, record, b"1", b"2"))[-1]
+    beyond = "-".join(str(part + 5) for part in position_key(last.position))
+    await store.trim(record, beyond)
+    answer = await append(store, record, b"3", after=last.position)
+    assert payloads_of(answer) == [b"3"]
+    assert await read_all(store, record, last.position) == answer
+
+
+async def test_trim_while_others_append(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, *(b"%d" % i for i in range(3000)))
+
+    async def appender() -> None:
+        for i in range(40):
+            written.extend(await append(store, record, b"new-%d" % i, after=written[-1].position))
+
+    await asyncio.gather(appender(), *(store.trim(record, written[i].position) for i in range(99, 3000, 400)))
+    assert payloads_of(written[3000:]) == [b"new-%d" % i for i in range(40)]
+    cut = written[2899]
+    assert await read_all(store, record, cut.position) == written[2900:]
+
+
+async def test_a_wrong_trim_is_refused(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    with pytest.raises(ValueError, match="position"):
+        await store.trim(record, "all")
+
+
+# -- snapshots ------------------------------------------------------------------------------------
+
+
+async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    assert await store.snapshots(record) == []
+    written = await append(store, record, *(b"%d" % i for i in range(12)))
+    chooser = random.Random(1)
+    data = {written[i].position: chooser.randbytes(1000 + i) for i in (9, 1, 11)}  # 10, 2, 12: not as text
+    data[START] = b""
+    before_ms = time.time_ns() // 1_000_000
+    for position, content in data.items():
+        await store.put_snapshot(record, position, content)
+    after_ms = time.time_ns() // 1_000_000
+    for _ in range(2):
+        listed = await store.snapshots(record)
+        assert [s.position for s in listed] == [written[11].position, written[9].position, written[1].position, START]
+        assert [s.size_bytes for s in listed] == [1011, 1009, 1001, 0]
+        assert all(before_ms <= s.created_unix_ms <= after_ms for s in listed)
+        for position, content in data.items():
+            assert await store.get_snapshot(record, position) == content
+        await store.close()
+        store = new_store()
+        await store.open()
+    await store.close()
+
+
+async def test_a_snapshot_can_be_replaced_and_deleted(store: Store) -> None:
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    position = (await append(store, record, b"1"))[-1].position
+    await store.put_snapshot(other, position, b"of the other")
+    for content in (b"first", b"the second one", b"3"):
+        await store.put_snapshot(record, position, content)
+        assert await store.get_snapshot(record, position) == content
+        assert [s.size_bytes for s in await store.snapshots(record)] == [len(content)]
+    for _ in range(2):
+        await store.delete_snapshot(record, position)
+        assert await store.snapshots(record) == []
+        assert await store.get_snapshot(record, position) is None
+    assert await store.get_snapshot(other, position) == b"of the other"
+
+
+async def test_a_snapshot_that_is_not_there_is_none(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    for position in (START, "1", "99999"):
+        assert await store.get_snapshot(record, position) is None
+    for call in (store.get_snapshot, store.delete_snapshot):
+        with pytest.raises(ValueError, match="position"):
+            await call(record, "../../etc")
+    with pytest.raises(ValueError, match="position"):
+        await store.put_snapshot(record, "../../etc", b"")
+
+
+async def test_large_snapshots_of_several_models_at_once(store: Store) -> None:
+    chooser = random.Random(2)
+    records = [await store.create_model(name, b"") for name in "abc"]
+    data = [chooser.randbytes(6_000_000 + i) for i in range(3)]
+    await asyncio.gather(*(store.put_snapshot(r, START, d) for r, d in zip(records, data, strict=True)))
+    assert await asyncio.gather(*(store.get_snapshot(record, START) for record in records)) == data
+
+
+async def test_a_snapshot_put_and_deleted_at_once_is_there_or_not(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    for turn in range(20):
+        calls = [store.put_snapshot(record, START, bytes([turn])), store.delete_snapshot(record, START)]
+        await asyncio.gather(*(calls if turn % 2 else calls[::-1]))
+        listed = bool(await store.snapshots(record))
+        assert await store.get_snapshot(record, START) == (bytes([turn]) if listed else None)
+
+
+async def test_trim_leaves_snapshots_alone(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, b"1", b"2", b"3")
+    await store.put_snapshot(record, written[1].position, b"two")
+    await store.trim(record, written[1].position)
+    assert await store.get_snapshot(record, written[1].position) == b"two"
+    assert await read_all(store, record, written[1].position) == written[2:]
+
+
+async def test_appends_to_other_models_do_not_wait_for_a_large_snapshot(store: Store) -> None:
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    written = await append(store, other, b"before")
+    putting = asyncio.create_task(store.put_snapshot(record, START, bytes(60_000_000)))
+    while not putting.done():
+        written += await append(store, other, b"meanwhile", after=written[-1].position)
+    await putting
+    assert len(written) > 4
+    assert await read_all(store, other) == written
+
+
+# -- deletion under way, closing ------------------------------------------------------------------
+
+
+async def test_calls_that_meet_a_deletion_end_before_it_or_raise(store: Store) -> None:
+    for _ in range(10):
+        record = await store.create_model("m", b"")
+        position = (await append(store, record, b"1"))[-1].position
+        outcomes = await asyncio.gather(
+            append(store, record, b"2", after=position),
+            store.put_snapshot(record, position, bytes(100_000)),
+            store.get_snapshot(record, START),
+            store.delete_model(record),
+            store.trim(record, position),
+            append(store, record, b"3", after=position),
+            store.put_snapshot(record, START, bytes(100_000)),
+            store.snapshots(record),
+            store.delete_model(record),
+            return_exceptions=True,
+        )
+        assert all(isinstance(o, ModelGone) for o in outcomes if isinstance(o, BaseException))
+        assert sum(o is None for o in (outcomes[3], outcomes[8])) == 1  # one of them deleted it
+        successor = await store.create_model("m", b"")
+        assert await read_all(store, successor) == []
+        assert await store.snapshots(successor) == []
+        assert await store.get_snapshot(successor, position) is None
+        await store.delete_model(successor)
+
+
+async def test_close_waits_for_what_is_under_way(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    for _ in range(10):  # let what began with the opening come to its end
+        await store.models()
+    calls = [asyncio.create_task(append(store, record, b"%d" % i)) for i in range(50)]
+    calls.append(asyncio.create_task(store.put_snapshot(record, START, bytes(3_000_000))))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    await store.close()
+    assert all(call.done() and call.exception() is None for call in calls)
+    store = new_store()
+    await store.open()
+    assert sorted(payloads_of(await read_all(store, record))) == sorted(b"%d" % i for i in range(50))
+    assert await store.get_snapshot(record, START) == bytes(3_000_000)
+    await store.close()
+
+
+async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    await store.close()
+    await store.close()
+    for call in CALLS.values():
+        with pytest.raises(StorageGone, match="not open"):
+            await call(store, record)
+    for refused in (store.models(), store.create_model("n", b"")):
+        with pytest.raises(StorageGone, match="not open"):
+            await refused

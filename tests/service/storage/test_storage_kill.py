@@ -1,0 +1,211 @@
+"""A process that uses the embedded store is killed again and again: all it was told is there, in order.
+
+Run as a script, this file is that process.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore
+
+KILLS = 10
+STEADY = ("a", "b")
+
+
+# -- the process that is killed -------------------------------------------------------------------
+
+
+def report(*words: object) -> None:
+    """In one write, so that a kill never leaves half a line that looks like a whole one."""
+    os.write(1, " ".join(map(str, words)).encode() + b"\n")
+
+
+def batch(identity: str, size: int) -> list[bytes]:
+    chooser = random.Random(identity)
+    return [f"{identity} {i} {size} ".encode() + chooser.randbytes(chooser.randrange(500)) for i in range(size)]
+
+
+async def append_for_ever(store: SQLiteStore, record: ModelRecord, identity: str) -> None:
+    after, chooser = START, random.Random(identity)
+    for turn in itertools.count():
+        payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 10, 80]))
+        durability = chooser.choice(["log", "fsync"])
+        answer = await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        after = answer[-1].position
+        report("appended", record.incarnation, answer[-len(payloads)].position, len(payloads), f"{identity}/{turn}")
+
+
+async def come_and_go_for_ever(store: SQLiteStore, identity: str) -> None:
+    """One model after the other under the same name, each with a log, snapshots, a trim."""
+    for old in await store.models():
+        if old.name == "churn":
+            await store.delete_model(old)
+            report("deleted", old.incarnation)
+    for turn in itertools.count():
+        record = await store.create_model("churn", b"")
+        report("created", record.incarnation)
+        after = START
+        for i in range(4):
+            answer = await store.append(record, batch(f"{identity}/{turn}/{i}", 200), after, "log")
+            after = answer[-1].position
+            data = f"{record.incarnation} {after} ".encode() * 5000
+            await store.put_snapshot(record, after, data)
+            report("snapshot", record.incarnation, after, zlib.crc32(data))
+        await store.trim(record, "600")
+        report("trimmed", record.incarnation)
+        await store.delete_model(record)
+        report("deleted", record.incarnation)
+
+
+async def live(directory: Path, identity: str) -> None:
+    store = SQLiteStore(directory)
+    await store.open()
+    records = {record.name: record for record in await store.models()}
+    for name in STEADY:
+        if name not in records:
+            records[name] = await store.create_model(name, b"")
+    report("open")
+    await asyncio.gather(
+        come_and_go_for_ever(store, f"{identity}/churn"),
+        *(append_for_ever(store, records[name], f"{identity}/{name}/{i}") for name in STEADY for i in range(3)),
+    )
+
+
+# -- the test -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Told:
+    """What processes were told before they were killed."""
+
+    appended: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+    created: set[int] = field(default_factory=set)
+    deleted: set[int] = field(default_factory=set)
+    trimmed: set[int] = field(default_factory=set)
+    snapshots: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def take(self, line: bytes) -> None:
+        match line.decode().split():
+            case ["appended", incarnation, first, size, identity]:
+                self.appended.setdefault(int(incarnation), []).append((int(first), int(size), identity))
+            case ["created", incarnation]:
+                self.created.add(int(incarnation))
+            case ["deleted", incarnation]:
+                self.deleted.add(int(incarnation))
+            case ["trimmed", incarnation]:
+                self.trimmed.add(int(incarnation))
+            case ["snapshot", incarnation, position, checksum]:
+                self.snapshots[int(incarnation), position] = int(checksum)
+            case _:
+                assert line == b"open\n", line
+
+
+def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: Told) -> None:
+    """Let a process live until it has reported some events of the churn, and a moment longer."""
+    command = [sys.executable, __file__, str(directory), identity]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        events, lines = chooser.randrange(2, 16), []
+        while events and (line := process.stdout.readline()):
+            lines.append(line)
+            events -= not line.startswith((b"appended", b"open"))
+        time.sleep(chooser.uniform(0, 0.02))
+        process.kill()
+        lines += process.stdout.readlines()
+        assert process.stderr.read() == b""
+    for line in lines:
+        if line.endswith(b"\n"):
+            told.take(line)
+
+
+async def read_all(store: SQLiteStore, record: ModelRecord, after: str) -> list[Entry]:
+    entries: list[Entry] = []
+    while page := await store.read(record, after, 1000):
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+def check_log(entries: list[Entry], told: list[tuple[int, int, str]]) -> None:
+    """Dense, all that was acknowledged in its place, every append whole, none twice."""
+    assert [entry.position for entry in entries] == [str(i + 1) for i in range(len(entries))]
+    for first, size, identity in told:
+        assert [entry.payload for entry in entries[first - 1 : first - 1 + size]] == batch(identity, size)
+    seen, index = set(), 0
+    while index < len(entries):
+        identity, number, size = entries[index].payload.split(b" ", 3)[:3]
+        assert number == b"0"
+        assert identity not in seen
+        seen.add(identity)
+        expected = batch(identity.decode(), int(size))
+        assert [entry.payload for entry in entries[index : index + int(size)]] == expected
+        index += int(size)
+
+
+async def check_churn(store: SQLiteStore, record: ModelRecord, told: Told) -> None:
+    assert record.incarnation not in told.deleted
+    assert record.incarnation >= max(told.created, default=0)
+    listed = {snapshot.position for snapshot in await store.snapshots(record)}
+    for (incarnation, position), checksum in told.snapshots.items():
+        if incarnation == record.incarnation:
+            assert position in listed
+            assert zlib.crc32(await store.get_snapshot(record, position) or b"") == checksum
+    for position in listed:
+        data = await store.get_snapshot(record, position)
+        assert data == f"{record.incarnation} {position} ".encode() * 5000
+    if record.incarnation in told.trimmed:
+        assert [entry.position for entry in await read_all(store, record, "600")] == [str(i) for i in range(601, 801)]
+
+
+async def check(directory: Path, told: Told) -> int:
+    store = SQLiteStore(directory)
+    await store.open()
+    records = await store.models()
+    assert {record.name for record in records} - {"churn"} == set(STEADY)
+    entries = 0
+    for record in records:
+        if record.name == "churn":
+            await check_churn(store, record, told)
+        else:
+            log = await read_all(store, record, START)
+            check_log(log, told.appended.get(record.incarnation, []))
+            entries += len(log)
+    await store.cleaned()
+    await store.close()
+    check_files(directory, {record.incarnation for record in records})
+    return entries
+
+
+def check_files(directory: Path, alive: set[int]) -> None:
+    with contextlib.closing(sqlite3.connect(directory / "manylabel.sqlite3")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert {row[0] for row in connection.execute("SELECT DISTINCT key >> 40 FROM entries")} <= alive
+        rows = connection.execute("SELECT incarnation, position FROM snapshots").fetchall()
+    listed = {(str(incarnation), f"{position}.safetensors") for incarnation, position in rows}
+    assert {(file.parent.name, file.name) for file in directory.glob("snapshots/*/*")} == listed
+
+
+def test_a_killed_process_loses_nothing_it_was_told(tmp_path: Path) -> None:
+    directory, told, chooser = tmp_path / "data", Told(), random.Random()
+    for kill in range(KILLS):
+        run_and_kill(directory, str(kill), chooser, told)
+        if kill % 2:  # else the next process meets what the killed one left
+            asyncio.run(check(directory, told))
+    entries = asyncio.run(check(directory, told))
+    assert entries > 500
+    assert len(told.deleted) > 3
+
+
+if __name__ == "__main__":
+    asyncio.run(live(Path(sys.argv[1]), sys.argv[2]))

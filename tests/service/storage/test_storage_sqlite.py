@@ -1,0 +1,481 @@
+"""What only the embedded store promises: its files, its lock, and what it does when the disk fails."""
+
+# ruff: noqa: ASYNC220, ASYNC240 - the loops here serve one test each, which may look at its files
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from manylabel_service.errors import (
+    ModelGone,
+    StorageGone,
+    StoreDamaged,
+    StoreLocked,
+    StoreTooNew,
+    StoreUnusable,
+)
+from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore
+from manylabel_service.storage.sqlite import checkpoints, tables
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def database(directory: Path) -> Path:
+    return directory / "manylabel.sqlite3"
+
+
+@contextlib.asynccontextmanager
+async def opened(directory: Path, busy_timeout_seconds: float = 5.0) -> AsyncIterator[SQLiteStore]:
+    store = SQLiteStore(directory, busy_timeout_seconds)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def read_all(store: SQLiteStore, record: ModelRecord, after: str = START) -> list[Entry]:
+    entries: list[Entry] = []
+    while page := await store.read(record, after, 10_000):
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+def rows(database: Path, query: str) -> list[tuple[object, ...]]:
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return connection.execute(query).fetchall()
+
+
+@contextlib.contextmanager
+def files_limited_to(size_bytes: int) -> Iterator[None]:
+    """Let every write beyond this size fail, as on a full disk, for the whole process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+# -- opening --------------------------------------------------------------------------------------
+
+
+async def test_a_second_opener_is_told_who_has_it(directory: Path) -> None:
+    async with opened(directory):
+        with pytest.raises(StoreLocked, match="stop it") as caught:
+            await SQLiteStore(directory).open()
+        assert (caught.value.directory, caught.value.pid) == (directory, os.getpid())
+        assert str(directory) in str(caught.value)
+    async with opened(directory):
+        pass
+
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from manylabel_service.storage import SQLiteStore
+
+async def main():
+    await SQLiteStore(Path(sys.argv[1])).open()
+    print("open", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_the_lock_of_a_killed_process_is_gone(directory: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(directory)], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"open\n"
+        with pytest.raises(StoreLocked) as caught:
+            await SQLiteStore(directory).open()
+        assert caught.value.pid == holder.pid
+        holder.kill()
+    async with opened(directory):
+        pass
+
+
+async def test_a_file_that_is_no_database_is_left_alone(directory: Path, database: Path) -> None:
+    directory.mkdir()
+    content = b"Not a database, but the only copy of something.\n" * 1000
+    database.write_bytes(content)
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="backup") as caught:
+            await SQLiteStore(directory).open()
+        assert caught.value.path == database
+    assert database.read_bytes() == content
+
+
+async def test_a_database_of_another_program_is_left_alone(directory: Path, database: Path) -> None:
+    directory.mkdir()
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("CREATE TABLE models (anything)")
+    content = database.read_bytes()
+    with pytest.raises(StoreDamaged, match="another program"):
+        await SQLiteStore(directory).open()
+    assert database.read_bytes() == content
+
+
+async def test_a_database_cut_short_is_refused_or_reports_damage(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        await store.append(record, [bytes(1000)] * 500, START, "log")
+    os.truncate(database, database.stat().st_size // 2)
+    with pytest.raises((StoreDamaged, StorageGone)) as caught:
+        async with opened(directory) as store:
+            await read_all(store, record)
+    assert "backup" in str(caught.value)
+
+
+async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> None:
+    async with opened(directory):
+        pass
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    with pytest.raises(StoreTooNew, match="newer version") as caught:
+        await SQLiteStore(directory).open()
+    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 1)
+
+
+async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        await store.put_snapshot(record, START, b"precious")
+    database.unlink()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="snapshots"):
+            await SQLiteStore(directory).open()
+    assert [file.read_bytes() for file in directory.glob("snapshots/*/*")] == [b"precious"]
+
+
+async def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for directory in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StoreUnusable, match=r"file.*data directory"):
+            await SQLiteStore(directory).open()
+
+
+async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) -> None:
+    for turns in (0, 1, 2):
+        task = asyncio.create_task(SQLiteStore(directory).open())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        async with opened(directory):
+            pass
+
+
+# -- disk full, input and output errors, locks ----------------------------------------------------
+
+
+async def append_until_it_fails(store: SQLiteStore, record: ModelRecord, written: list[Entry], size: int) -> None:
+    for _ in range(1000):
+        written += await store.append(record, [bytes(2000)] * size, written[-1].position, "log")
+
+
+async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        written = await store.append(record, [b"%d" % i for i in range(100)], START, "log")
+        for size in (1, 200):
+            with files_limited_to(200_000), pytest.raises(StorageGone) as caught:
+                await append_until_it_fails(store, record, written, size)
+            assert caught.value.heals
+            assert str(directory) in caught.value.detail
+            assert await read_all(store, record) == written
+            answer = await store.append(record, [b"healed"], written[-1].position, "log")
+            assert [entry.payload for entry in answer] == [b"healed"]
+            written += answer
+        assert [entry.position for entry in written] == [str(i + 1) for i in range(len(written))]
+    async with opened(directory) as store:
+        assert await read_all(store, record) == written
+
+
+async def test_a_database_at_its_limit_takes_nothing_and_heals(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        written = await store.append(record, [b"first"], START, "fsync")
+        connection = store._tables._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+        for count in (1, 7, 300):
+            with pytest.raises(StorageGone, match="space") as caught:
+                await store.append(record, [bytes(100_000)] * count, written[-1].position, "fsync")
+            assert caught.value.heals
+        assert await read_all(store, record) == written
+        connection.execute("PRAGMA max_page_count = 1000000")
+        answer = await store.append(record, [bytes(100_000)] * 7, written[-1].position, "fsync")
+        assert [entry.position for entry in answer] == [str(i) for i in range(2, 9)]
+        assert await read_all(store, record) == written + answer
+
+
+async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        await store.append(record, [b"1", b"2"], START, "log")
+        await store.put_snapshot(record, "1", b"older")
+        with files_limited_to(1_000_000):
+            for position in ("1", "2"):
+                with pytest.raises(StorageGone, match="space") as caught:
+                    await store.put_snapshot(record, position, bytes(3_000_000))
+                assert caught.value.heals
+        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
+        assert await store.get_snapshot(record, "1") == b"older"
+        assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
+        await store.put_snapshot(record, "2", bytes(3_000_000))
+        assert await store.get_snapshot(record, "2") == bytes(3_000_000)
+
+
+async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: Path, database: Path) -> None:
+    async with opened(directory, busy_timeout_seconds=0.01) as store:
+        record = await store.create_model("m", b"")
+        await store.put_snapshot(record, "1", b"older")
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            for position in ("0", "1"):
+                with pytest.raises(StorageGone):
+                    await store.put_snapshot(record, position, b"newer")
+        assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
+        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
+        assert await store.get_snapshot(record, "1") in (b"older", b"newer")
+
+
+async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
+    async with opened(directory, busy_timeout_seconds=0.01) as store:
+        record = await store.create_model("m", b"")
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StorageGone, match="end the program") as caught:
+                await store.append(record, [b"no"], START, "log")
+            assert caught.value.heals
+            with pytest.raises(StorageGone):
+                await store.create_model("n", b"")
+            with pytest.raises(StorageGone):
+                await store.delete_model(record)
+        answer = await store.append(record, [b"yes"], START, "log")
+        assert answer == [("1", b"yes")]
+        assert await store.models() == [record]
+
+
+async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        written = await store.append(record, [b"1"], START, "log")
+        store._tables._connection.execute("PRAGMA query_only = ON")
+        with pytest.raises(StorageGone, match="restart") as caught:
+            await store.append(record, [b"2"], "1", "log")
+        assert not caught.value.heals
+        assert await read_all(store, record) == written
+
+
+# -- durability, checkpoints ----------------------------------------------------------------------
+
+
+async def test_fsync_is_on_exactly_where_it_was_asked_for(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        for durability, level in (("log", 1), ("fsync", 2), ("log", 1), ("fsync", 2)):
+            await store.append(record, [b"x"], START, durability)  # type: ignore[arg-type]
+            assert store._tables._connection.execute("PRAGMA synchronous").fetchone() == (level,)
+
+
+@pytest.mark.parametrize("step", ["copy", "finish"])
+async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
+    directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """How much is left to the second step depends on how fast appends come; so each has to do alone."""
+    monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 500_000)
+    monkeypatch.setattr(checkpoints.Checkpoints, {"copy": "finish", "finish": "copy"}[step], lambda self: None)
+    log = database.with_name(database.name + "-wal")
+    longest = 0
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        after = START
+        for _ in range(400):
+            after = (await store.append(record, [bytes(1000)] * 50, after, "log"))[-1].position
+            await store.cleaned()
+            longest = max(longest, log.stat().st_size)
+        assert longest < 2_000_000
+        assert database.stat().st_size > 19_000_000
+        assert len(await read_all(store, record)) == 20_000
+    assert not log.exists()
+
+
+async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "READ_BYTES", 5000)
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        written = await store.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START, "log")
+        assert await store.read(record, START, 100) == written[:5]
+        assert await store.read(record, "12", 100) == written[12:13]
+        assert await read_all(store, record) == written
+
+
+# -- what is left over ----------------------------------------------------------------------------
+
+
+async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        await store.put_snapshot(record, START, b"kept")
+    folder = directory / "snapshots" / str(record.incarnation)
+    (folder / "7.safetensors").write_bytes(b"renamed, but killed before its row was there")
+    (folder / "8.temporary").write_bytes(b"half of")
+    (directory / "snapshots" / "99").mkdir()
+    (directory / "snapshots" / "99" / "1.safetensors").write_bytes(b"of a model that is gone")
+    (directory / "snapshots" / "stray").touch()
+    async with opened(directory) as store:
+        assert [snapshot.position for snapshot in await store.snapshots(record)] == [START]
+        assert await store.get_snapshot(record, START) == b"kept"
+        assert await store.get_snapshot(record, "7") is None
+    assert [str(f.relative_to(directory)) for f in directory.glob("snapshots/**/*") if f.is_file()] == [
+        f"snapshots/{record.incarnation}/0.safetensors"
+    ]
+
+
+async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_comes_as_it_is(
+    directory: Path,
+) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        for position in ("0", "1"):
+            await store.put_snapshot(record, position, b"data of " + position.encode())
+        folder = directory / "snapshots" / str(record.incarnation)
+        (folder / "0.safetensors").unlink()
+        (folder / "1.safetensors").write_bytes(b"damaged")
+        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1", "0"]
+        assert await store.get_snapshot(record, "0") is None
+        assert await store.get_snapshot(record, "1") == b"damaged"
+        await store.delete_snapshot(record, "0")
+        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
+
+
+async def fill(store: SQLiteStore, record: ModelRecord, entries: int) -> str:
+    after = START
+    for start in range(0, entries, 2000):
+        after = (await store.append(record, [b"%0400d" % start] * 2000, after, "log"))[-1].position
+    return after
+
+
+async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+        await store.put_snapshot(record, await fill(store, record, 40_000), bytes(10_000))
+        await store.delete_model(record)
+        successor = await store.create_model("m", b"")
+        written = await store.append(successor, [b"new"], START, "log")
+        cleaned, appended = asyncio.create_task(store.cleaned()), 0
+        while not cleaned.done():
+            await store.append(other, [b"x"], str(appended), "log")
+            appended += 1
+        assert appended > 5
+        assert await read_all(store, successor) == written
+        assert rows(database, "SELECT count(*) FROM entries") == [(appended + 1,)]
+        assert rows(database, "SELECT count(*) FROM models") == [(2,)]
+        assert rows(database, "SELECT count(*) FROM snapshots") == [(0,)]
+        assert list((directory / "snapshots").iterdir()) == []
+
+
+async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        old = await store.create_model("m", b"")
+        last = await fill(store, old, 20_000)
+        await store.put_snapshot(old, last, b"old")
+        await store.delete_model(old)
+    ((left,),) = rows(database, "SELECT count(*) FROM entries")
+    assert isinstance(left, int)
+    assert left > 10_000, "closing was to interrupt the cleaning"
+    async with opened(directory) as store:
+        new = await store.create_model("m", b"")
+        assert await read_all(store, new) == []
+        assert await store.snapshots(new) == []
+        with pytest.raises(ModelGone):
+            await store.read(old, last, 1)
+        await store.cleaned()
+        assert rows(database, "SELECT count(*) FROM entries") == [(0,)]
+        assert rows(database, "SELECT incarnation, name FROM models") == [(new.incarnation, "m")]
+
+
+async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        await fill(store, record, 20_000)
+        task = asyncio.create_task(store.trim(record, "19000"))
+        await asyncio.sleep(0)
+    await task
+    ((left,),) = rows(database, "SELECT count(*) FROM entries")
+    assert isinstance(left, int)
+    assert left > 10_000, "closing was to interrupt the trim"
+    async with opened(directory) as store:
+        await store.cleaned()
+        assert rows(database, "SELECT count(*) FROM entries") == [(1000,)]
+        assert [entry.position for entry in await read_all(store, record, "19000")] == [
+            str(i) for i in range(19_001, 20_001)
+        ]
+
+
+async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(directory: Path) -> None:
+    async with opened(directory) as store:
+        record = await store.create_model("m", b"")
+        begun, go_on = threading.Event(), threading.Event()
+        write = store._files.write
+
+        def held_write(incarnation: int, position: str, data: bytes) -> None:
+            begun.set()
+            assert go_on.wait(30)
+            write(incarnation, position, data)
+
+        store._files.write = held_write  # type: ignore[method-assign]
+        putting = asyncio.create_task(store.put_snapshot(record, START, b"late"))
+        assert await asyncio.to_thread(begun.wait, 30)
+        await store.delete_model(record)
+        successor = await store.create_model("m", b"")
+        go_on.set()
+        with pytest.raises(ModelGone):
+            await putting
+        await store.cleaned()
+        assert await store.snapshots(successor) == []
+        assert list((directory / "snapshots").iterdir()) == []
+
+
+async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_again(directory: Path) -> None:
+    incarnations = []
+    for _ in range(3):
+        async with opened(directory) as store:
+            record = await store.create_model("m", b"")
+            incarnations.append(record.incarnation)
+            await store.delete_model(record)
+            await store.cleaned()
+    assert incarnations == [1, 2, 3]
+
+
+async def test_many_deletions_at_once_take_turns(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        other = await store.create_model("other", b"")
+        doomed = [await store.create_model(f"m{i}", b"") for i in range(20)]
+        for record in doomed:
+            await store.append(record, [bytes(300)] * 1000, START, "log")
+        await asyncio.gather(*(store.delete_model(record) for record in doomed))
+        await store.append(other, [b"x"], START, "log")
+        assert await store.models() == [other]
+        await store.cleaned()
+    assert rows(database, "SELECT count(*) FROM entries") == [(1,)]
+    assert rows(database, "SELECT count(*) FROM models") == [(1,)]
