@@ -1,0 +1,1 @@
+"""Hosted models: what they are, and how the log becomes their state."""

@@ -1,0 +1,141 @@
+"""Which columns the features of an example take: by name, in order of first appearance, or by number."""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_service.errors import InvalidExample
+from manylabel_service.replicas.examples import Features
+
+Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Ascending columns of one example, and their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the examples so far have settled about the form of the next one.
+
+    `kind` is None until a first example was learnt. `size` is the number of columns so far;
+    `fixed` says that no others will be accepted (declared, or a dense example has been seen).
+    """
+
+    kind: Literal["named", "numbered"] | None = None
+    size: int = 0
+    fixed: bool = False
+    declared: bool = False
+
+    def problem(self, x: Features) -> str | None:
+        """Why an example of this form cannot be used, or None."""
+        if x.names is not None:
+            numbered = self.kind == "numbered"
+            return "features are numbered: send a list, or indices and values" if numbered else None
+        if self.kind == "named" and not self.declared:
+            return "features are named: send an object of names and values"
+        if x.indices is not None:
+            highest = int(x.indices[-1]) if len(x.indices) else -1
+            return f"indices must be below {self.size}" if self.fixed and highest >= self.size else None
+        n_given = len(x.values)
+        if n_given == self.size > 0 or (not self.fixed and n_given > self.size):
+            return None
+        due = str(self.size) if self.fixed else f"at least {max(self.size, 1)}"
+        return f"must have {due} numbers, has {n_given}"
+
+    def after(self, x: Features) -> "Layout":
+        """The layout once the example is learnt; names are counted by their vocabulary."""
+        if self.fixed:
+            return self
+        if x.names is not None:
+            return self if self.kind == "named" else replace(self, kind="named")
+        if x.indices is None:
+            return Layout("numbered", len(x.values), fixed=True)
+        size = max(self.size, int(x.indices[-1]) + 1 if len(x.indices) else 0)
+        return self if (size, self.kind) == (self.size, "numbered") else Layout("numbered", size)
+
+
+class FeatureSpace:
+    """The features of one model. State: the layout and the names."""
+
+    def __init__(self, declared: list[str] | int | None) -> None:
+        self.names = Vocabulary()
+        if isinstance(declared, int):
+            self.layout = Layout("numbered", declared, fixed=True, declared=True)
+        elif declared is not None:
+            self.names.add(declared)
+            self.layout = Layout("named", len(declared), fixed=True, declared=True)
+        else:
+            self.layout = Layout()
+
+    def __len__(self) -> int:
+        return self.layout.size if self._numbered else len(self.names)
+
+    @property
+    def _numbered(self) -> bool:
+        return self.layout.kind == "numbered"
+
+    def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
+        """Raise InvalidExample if an example cannot be used.
+
+        Parameters
+        ----------
+        index : of the example in its request.
+        layout : what examples before it will have settled; None takes the present one.
+        """
+        layout = layout or self.layout
+        problem = layout.problem(x)
+        if problem is not None:
+            raise InvalidExample(index, ("x",), problem)
+        if x.names is not None and layout.declared:
+            for name in x.names:
+                if name not in self.names:
+                    raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
+
+    def add(self, x: Features) -> Columns:
+        """The columns of an example about to be learnt; new features get theirs."""
+        self.layout = self.layout.after(x)
+        if x.names is not None:
+            return _ascending(np.array(self.names.add(x.names), dtype=np.int32), x.values)
+        return _numbered(x)
+
+    def find(self, x: Features) -> Columns:
+        """The columns of an example to be predicted; nothing is added.
+
+        Features never learnt stand in the columns that learning would give them: they have no weight yet,
+        but count in the norm of the example, as they will when it is learnt.
+        """
+        if x.names is None:
+            return _numbered(x)
+        columns = self.names.lookup(x.names)
+        if -1 in columns:
+            new = count(len(self.names))
+            columns = [next(new) if column < 0 else column for column in columns]
+        return _ascending(np.array(columns, dtype=np.int32), x.values)
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and facts for a JSON header."""
+        layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
+        return self.names.to_arrays(), layout
+
+    def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
+        self.names = Vocabulary.from_arrays(arrays)
+        self.layout = Layout(**layout, declared=self.layout.declared)
+
+
+def _numbered(x: Features) -> Columns:
+    return _present(np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices, x.values)
+
+
+def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
+    order = np.argsort(columns)
+    return _present(columns[order], values[order])
+
+
+def _present(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
+    """Without the zeros: to the learners an absent feature and one of value 0 are the same."""
+    if np.count_nonzero(values) == len(values):
+        return columns, values
+    present = values != 0
+    return columns[present], values[present]

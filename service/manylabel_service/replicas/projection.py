@@ -1,0 +1,64 @@
+"""What a model will have grown to once some examples are learnt, and whether they can be."""
+
+from manylabel_service.errors import InvalidExample
+from manylabel_service.replicas.examples import Example, Labels
+from manylabel_service.replicas.stream_model import StreamModel
+
+
+class Projection:
+    """Examples tried on a model, one after the other, without learning them.
+
+    Attributes
+    ----------
+    layout : of the features, after the examples so far.
+    n_examples, n_values : how many examples, and how many values of features in them.
+    """
+
+    def __init__(self, model: StreamModel) -> None:
+        self._model = model
+        self._new_features: set[str] = set()
+        self._new_labels: set[str] = set()
+        self.layout = model.features.layout
+        self.n_examples = 0
+        self.n_values = 0
+
+    @property
+    def n_features(self) -> int:
+        """Features that the model will have, at most."""
+        return max(self.layout.size, len(self._model.features.names) + len(self._new_features))
+
+    @property
+    def n_labels(self) -> int:
+        """Labels that the model will have, at most."""
+        return len(self._model.labels) + len(self._new_labels)
+
+    @property
+    def grows(self) -> bool:
+        """Whether the model will have more columns than now."""
+        return self.n_features > len(self._model.features) or bool(self._new_labels)
+
+    def add(self, example: Example) -> None:
+        """Try the next example.
+
+        Raises
+        ------
+        InvalidExample
+            It cannot be learnt after those before it.
+        """
+        x, y = example
+        self._model.features.check(self.n_examples, x, self.layout)
+        self._check_labels(y)
+        self.layout = self.layout.after(x)
+        if x.names is not None and not self.layout.declared:
+            self._new_features.update(name for name in x.names if name not in self._model.features.names)
+        self._new_labels.update(name for name in y.names if name not in self._model.labels)
+        self.n_examples += 1
+        self.n_values += len(x.values)
+
+    def _check_labels(self, y: Labels) -> None:
+        if self._model.spec.labels is None:
+            return
+        for place, name in enumerate(y.names):
+            if name not in self._model.labels:
+                path = ("y", place if y.complete else name)
+                raise InvalidExample(self.n_examples, path, "is not one of the labels declared for this model")

@@ -1,0 +1,19 @@
+"""Slices: how many examples may be worked on before the event loop gets its turn."""
+
+SLICE_SECONDS = 0.002
+"""Aim for one slice; a prediction that arrives in the middle of one waits no longer than this."""
+
+
+class SliceSize:
+    """The number of examples that fit a slice, learnt from the time that earlier slices took."""
+
+    def __init__(self) -> None:
+        self._seconds_per_example = SLICE_SECONDS / 16
+
+    @property
+    def examples(self) -> int:
+        return max(1, int(SLICE_SECONDS / self._seconds_per_example))
+
+    def observe(self, examples: int, seconds: float) -> None:
+        """Take in that so many examples took so long; moves a quarter of the way there."""
+        self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)

@@ -1,0 +1,249 @@
+"""The state is a function of the log alone: not of grouping, slicing, restarts or retries."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manylabel_service.errors import InvalidExample, KeyReused
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.entries import decode, encode
+from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+
+Log = Sequence[LogEntry]
+
+SPECS: list[dict[str, Any]] = [
+    {"algorithm": "falt", "params": {"eta": 0.5}},
+    {"algorithm": "falt", "scaling": "standard", "window": 3},
+    {"algorithm": "salt", "scaling": "unit"},
+    {"algorithm": "kernel_falt", "params": {"budget": 4}},
+]
+
+
+def new_model(**spec: Any) -> StreamModel:
+    return StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
+
+
+def named(**values: float) -> Features:
+    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+
+
+def dense(*values: float) -> Features:
+    return Features(None, None, np.array(values, dtype=np.float32))
+
+
+def sparse(*indices: int) -> Features:
+    return Features(None, np.array(indices, dtype=np.int32), np.ones(len(indices), dtype=np.float32))
+
+
+def fold(model: StreamModel, log: Log, max_examples: int = 1000) -> list[Outcome]:
+    folding = Folding(model, log)
+    while folding.step(max_examples):
+        pass
+    return folding.outcomes
+
+
+def learn(model: StreamModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> Outcome:
+    update = Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs)
+    (outcome,) = fold(model, [LogEntry(str(int(model.position) + 1), update)])
+    return outcome
+
+
+letters = st.sampled_from("abcdef")
+values = st.integers(-3, 3).map(float)
+
+
+@st.composite
+def examples(draw: st.DrawFn) -> Example:
+    x = draw(st.dictionaries(letters, values, min_size=1, max_size=4))
+    if draw(st.booleans()):
+        return Example(named(**x), Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
+    truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
+    return Example(named(**x), Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Entries of one to four examples; some keys repeat, with the same digest or with another."""
+    keys = st.none() | st.builds(IdempotencyKey, st.sampled_from("kl"), st.sampled_from([b"0" * 16, b"1" * 16]))
+    updates = st.builds(
+        Update,
+        examples=st.lists(examples(), min_size=1, max_size=4).map(tuple),
+        durability=st.just("log"),
+        key=keys,
+        want_predictions=st.booleans(),
+    )
+    return [LogEntry(str(i + 1), update) for i, update in enumerate(draw(st.lists(updates, min_size=1, max_size=6)))]
+
+
+def facts(outcomes: Sequence[Outcome]) -> list[object]:
+    return [
+        (a.position, a.updates, [row.tobytes() for row in a.scores or ()], outcome.replayed)
+        if isinstance(a := outcome.answer, Answer)
+        else (type(a), str(a))
+        for outcome in outcomes
+    ]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'none')}")
+@settings(max_examples=25, deadline=None)
+@given(log=logs(), data=st.data())
+def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:
+    whole = new_model(**spec)
+    outcomes = fold(whole, log)
+
+    piecewise = new_model(**spec)
+    pieces: list[Outcome] = []
+    begin = 0
+    while begin < len(log):
+        end = data.draw(st.integers(begin + 1, len(log)))
+        entries = [LogEntry(entry.position, decode(encode(entry.update))) for entry in log[begin:end]]
+        pieces += fold(piecewise, entries, max_examples=data.draw(st.integers(1, 5)))
+        if data.draw(st.booleans()):
+            piecewise = StreamModel.from_bytes(piecewise.to_bytes())
+        begin = end
+
+    assert facts(pieces) == facts(outcomes)
+    assert piecewise.to_bytes() == whole.to_bytes()
+
+
+def test_an_update_in_slices_is_one_update() -> None:
+    model = new_model()
+    update = Update(tuple(Example(named(a=i), Labels.all_of(["x"])) for i in range(7)), "log")
+    folding = Folding(model, [LogEntry("5", update)])
+    assert folding.step(3)
+    assert folding.step(3)
+    assert (model.position, folding.outcomes) == ("0", [])
+    assert not folding.step(3)
+    assert (model.position, model.updates, len(folding.outcomes)) == ("5", 7, 1)
+
+
+def test_the_same_key_and_request_is_learnt_once_and_answered_alike() -> None:
+    model, key = new_model(), IdempotencyKey("k", b"d" * 16)
+    first = learn(model, (named(a=1), ["x"]), key=key, want_predictions=True)
+    state = model.prequential.measures(), model.updates
+    again = learn(model, (named(a=1), ["x"]), key=key, want_predictions=True)
+    assert not first.replayed
+    assert again.replayed
+    assert again.answer is first.answer
+    assert (model.prequential.measures(), model.updates) == state
+    assert model.position == "2"
+
+
+def test_the_same_key_with_another_request_is_refused() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]), key=IdempotencyKey("k", b"d" * 16))
+    other = learn(model, (named(a=1), ["y"]), key=IdempotencyKey("k", b"e" * 16))
+    assert isinstance(other.answer, KeyReused)
+    assert model.labels.names == ("x",)
+
+
+def test_a_prediction_before_learning_knows_only_the_labels_of_then() -> None:
+    model = new_model()
+    outcome = learn(model, (named(a=1), ["x"]), (named(a=1), ["y"]), want_predictions=True)
+    assert isinstance(outcome.answer, Answer)
+    predictions = outcome.answer.predictions(model.labels.names)
+    assert predictions is not None
+    assert [list(p.scores) for p in predictions] == [[], ["x"]]
+    assert predictions[0].labels == []
+
+
+@pytest.mark.parametrize("spec", [*SPECS, {"scaling": "unit"}], ids=str)
+def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]) -> None:
+    model = new_model(**spec)
+    learn(model, (named(a=3, b=1), ["x"]), (named(a=1), []), (named(b=2), ["y", "x"]))
+    (before,) = model.predict([named(a=2, c=5, b=1, d=1)])
+    outcome = learn(model, (named(a=2, c=5, b=1, d=1), ["x"]), want_predictions=True)
+    assert isinstance(outcome.answer, Answer)
+    assert list(outcome.answer.predictions(model.labels.names) or ()) == [before]
+
+
+Refused = tuple[dict[str, Any], list[tuple[Features, Sequence[str]]], str]
+REFUSED: dict[str, Refused] = {
+    "numbered after named": ({}, [(named(a=1), []), (dense(1.0), [])], "features are named"),
+    "named after numbered": ({}, [(sparse(3), []), (named(a=1), [])], "features are numbered"),
+    "another length": ({}, [(dense(1, 2), []), (dense(1, 2, 3), [])], "must have 2 numbers, has 3"),
+    "shorter than an index": ({}, [(sparse(3), []), (dense(1, 2), [])], "at least 4 numbers, has 2"),
+    "an index past a length": ({}, [(dense(1, 2), []), (sparse(2), [])], "indices must be below 2"),
+    "an index past a declared number": ({"features": 3}, [(sparse(3), [])], "indices must be below 3"),
+    "an empty list": ({}, [(dense(), [])], "at least 1 numbers, has 0"),
+    "an undeclared feature": ({"features": ["a"]}, [(named(b=1), [])], "not one of the features"),
+    "an undeclared label": ({"labels": ["x"]}, [(named(a=1), ["y"])], "not one of the labels"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("together", [True, False], ids=["in one update", "one by one"])
+def test_a_refused_entry_changes_nothing_but_the_position(case: Refused, together: bool) -> None:
+    spec, given_examples, message = case
+    model = new_model(**spec)
+    *before, bad = given_examples
+    if not together:
+        for example in before:
+            learn(model, example)
+    state = _state_without_position(model)
+    outcome = learn(model, *(given_examples if together else [bad]))
+    assert isinstance(outcome.answer, InvalidExample)
+    assert outcome.answer.index == (len(before) if together else 0)
+    assert message in str(outcome.answer)
+    assert _state_without_position(model) == state
+
+
+def _state_without_position(model: StreamModel) -> bytes:
+    position, model.position = model.position, ""
+    state = model.to_bytes()
+    model.position = position
+    return state
+
+
+@pytest.mark.parametrize(
+    "accepted",
+    [
+        [sparse(1), sparse(9), dense(*range(10)), sparse(9)],
+        [named(a=1), named(b=1), Features((), None, np.zeros(0, dtype=np.float32))],
+    ],
+    ids=["sparse, then dense", "named"],
+)
+def test_forms_that_agree_may_mix(accepted: list[Features]) -> None:
+    model = new_model()
+    for x in accepted:
+        assert isinstance(learn(model, (x, ["y"])).answer, Answer)
+
+
+def test_a_declared_list_of_features_takes_every_form() -> None:
+    states = []
+    for x in (named(b=2.0), dense(0, 2), Features(None, np.array([1], dtype=np.int32), np.float32([2]))):
+        model = new_model(features=["a", "b"])
+        assert isinstance(learn(model, (x, ["y"])).answer, Answer)
+        states.append(model.to_bytes())
+    assert states[0] == states[1] == states[2]
+
+
+def test_unknown_features_have_no_weight_in_a_prediction() -> None:
+    model = new_model(scaling="none")
+    learn(model, (named(a=1), ["x"]))
+    assert model.predict([named(a=1, new=7)]) == model.predict([named(a=1)])
+
+
+def test_keys_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manylabel_service.replicas.answers.MAX_KEYS", 3)
+    model = new_model()
+    for i in range(5):
+        learn(model, (named(a=1), ["x"]), key=IdempotencyKey(f"k{i}", b"d" * 16))
+    assert [f"k{i}" in model.keys for i in range(5)] == [False, False, True, True, True]
+
+
+def test_large_answers_push_old_keys_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manylabel_service.replicas.answers.MAX_ANSWER_BYTES", 200)
+    model = new_model(labels=["x", "y"])
+    batch: list[tuple[Features, Sequence[str]]] = [(named(a=1), ["x"])] * 4  # 4 * 3 * 8 bytes of scores
+    for i in range(4):
+        learn(model, *batch, key=IdempotencyKey(f"k{i}", b"d" * 16), want_predictions=True)
+    assert [f"k{i}" in model.keys for i in range(4)] == [False, False, True, True]
+    assert model.keys.nbytes == StreamModel.from_bytes(model.to_bytes()).keys.nbytes

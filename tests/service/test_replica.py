@@ -1,0 +1,442 @@
+"""Hosted models on a real store: group commit, restart, failures, limits, and who waits for whom."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_service.errors import (
+    InvalidExample,
+    KeyInFlight,
+    KeyReused,
+    LimitExceeded,
+    ModelExists,
+    ModelNotFound,
+    NotReady,
+    QueueFull,
+    StorageGone,
+)
+from manylabel_service.replicas import registry as registry_module
+from manylabel_service.replicas.entries import decode, encode
+from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.replicas.folding import Folding, LogEntry
+from manylabel_service.replicas.registry import Registry
+from manylabel_service.replicas.replica import Replica, Updated
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Entry, SQLiteStore
+
+Hosting = Callable[..., AbstractAsyncContextManager[Registry]]
+
+
+class ObstructedStore(SQLiteStore):
+    """A store that a test can hold up or make fail."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.appends = asyncio.Event()
+        self.appends.set()
+        self.snapshots_may_be_put = asyncio.Event()
+        self.snapshots_may_be_put.set()
+        self.failing = False
+        self.group_sizes: list[int] = []
+
+    async def append(self, record: Any, payloads: Sequence[bytes], after: str, durability: Any) -> list[Entry]:
+        self.group_sizes.append(len(payloads))
+        await self.appends.wait()
+        if self.failing:
+            raise StorageGone("the disk is full", heals=True)
+        return await super().append(record, payloads, after, durability)
+
+    async def put_snapshot(self, record: Any, position: str, data: bytes) -> None:
+        await self.snapshots_may_be_put.wait()
+        await super().put_snapshot(record, position, data)
+
+
+@pytest.fixture(autouse=True)
+def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels compile when they are first used; here nobody waits for that."""
+    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
+
+
+@pytest.fixture
+def hosting(tmp_path: Path) -> Hosting:
+    """Open the registry on this test's directory; leaving stops it, or kills it with `kill=True`."""
+
+    @asynccontextmanager
+    async def host(kill: bool = False, **settings: Any) -> AsyncIterator[Registry]:
+        store = ObstructedStore(tmp_path / "data")
+        await store.open()
+        registry = Registry(store, Settings(**settings))
+        await registry.start()
+        registry.store = store  # type: ignore[attr-defined]
+        try:
+            yield registry
+        finally:
+            if not kill:
+                await registry.stop()
+            for replica in registry.list():
+                await replica.drop()
+            await store.close()
+
+    return host
+
+
+def store_of(registry: Registry) -> ObstructedStore:
+    store = registry.store  # type: ignore[attr-defined]
+    assert isinstance(store, ObstructedStore)
+    return store
+
+
+def spec(name: str = "m", **fields: Any) -> ModelSpec:
+    return ModelSpec.model_validate({"name": name, "algorithm": "falt", **fields})
+
+
+def example(i: int) -> Example:
+    values = np.array([1.0, i % 7], dtype=np.float32)
+    return Example(Features(("a", f"b{i % 5}"), None, values), Labels.all_of([f"l{i % 3}"]))
+
+
+async def settled(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds, which nothing announces."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+def snapshot_files(tmp_path: Path) -> list[Path]:
+    """The files of all snapshots, oldest first."""
+    return sorted(tmp_path.glob("data/snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+async def learn(replica: Replica, n: int, start: int = 0) -> list[Updated]:
+    return await asyncio.gather(*(replica.update([example(i)]) for i in range(start, start + n)))
+
+
+async def replayed_from_log(registry: Registry, replica: Replica) -> StreamModel:
+    """A fresh fold of the whole log."""
+    model = StreamModel(replica.spec)
+    entries = await store_of(registry).read(replica.record, "0", 100_000)
+    folding = Folding(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
+    while folding.step(1):
+        pass
+    return model
+
+
+async def test_an_answer_comes_after_the_log_and_the_fold(hosting: Hosting) -> None:
+    async with hosting() as registry:
+        replica = await registry.create(spec())
+        store_of(registry).appends.clear()
+        update = asyncio.create_task(replica.update([example(0)]))
+        await settled(lambda: store_of(registry).group_sizes == [1])
+        assert not update.done()
+        assert replica.model.updates == 0
+        store_of(registry).appends.set()
+        assert (await update).updates == replica.model.updates == 1
+
+
+async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> None:
+    async with hosting() as registry:
+        replica = await registry.create(spec())
+        store = store_of(registry)
+        store.appends.clear()
+        first = asyncio.create_task(replica.update([example(0)]))
+        await settled(lambda: len(store.group_sizes) == 1)
+        others = asyncio.create_task(learn(replica, 50, start=1))
+        await settled(lambda: replica.queued_examples == 51)
+        store.appends.set()
+        answers = [await first, *await others]
+        assert store.group_sizes == [1, 50]
+        assert [answer.updates for answer in answers] == list(range(1, 52))
+        assert len({answer.position for answer in answers}) == 51
+        assert replica.queued_examples == 0
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+async def test_restart_is_exact(hosting: Hosting, kill: bool) -> None:
+    async with hosting(kill=kill, snapshot_every_updates=20) as registry:
+        replica = await registry.create(spec(scaling="standard"))
+        for start in range(0, 60, 15):
+            await learn(replica, 15, start)
+        before = replica.model.to_bytes()
+        assert (await replayed_from_log(registry, replica)).to_bytes() == before
+    async with hosting() as registry:
+        replica = registry.get("m")
+        assert replica.model.to_bytes() == before
+        assert (await replica.update([example(0)])).updates == 61
+
+
+async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
+    async with hosting() as registry:
+        replica = await registry.create(spec())
+        foreign = Update((example(7), example(8)), "log")
+        await super(ObstructedStore, store_of(registry)).append(replica.record, [encode(foreign)], "0", "log")
+        answer = await replica.update([example(0)])
+        assert (answer.updates, answer.position) == (3, "2")
+        assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
+
+
+async def test_a_failed_append_changes_nothing_and_heals(hosting: Hosting) -> None:
+    async with hosting() as registry:
+        replica = await registry.create(spec())
+        await learn(replica, 3)
+        before = replica.model.to_bytes()
+        store_of(registry).failing = True
+        results = await asyncio.gather(*(replica.update([example(i)]) for i in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [StorageGone] * 5
+        assert replica.model.to_bytes() == before
+        assert len((await replica.predict([example(0).x])).predictions) == 1
+        store_of(registry).failing = False
+        assert (await replica.update([example(0)])).updates == 4
+
+
+class TestKeys:
+    key = IdempotencyKey("k", b"d" * 16)
+
+    async def test_in_flight_then_replayed_then_reused(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            store_of(registry).appends.clear()
+            first = asyncio.create_task(replica.update([example(0)], key=self.key, want_predictions=True))
+            await settled(lambda: replica.queued_examples == 1)
+            with pytest.raises(KeyInFlight):
+                await replica.update([example(0)], key=self.key)
+            store_of(registry).appends.set()
+            answer = await first
+            again = await replica.update([example(0)], key=self.key, want_predictions=True)
+            assert again.replayed
+            assert (again.position, again.updates) == ("1", 1)
+            assert list(again.predictions or ()) == list(answer.predictions or ())
+            with pytest.raises(KeyReused):
+                await replica.update([example(1)], key=IdempotencyKey("k", b"e" * 16))
+            assert replica.model.updates == 1
+
+    async def test_replayed_after_a_restart(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            first = await (await registry.create(spec())).update([example(0)], key=self.key, want_predictions=True)
+        async with hosting() as registry:
+            again = await registry.get("m").update([example(0)], key=self.key, want_predictions=True)
+            assert again.replayed
+            assert again.position == first.position
+            assert list(again.predictions or ()) == list(first.predictions or ())
+
+    async def test_free_again_after_a_failed_append(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            store_of(registry).failing = True
+            with pytest.raises(StorageGone):
+                await replica.update([example(0)], key=self.key)
+            store_of(registry).failing = False
+            assert not (await replica.update([example(0)], key=self.key)).replayed
+
+
+class TestLimits:
+    async def test_a_full_queue_says_when_to_come_back(self, hosting: Hosting) -> None:
+        async with hosting(max_queue_examples=3) as registry:
+            replica = await registry.create(spec())
+            store_of(registry).appends.clear()
+            waiting = asyncio.create_task(learn(replica, 3))
+            await settled(lambda: replica.queued_examples == 3)
+            with pytest.raises(QueueFull) as refused:
+                await replica.update([example(9)])
+            assert refused.value.retry_after > 0
+            store_of(registry).appends.set()
+            await waiting
+            assert (await replica.update([example(9)])).updates == 4
+
+    @pytest.mark.parametrize("limit", [{"max_features": 5}, {"max_labels": 2}, {"max_model_bytes": 200_000}], ids=str)
+    async def test_growth_stops_at_the_limit(self, hosting: Hosting, limit: dict[str, int]) -> None:
+        async with hosting(**limit) as registry:
+            replica = await registry.create(spec())
+            await replica.update([example(0), example(1)])
+            names = tuple(f"f{i}" for i in range(20_000))
+            wide = Example(
+                Features(names, None, np.ones(len(names), dtype=np.float32)), Labels.all_of(["l0", "l1", "l2"])
+            )
+            before = replica.model.to_bytes()
+            with pytest.raises(LimitExceeded) as refused:
+                await replica.update([wide])
+            assert refused.value.limit == next(iter(limit.values()))
+            assert replica.model.to_bytes() == before
+            assert (await replica.update([example(0)])).updates == 3
+
+    async def test_of_models(self, hosting: Hosting) -> None:
+        async with hosting(max_models=1) as registry:
+            await registry.create(spec("a"))
+            with pytest.raises(LimitExceeded):
+                await registry.create(spec("b"))
+
+
+class TestPredictionDoesNotWait:
+    async def test_for_the_log(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            await learn(replica, 1)
+            store_of(registry).appends.clear()
+            update = asyncio.create_task(replica.update([example(0)]))
+            await settled(lambda: replica.queued_examples == 1)
+            assert (await replica.predict([example(0).x])).position == "1"
+            assert not update.done()
+            store_of(registry).appends.set()
+            await update
+
+    async def test_for_a_snapshot_nor_do_updates_wait_for_its_storing(self, hosting: Hosting) -> None:
+        async with hosting(snapshot_every_updates=1) as registry:
+            store = store_of(registry)
+            store.snapshots_may_be_put.clear()
+            replica = await registry.create(spec())
+            await learn(replica, 5)
+            assert (await replica.update([example(0)])).updates == 6
+            assert len((await replica.predict([example(0).x])).predictions) == 1
+            assert await store.snapshots(replica.record) == []
+            store.snapshots_may_be_put.set()
+
+    async def test_for_a_long_batch_of_updates(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            await learn(replica, 10)  # by now slices have their size
+            batch = asyncio.create_task(replica.update([example(i) for i in range(10_000)]))
+            answered_before_its_end = 0
+            while not batch.done():
+                await replica.predict([example(0).x])
+                answered_before_its_end += not batch.done()
+                await asyncio.sleep(0)
+            assert (await batch).updates == 10_010
+            assert answered_before_its_end > 10
+
+
+class TestSnapshots:
+    async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
+        async with hosting(snapshot_every_updates=10, snapshots_kept=2) as registry:
+            replica = await registry.create(spec())
+            for start in range(0, 50, 10):
+                await learn(replica, 10, start)
+                await settled(lambda: not replica.snapshots._busy)
+            snapshots = await store_of(registry).snapshots(replica.record)
+            assert len(snapshots) == 2
+            oldest = snapshots[-1].position
+            entries = await store_of(registry).read(replica.record, oldest, 1000)
+            assert int(entries[0].position) == int(oldest) + 1
+
+    async def test_a_damaged_one_costs_a_longer_replay(
+        self, hosting: Hosting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before, _ = await _two_snapshots(hosting)
+        flip_a_bit(snapshot_files(tmp_path)[-1])
+        async with hosting() as registry:
+            assert registry.failed == []
+            assert registry.get("m").model.to_bytes() == before
+        assert "snapshot_damaged" in capsys.readouterr().out
+
+    async def test_without_a_sound_one_the_model_is_refused_and_the_others_serve(
+        self, hosting: Hosting, tmp_path: Path
+    ) -> None:
+        await _two_snapshots(hosting)
+        for snapshot in snapshot_files(tmp_path):
+            flip_a_bit(snapshot)
+        async with hosting() as registry:
+            assert registry.failed == ["m"]
+            with pytest.raises(NotReady):
+                await registry.get("m").predict([example(0).x])
+            with pytest.raises(NotReady):
+                await registry.get("m").update([example(0)])
+            assert (await registry.get("other").update([example(0)])).updates == 2
+            await registry.delete("m")
+            assert (await (await registry.create(spec())).update([example(0)])).updates == 1
+
+    async def test_one_that_cannot_be_stored_is_tried_again(self, hosting: Hosting, tmp_path: Path) -> None:
+        async with hosting(snapshot_every_seconds=0.01) as registry:
+            store = store_of(registry)
+            failures = 2
+
+            async def put(*args: Any) -> None:
+                nonlocal failures
+                if failures:
+                    failures -= 1
+                    raise StorageGone("the disk is full", heals=True)
+                await SQLiteStore.put_snapshot(store, *args)
+
+            store.put_snapshot = put  # type: ignore[method-assign]
+            replica = await registry.create(spec())
+            await learn(replica, 1)
+            await settled(lambda: snapshot_files(tmp_path))
+            assert failures == 0
+
+
+async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
+    """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; their states."""
+    async with hosting(snapshot_every_updates=10, snapshots_kept=2) as registry:
+        replica, other = await registry.create(spec()), await registry.create(spec("other"))
+        for start in range(0, 40, 10):
+            await learn(replica, 10, start)
+            await settled(lambda: not replica.snapshots._busy)
+        await learn(other, 1)
+        return replica.model.to_bytes(), other.model.to_bytes()
+
+
+class TestModels:
+    async def test_a_name_is_taken_once_even_at_the_same_time(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            results = await asyncio.gather(*(registry.create(spec()) for _ in range(5)), return_exceptions=True)
+            assert sorted(type(result).__name__ for result in results) == ["ModelExists"] * 4 + ["Replica"]
+            with pytest.raises(ModelExists):
+                await registry.create(spec())
+
+    async def test_deleted_while_updates_wait(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            store_of(registry).appends.clear()
+            updates = [asyncio.create_task(replica.update([example(i)])) for i in range(5)]
+            await settled(lambda: replica.queued_examples == 5)
+            await registry.delete("m")
+            store_of(registry).appends.set()
+            results = await asyncio.gather(*updates, return_exceptions=True)
+            assert [type(result) for result in results] == [ModelNotFound] * 5
+            with pytest.raises(ModelNotFound):
+                registry.get("m")
+            assert (await (await registry.create(spec())).update([example(0)])).updates == 1
+
+    async def test_invalid_examples_do_not_reach_the_log(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec(features=["a"]))
+            with pytest.raises(InvalidExample):
+                await replica.update([example(0)])
+            assert await store_of(registry).read(replica.record, "0", 10) == []
+
+    async def test_a_fold_that_breaks_answers_no_more(self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+
+            def broken(*_: object) -> None:
+                raise MemoryError
+
+            monkeypatch.setattr(replica.model.learner, "learn", broken)
+            calls: list[Awaitable[object]] = [replica.update([example(0)]), replica.predict([example(0).x])]
+            for call in calls:
+                with pytest.raises(NotReady, match="failed"):
+                    await call
+
+    async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            store_of(registry).appends.clear()
+            update = asyncio.create_task(replica.update([example(0)]))
+            await settled(lambda: replica.queued_examples == 1)
+            stopping = asyncio.create_task(registry.stop())
+            await settled(lambda: not registry.ready)
+            with pytest.raises(NotReady):
+                await replica.update([example(1)])
+            store_of(registry).appends.set()
+            await stopping
+            assert (await update).updates == 1
