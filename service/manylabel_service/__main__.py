@@ -1,0 +1,26 @@
+"""The server: ``python -m manylabel_service [flags]``."""
+
+import sys
+
+from manylabel_service.settings import read_settings
+from manylabel_service.telemetry import configure_logging
+
+
+def main() -> int:
+    """Serve as the flags, the environment and the file say.
+
+    Returns
+    -------
+    int
+        The exit status: 0 after a clean stop, 1 if the server could not start, 2 for wrong settings.
+    """
+    settings = read_settings(sys.argv[1:])
+    configure_logging(settings)
+    # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none of them.
+    from manylabel_service.server import serve
+
+    return serve(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The HTTP interface, version 1: it translates between JSON over HTTP and the replicas."""

@@ -1,0 +1,87 @@
+"""/docs: the interface on one plain page, which needs no script and no other server."""
+
+import json
+from html import escape
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from manylabel_service.api.routes import DirectRoute
+
+router = APIRouter(route_class=DirectRoute)
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
+h3 { margin-bottom: 0; } h2 b, h3 b { display: inline-block; min-width: 4.5rem; }
+code, pre { font-size: 0.9em; background: #f4f4f4; } pre { padding: 0.6rem; overflow-x: auto; }
+td, th { text-align: left; vertical-align: top; padding: 0.1rem 1rem 0.1rem 0; }
+"""
+
+
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """The page."""
+    return HTMLResponse(page(request.app.openapi(), str(request.base_url).rstrip("/")))
+
+
+def page(document: dict[str, Any], base_url: str) -> str:
+    """An OpenAPI document as HTML."""
+    title = escape(f"{document['info']['title']} {document['info']['version']}")
+    paths = document["paths"].items()
+    operations = [_operation(method, path, op, base_url) for path, ops in paths for method, op in ops.items()]
+    schemas = [_schema(name, schema) for name, schema in sorted(document["components"]["schemas"].items())]
+    return "\n".join(
+        [
+            f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style>",
+            f"<h1>{title}</h1><p>{escape(document['info']['description'])}</p>",
+            '<p>The same for programs: <a href="/openapi.json">/openapi.json</a></p>',
+            *operations,
+            "<h2>Bodies</h2>",
+            *schemas,
+        ]
+    )
+
+
+def _operation(method: str, path: str, operation: dict[str, Any], base_url: str) -> str:
+    answers = "".join(
+        f"<tr><th>{status}<td>{_links(answer) or escape(answer['description'])}"
+        for status, answer in operation["responses"].items()
+    )
+    return (
+        f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2>"
+        f"<p><b>{escape(operation['summary'])}</b> {escape(operation.get('description', ''))}</p>"
+        f"{_body(operation, base_url + path.format(name='tags'))}<table>{answers}</table>"
+    )
+
+
+def _body(operation: dict[str, Any], url: str) -> str:
+    if "requestBody" not in operation:
+        return ""
+    content = operation["requestBody"]["content"]["application/json"]
+    example = json.dumps(content["example"])
+    curl = f"curl {url} -H 'Content-Type: application/json' -d '{example}'"
+    return f"<p>Body: {_references(content['schema'])}</p><pre>{escape(curl)}</pre>"
+
+
+def _links(answer: dict[str, Any]) -> str:
+    schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
+    return _references(schema)
+
+
+def _references(schema: dict[str, Any]) -> str:
+    names = [each["$ref"].rsplit("/", 1)[1] for each in schema.get("anyOf", [schema]) if "$ref" in each]
+    return " or ".join(f'<a href="#{name}">{name}</a>' for name in names)
+
+
+def _schema(name: str, schema: dict[str, Any]) -> str:
+    required = schema.get("required", [])
+    rows = "".join(
+        f"<tr><td><code>{escape(field)}</code><td>{'required' if field in required else ''}"
+        f"<td>{escape(facts.get('description', ''))}"
+        for field, facts in schema.get("properties", {}).items()
+    )
+    text = escape(schema.get("description", ""))
+    return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{text}</p><table>{rows}</table>'

@@ -1,0 +1,83 @@
+"""GET /metrics, for Prometheus."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api.context import context_of
+from manylabel_service.api.routes import DirectRoute, problems
+from manylabel_service.replicas.replica import Replica
+
+router = APIRouter(route_class=DirectRoute, tags=["server"])
+
+_GAUGES = {
+    "model_labels": "Labels known.",
+    "model_features": "Features known.",
+    "model_bytes": "Memory held by the model.",
+    "queue_depth": "Examples waiting to be learnt.",
+    "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
+    "snapshot_bytes": "Size of the last snapshot.",
+}
+
+
+@router.get(
+    "/metrics",
+    summary="Counters and gauges for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def metrics(request: Request) -> Response:
+    """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
+    context = context_of(request)
+    replicas = context.registry.list()
+    context.telemetry.keep([replica.spec.name for replica in replicas])
+    gauges = CollectorRegistry()
+    gauges.register(await _Gauges.of(replicas))
+    content = generate_latest(context.telemetry.registry) + generate_latest(gauges)
+    return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+class _Gauges:
+    """The state of every model, as Prometheus' collector."""
+
+    def __init__(self) -> None:
+        self._families = {
+            name: GaugeMetricFamily(f"manylabel_{name}", text, labels=["model"]) for name, text in _GAUGES.items()
+        }
+        self._families["score"] = GaugeMetricFamily(
+            "manylabel_score", "Prequential measures.", labels=["model", "measure", "window"]
+        )
+
+    @classmethod
+    async def of(cls, replicas: list[Replica]) -> "_Gauges":
+        """The gauges of these models; other requests get in between two models."""
+        gauges = cls()
+        for replica in replicas:
+            gauges._add(replica)
+            await asyncio.sleep(0)
+        return gauges
+
+    def _add(self, replica: Replica) -> None:
+        name, status = replica.spec.name, replica.status()
+        values = {
+            "model_labels": status["labels"],
+            "model_features": status["features"],
+            "model_bytes": status["bytes"],
+            "queue_depth": replica.queued_examples,
+            "snapshot_age_seconds": time.monotonic() - replica.snapshots.taken_at,
+            "snapshot_bytes": replica.snapshots.size_bytes,
+        }
+        for gauge, value in values.items():
+            self._families[gauge].add_metric([name], value)
+        for window, measures in status["metrics"].items():
+            for measure, value in measures.items():
+                self._families["score"].add_metric([name, measure, window], value)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families.values()

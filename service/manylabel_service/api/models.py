@@ -1,0 +1,102 @@
+"""/v1/models: create, list, show, delete."""
+
+import asyncio
+
+import pydantic_core
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.bodies import read_json
+from manylabel_service.api.context import context_of
+from manylabel_service.api.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
+from manylabel_service.api.validation import invalid_body, path_in_spec
+from manylabel_service.replicas.spec import ModelSpec
+
+router = APIRouter(route_class=DirectRoute, tags=["models"])
+
+_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 1.0}, "scaling": "unit"}
+
+
+@router.post(
+    "/v1/models",
+    summary="Create a model",
+    status_code=201,
+    response_model=schemas.ModelStatus,
+    responses=problems(
+        "malformed_json",
+        "model_exists",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "not_ready",
+        "storage_unavailable",
+        "limit_exceeded",
+    ),
+    openapi_extra=body(ModelSpec, example=_EXAMPLE),
+)
+async def create_model(request: Request) -> Response:
+    """A new model, which has learnt nothing. Its address is in the header Location."""
+    context = context_of(request)
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        spec = ModelSpec.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), path_in_spec) from error
+    replica = await context.registry.create(spec)
+    return _json(replica.status(), 201, [(b"location", f"/v1/models/{spec.name}".encode())])
+
+
+@router.get("/v1/models", summary="List models", response_model=schemas.ModelList, responses=problems("not_ready"))
+async def list_models(request: Request) -> Response:
+    """All models, by name."""
+    context = context_of(request)
+    context.registry.require_ready()
+    statuses = []
+    for replica in context.registry.list():
+        statuses.append(replica.status())
+        await asyncio.sleep(0)  # others may be served between two models
+    return _json({"models": statuses})
+
+
+@router.get(
+    "/v1/models/{name}",
+    summary="Show a model",
+    response_model=schemas.ModelStatus,
+    responses=problems("model_not_found", "not_ready"),
+)
+async def show_model(request: Request, name: str) -> Response:
+    """What the model is, how much it has learnt, and how well it predicted."""
+    return _json(context_of(request).registry.get(name).status())
+
+
+@router.delete(
+    "/v1/models/{name}",
+    summary="Delete a model",
+    status_code=204,
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+)
+async def delete_model(request: Request, name: str) -> Response:
+    """Its log and its snapshots go with it. The name is free then."""
+    context = context_of(request)
+    await context.registry.delete(name)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/models/{name}/metrics",
+    summary="Show how well a model predicts",
+    response_model=schemas.Metrics,
+    responses=problems("model_not_found", "not_ready"),
+)
+async def show_metrics(request: Request, name: str) -> Response:
+    """Prequential measures: every example is predicted before it is learnt, and counts here."""
+    replica = context_of(request).registry.get(name)
+    status = replica.status()
+    return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
+
+
+def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:
+    return JSONAnswer(pydantic_core.to_json(document), status, headers)

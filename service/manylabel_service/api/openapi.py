@@ -1,0 +1,52 @@
+"""The description of the interface at /openapi.json."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from manylabel_service.api.schemas import PredictBatch, PredictItem, ProblemDocument, UpdateBatch, UpdateItem
+from manylabel_service.replicas.spec import ModelSpec
+
+_DESCRIPTION = """Multi-label models that learn from a stream.
+
+Every error is a problem document (RFC 9457) with a `code` for programs. Examples come as a list of numbers,
+as `{"indices": [...], "values": [...]}`, or as an object of names and numbers. Labels come as a list, the
+complete set, or as an object of names and true or false, where labels not named are unknown."""
+
+_BODIES = (ModelSpec, PredictItem, PredictBatch, UpdateItem, UpdateBatch, ProblemDocument)
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document of an application; made once."""
+    if app.openapi_schema is None:
+        document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
+        _, bodies = models_json_schema(
+            [(model, "validation") for model in _BODIES], ref_template="#/components/schemas/{model}"
+        )
+        schemas = document["components"]["schemas"]
+        schemas.update(_any_of(bodies["$defs"]))
+        _drop_defaults_of_fastapi(document)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _any_of(schema: Any) -> Any:
+    """The schema with anyOf in place of oneOf: the form is told by looking, and 2 is an integer and a number."""
+    if isinstance(schema, list):
+        return [_any_of(part) for part in schema]
+    if isinstance(schema, dict):
+        return {"anyOf" if key == "oneOf" else key: _any_of(part) for key, part in schema.items()}
+    return schema
+
+
+def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
+    """FastAPI says of every operation with a parameter that it may answer 422 in a form that is not ours."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            answer = operation["responses"].get("422", {})
+            if "HTTPValidationError" in str(answer):
+                del operation["responses"]["422"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        document["components"]["schemas"].pop(name, None)

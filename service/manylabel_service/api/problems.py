@@ -1,0 +1,130 @@
+"""Errors as answers: RFC 9457 problem documents.
+
+Here, and only here, the errors of the service get their status codes.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import pydantic_core
+from starlette.responses import Response
+from starlette.types import Scope
+
+from manylabel_service.errors import (
+    InvalidExample,
+    KeyConflict,
+    KeyInFlight,
+    KeyReused,
+    LimitExceeded,
+    ModelExists,
+    ModelNotFound,
+    NotReady,
+    QueueFull,
+    ServiceError,
+    StorageError,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+KINDS: Mapping[str, tuple[int, str]] = {
+    "malformed_json": (400, "Malformed JSON"),
+    "not_found": (404, "Nothing at this address"),
+    "model_not_found": (404, "Model not found"),
+    "method_not_allowed": (405, "Method not allowed"),
+    "model_exists": (409, "Model exists"),
+    "idempotency_in_flight": (409, "Request with this idempotency key in flight"),
+    "body_too_large": (413, "Body too large"),
+    "batch_too_large": (413, "Batch too large"),
+    "unsupported_media_type": (415, "Unsupported media type"),
+    "invalid_request": (422, "Invalid request"),
+    "idempotency_key_reused": (422, "Idempotency key reused"),
+    "queue_full": (429, "Queue full"),
+    "internal_error": (500, "Internal error"),
+    "not_ready": (503, "Not ready"),
+    "storage_unavailable": (503, "Storage unavailable"),
+    "limit_exceeded": (507, "Limit exceeded"),
+}
+"""Status and title of each code."""
+
+_CODES: Mapping[type[ServiceError], str] = {
+    ModelNotFound: "model_not_found",
+    ModelExists: "model_exists",
+    NotReady: "not_ready",
+    QueueFull: "queue_full",
+    InvalidExample: "invalid_request",
+    KeyConflict: "idempotency_in_flight",
+    KeyInFlight: "idempotency_in_flight",
+    KeyReused: "idempotency_key_reused",
+    LimitExceeded: "limit_exceeded",
+    StorageError: "storage_unavailable",
+}
+
+STORAGE_RETRY_AFTER_SECONDS = 5.0
+
+
+class Problem(Exception):
+    """An answer other than success.
+
+    Parameters
+    ----------
+    code : one of `KINDS`.
+    detail : what happened to this request, and what to do about it.
+    errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
+        with ``"header"`` in place of ``"pointer"``.
+    headers : further headers of the answer.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        errors: Sequence[Mapping[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.status, self.title = KINDS[code]
+        self.detail = detail
+        self.errors = errors
+        self.headers = headers
+
+
+def invalid(path: Sequence[str | int], detail: str) -> Problem:
+    """The problem of a body with one wrong place."""
+    return Problem("invalid_request", sentence(path, detail), [{"pointer": pointer(path), "detail": detail}])
+
+
+def problem_of(error: ServiceError) -> Problem:
+    """The answer to an error of the service."""
+    code = next((_CODES[cls] for cls in type(error).__mro__ if cls in _CODES), "internal_error")
+    seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if isinstance(error, StorageError) else None)
+    headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
+    return Problem(code, str(error), headers=headers)
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """The JSON pointer (RFC 6901) of keys and places, outermost first."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
+
+
+def problem_response(problem: Problem, scope: Scope) -> Response:
+    """The answer to the request of `scope`."""
+    document: dict[str, Any] = {
+        "type": "about:blank",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "code": problem.code,
+        "instance": quote(scope["path"]),
+        "request_id": scope.get("request_id", ""),
+        "errors": list(problem.errors),
+    }
+    return Response(pydantic_core.to_json(document), problem.status, problem.headers, MEDIA_TYPE)
+
+
+def sentence(path: Sequence[str | int], detail: str) -> str:
+    """The detail, with its place in front."""
+    place = pointer(path)
+    return f"{place} {detail}" if place else f"the body {detail}"

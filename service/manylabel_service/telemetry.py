@@ -1,0 +1,129 @@
+"""What an operator sees: log lines and the counters behind /metrics."""
+
+import logging
+import sys
+from collections.abc import Collection
+from importlib.metadata import version
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.process_collector import ProcessCollector
+
+from manylabel_service.settings import Settings
+
+BUCKETS_SECONDS = (
+    *(50e-6, 100e-6, 250e-6, 500e-6),
+    *(1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
+    *(1.0, 2.5, 5.0, 10.0),
+)
+
+_PROCESSORS: tuple[structlog.typing.Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+
+# Without the values of variables: they may hold what a client sent.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
+
+def configure_logging(settings: Settings) -> None:
+    """Send the lines of this program and of its libraries to stderr, in one format."""
+    if settings.log_format == "json":
+        last: tuple[structlog.typing.Processor, ...] = (_TRACEBACKS, structlog.processors.JSONRenderer())
+    else:
+        plain = structlog.dev.plain_traceback
+        last = (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=_PROCESSORS,
+            processors=(structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last),
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
+    structlog.configure(
+        processors=[*_PROCESSORS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+class Telemetry:
+    """The counters of one application.
+
+    Attributes
+    ----------
+    registry : all that /metrics shows; collectors may be added.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
+        build.labels(version("manylabel")).set(1)
+        self._requests = self._counter("http_requests", "Answers.", "handler", "method", "status")
+        self._request_seconds = self._histogram(
+            "http_request_duration_seconds", "From request to answer.", "handler", "method"
+        )
+        self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
+        self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
+        self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
+        self._predict_seconds = self._histogram(
+            "manylabel_predict_duration_seconds", "From the whole body of predict to its answer."
+        )
+        self._update_seconds = self._histogram(
+            "manylabel_update_duration_seconds",
+            "From the whole body of an update until it is logged and learnt.",
+        )
+        self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._by_model: dict[str, tuple[Counter, Counter]] = {}
+
+    def requested(self, handler: str, method: str, status: int, seconds: float) -> None:
+        """Count an answer. `handler` is the route's template, never a path."""
+        children = self._by_request.get((handler, method, status))
+        if children is None:
+            children = (
+                self._requests.labels(handler, method, status),
+                self._request_seconds.labels(handler, method),
+            )
+            self._by_request[handler, method, status] = children
+        count, duration = children
+        count.inc()
+        duration.observe(seconds)
+
+    def predicted(self, model: str, n_examples: int, seconds: float) -> None:
+        """Count a prediction."""
+        self._of_model(model)[0].inc(n_examples)
+        self._predict_seconds.observe(seconds)
+
+    def updated(self, model: str, n_examples: int, seconds: float) -> None:
+        """Count an update; a repeated answer has learnt 0 examples."""
+        self._of_model(model)[1].inc(n_examples)
+        self._update_seconds.observe(seconds)
+
+    def rejected(self, model: str, reason: str) -> None:
+        """Count an update that was refused."""
+        self._of_model(model)
+        self._rejected.labels(model, reason).inc()
+
+    def keep(self, models: Collection[str]) -> None:
+        """Drop the series of all other models."""
+        for model in self._by_model.keys() - set(models):
+            del self._by_model[model]
+            for counter in (self._predictions, self._updates, self._rejected):
+                counter.remove_by_labels({"model": model})
+
+    def _of_model(self, model: str) -> tuple[Counter, Counter]:
+        children = self._by_model.get(model)
+        if children is None:
+            children = self._predictions.labels(model), self._updates.labels(model)
+            self._by_model[model] = children
+        return children
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        return Histogram(name, text, labels, buckets=BUCKETS_SECONDS, registry=self.registry)

@@ -1,0 +1,105 @@
+"""Applications in this process, on the embedded store, without a socket."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.app import create_app
+from manylabel_service.settings import Settings
+from manylabel_service.storage import SQLiteStore
+
+Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
+READY_SECONDS = 120.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_settings_from_outside() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("MANYLABEL_")]:
+            patch.delenv(name)
+        yield
+
+
+@pytest.fixture(scope="session")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
+    """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
+
+    @contextlib.contextmanager
+    def make(data_dir: Path | None = None, **settings: Any) -> Iterator[TestClient]:
+        directory = data_dir or tmp_path_factory.mktemp("app") / "data"
+        ready, failed = threading.Event(), threading.Event()
+        app = create_app(
+            Settings(data_dir=directory, **settings),
+            SQLiteStore(directory),
+            on_ready=ready.set,
+            on_failure=failed.set,
+        )
+        with TestClient(app, raise_server_exceptions=False) as client:
+            assert ready.wait(READY_SECONDS)
+            assert not failed.is_set()
+            yield client
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def client(serve: Serve) -> Iterator[TestClient]:
+    """A client of an application that the tests of one file share."""
+    with serve() as client:
+        yield client
+
+
+@pytest.fixture
+def model(client: TestClient, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a new FALT model, which is deleted after the test."""
+    yield new_model(client, "test")
+    client.delete("/v1/models/test")
+
+
+def new_model(client: TestClient, name: str, **spec: Any) -> str:
+    """Create a model; answers its address."""
+    answer = client.post("/v1/models", json={"name": name, "algorithm": "falt", **spec})
+    assert answer.status_code == 201, answer.text
+    return answer.headers["location"]
+
+
+@pytest.fixture(scope="session")
+def create() -> Callable[..., str]:
+    return new_model
+
+
+@pytest.fixture(scope="session")
+def state_of() -> Callable[[TestClient, str], bytes]:
+    """All of a model's state, as it would stand in a snapshot."""
+
+    def state(client: TestClient, address: str) -> bytes:
+        app: Any = client.app
+        return app.state.context.registry.get(address.rsplit("/", 1)[1]).model.to_bytes()
+
+    return state
+
+
+@pytest.fixture(scope="session")
+def refused() -> Callable[..., dict[str, Any]]:
+    """Check that an answer is a problem document, of this status and code, that names these places."""
+
+    def check(answer: Any, status: int, code: str, *places: str) -> dict[str, Any]:
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+        problem: dict[str, Any] = answer.json()
+        assert (problem["status"], problem["code"]) == (status, code), problem
+        assert [error.get("pointer", error.get("header")) for error in problem["errors"]] == list(places)
+        assert all(error["detail"] for error in problem["errors"])
+        assert problem["type"] == "about:blank"
+        assert problem["title"]
+        assert problem["detail"]
+        assert problem["instance"] == answer.request.url.path
+        assert problem["request_id"] == answer.headers["x-request-id"]
+        return problem
+
+    return check

@@ -1,0 +1,245 @@
+"""Bad input gets its 4xx, which names the place, and changes nothing."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from starlette.testclient import TestClient
+
+LONE_SURROGATE = b'{"x": {"a\\ud800": 1}, "y": []}'
+GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}'
+
+
+class Bad(NamedTuple):
+    """A body, and how it is refused. Without `y` it is bad for predict as well."""
+
+    body: bytes
+    status: int
+    code: str
+    places: tuple[str, ...] = ()
+
+
+def invalid(body: Any, *places: str) -> Bad:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Bad(raw, 422, "invalid_request", places)
+
+
+def malformed(body: bytes) -> Bad:
+    return Bad(body, 400, "malformed_json")
+
+
+def with_x(x: str, *places: str) -> Bad:
+    return invalid(f'{{"x": {x}, "y": ["p"]}}'.encode(), *places)
+
+
+def with_y(y: str, *places: str) -> Bad:
+    return invalid(f'{{"x": {{"a": 1}}, "y": {y}}}'.encode(), *places)
+
+
+MALFORMED = {
+    "empty": malformed(b""),
+    "cut off": malformed(GOOD[:-1]),
+    "two values": malformed(GOOD + b"{}"),
+    "not UTF-8": malformed(b'{"x": {"\xff": 1}, "y": []}'),
+    "lone surrogate": malformed(LONE_SURROGATE),
+    "byte order mark": malformed(b"\xef\xbb\xbf" + GOOD),
+    "trailing comma": malformed(b'{"x": [1,], "y": []}'),
+    "too deep": malformed(b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "endless number": malformed(b'{"x": [1' + b"0" * 100_000 + b'], "y": []}'),
+}
+
+ENVELOPES = {
+    "a list": invalid([1], ""),
+    "a number": invalid(3, ""),
+    "null": invalid(None, ""),
+    "nothing in it": invalid({"y": []}, "/x"),
+    "x is null": invalid({"x": None, "y": []}, "/x"),
+    "x is a number": invalid({"x": 3, "y": []}, "/x"),
+    "x is a string": invalid({"x": "abc", "y": []}, "/x"),
+    "unknown key": invalid({"x": {"a": 1}, "y": [], "weight": 2}, "/weight"),
+    "views": invalid({"views": {"text": [1]}, "y": []}, "/x", "/views"),
+    "empty batch": invalid({"examples": []}, "/examples"),
+    "batch of null": invalid({"examples": None}, "/examples"),
+    "batch of an object": invalid({"examples": {"x": [1]}}, "/examples"),
+    "batch beside an item": invalid({"examples": [{"x": {"a": 1}, "y": []}], "x": {"a": 1}}, "/x"),
+    "batch with a null": invalid({"examples": [{"x": {"a": 1}, "y": []}, None]}, "/examples/1"),
+    "thousands of unknown keys": invalid({"x": {"a": 1}, "y": [], **dict.fromkeys(map(str, range(3000)))}, ""),
+}
+
+FEATURES = {
+    "dense NaN": with_x("[1, NaN]", "/x/1"),
+    "dense infinity": with_x("[1, 2, -Infinity]", "/x/2"),
+    "dense 1e999": with_x("[1e999]", "/x/0"),
+    "dense string": with_x('["1"]', "/x/0"),
+    "dense boolean": with_x("[true]", "/x/0"),
+    "dense null": with_x("[null]", "/x/0"),
+    "dense nested": with_x("[[1]]", "/x/0"),
+    "dense too big": with_x("[1e300]", "/x/0"),
+    "dense integer beyond floats": with_x(f"[{10**400}]", "/x/0"),
+    "sparse NaN": with_x('{"indices": [1, 5], "values": [1, NaN]}', "/x/values/1"),
+    "sparse infinity": with_x('{"indices": [1, 5], "values": [Infinity, 1]}', "/x/values/0"),
+    "sparse 1e999": with_x('{"indices": [1], "values": [-1e999]}', "/x/values/0"),
+    "sparse too big": with_x('{"indices": [1], "values": [-1e16]}', "/x/values/0"),
+    "negative index": with_x('{"indices": [1, 2, 3, -1], "values": [1, 1, 1, 1]}', "/x/indices/3"),
+    "repeated index": with_x('{"indices": [4, 1, 2, 1], "values": [1, 2, 3, 4]}', "/x/indices/3"),
+    "index is a fraction": with_x('{"indices": [0.5], "values": [1]}', "/x/indices/0"),
+    "index is a whole float": with_x('{"indices": [1.0], "values": [1]}', "/x/indices/0"),
+    "index is a string": with_x('{"indices": ["1"], "values": [1]}', "/x/indices/0"),
+    "index is a boolean": with_x('{"indices": [true], "values": [1]}', "/x/indices/0"),
+    "index is infinite": with_x('{"indices": [Infinity], "values": [1]}', "/x/indices/0"),
+    "index beyond the limit": with_x('{"indices": [7, 16777216], "values": [1, 1]}', "/x/indices/1"),
+    "index beyond integers": with_x(f'{{"indices": [{2**70}], "values": [1]}}', "/x/indices/0"),
+    "fewer values": with_x('{"indices": [1, 2], "values": [1]}', "/x/values"),
+    "more values": with_x('{"indices": [1], "values": [1, 2]}', "/x/values"),
+    "no values": with_x('{"indices": [1]}', "/x/values"),
+    "no indices": with_x('{"values": [1]}', "/x/indices"),
+    "sparse with a name": with_x('{"indices": [1], "values": [1], "a": 1}', "/x/a"),
+    "values is null": with_x('{"indices": [1], "values": null}', "/x/values"),
+    "named NaN": with_x('{"word=cat": NaN}', "/x/word=cat"),
+    "named infinity": with_x('{"a": 1, "b": Infinity}', "/x/b"),
+    "named 1e999": with_x('{"a": 1e999}', "/x/a"),
+    "named too big": with_x('{"a": -1e16}', "/x/a"),
+    "named string": with_x('{"a": "1"}', "/x/a"),
+    "named list": with_x('{"a": [1]}', "/x/a"),
+    "named boolean": with_x('{"a": false}', "/x/a"),
+    "name to be escaped": with_x('{"a/b~c": null}', "/x/a~1b~0c"),
+    "name like a form": with_x('{"named": null}', "/x/named"),
+    "empty name": with_x('{"": 1}', "/x/"),
+    "long name": with_x(f'{{"{"a" * 257}": 1}}', f"/x/{'a' * 257}"),
+    "name long in bytes": with_x(f'{{"b": 1, "{"é" * 129}": 1}}', f"/x/{'é' * 129}"),
+}
+
+LABELS = {
+    "no y": invalid({"x": {"a": 1}}, "/y"),
+    "y is null": with_y("null", "/y"),
+    "y is a string": with_y('"pets"', "/y"),
+    "a number as a label": with_y('["p", 3]', "/y/1"),
+    "a null as a label": with_y("[null]", "/y/0"),
+    "a list as a label": with_y('["p", ["q"]]', "/y/1"),
+    "repeated label": with_y('["p", "q", "r", "q"]', "/y/3"),
+    "empty label": with_y('[""]', "/y/0"),
+    "long label": with_y(f'["{"a" * 257}"]', "/y/0"),
+    "label long in bytes": with_y(f'["p", "{"é" * 129}"]', "/y/1"),
+    "partial with a number": with_y('{"p": 1}', "/y/p"),
+    "partial with a string": with_y('{"p": true, "q": "true"}', "/y/q"),
+    "partial with a null": with_y('{"p/q": null}', "/y/p~1q"),
+    "partial with a long label": with_y(f'{{"{"é" * 129}": true}}', f"/y/{'é' * 129}"),
+}
+
+MISFITS = {
+    "numbers for a model of names": with_x("[1, 2]", "/x"),
+    "columns for a model of names": with_x('{"indices": [1], "values": [1]}', "/x"),
+}
+
+BATCHES = {
+    f"batch with one: {name}": invalid(
+        b'{"examples": [' + GOOD + b"," + bad.body + b"," + GOOD + b"]}",
+        *(f"/examples/1{place}" for place in bad.places),
+    )
+    for name, bad in {**FEATURES, **LABELS, **MISFITS}.items()
+}
+
+EVERYWHERE = {**MALFORMED, **ENVELOPES, **FEATURES, **MISFITS}
+WITH_LABELS = {**EVERYWHERE, **LABELS, **BATCHES}
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def trained(client: TestClient, create: Callable[..., str]) -> str:
+    """A model of named features that has learnt something. Shared: bad input does not change it."""
+    address = create(client, "trained")
+    client.post(f"{address}/update", content=GOOD, headers=JSON).raise_for_status()
+    return address
+
+
+@pytest.mark.parametrize("operation", ["update", "predict-update"])
+@pytest.mark.parametrize("bad", WITH_LABELS.values(), ids=WITH_LABELS.keys())
+def test_an_update_with_bad_input_changes_nothing(
+    client: TestClient,
+    trained: str,
+    operation: str,
+    bad: Bad,
+    refused: Callable[..., Any],
+    state_of: Callable[..., bytes],
+) -> None:
+    status, state = client.get(trained).json(), state_of(client, trained)
+    headers = {**JSON, "Idempotency-Key": f"after-{status['updates']}"}
+
+    answer = client.post(f"{trained}/{operation}", content=bad.body, headers=headers)
+
+    refused(answer, bad.status, bad.code, *bad.places)
+    assert client.get(trained).json() == status
+    assert state_of(client, trained) == state
+    good = client.post(f"{trained}/{operation}", content=GOOD, headers=headers)
+    assert good.status_code == 200, "the key of a refused request is free"
+    assert good.json()["updates"] == status["updates"] + 1
+
+
+@pytest.mark.parametrize("bad", EVERYWHERE.values(), ids=EVERYWHERE.keys())
+def test_a_prediction_of_bad_input_is_refused(
+    client: TestClient, trained: str, bad: Bad, refused: Callable[..., Any]
+) -> None:
+    answer = client.post(f"{trained}/predict", content=bad.body, headers=JSON)
+
+    refused(answer, bad.status, bad.code, *bad.places)
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
+def test_a_bad_idempotency_key_is_refused(
+    client: TestClient, trained: str, key: str, refused: Callable[..., Any]
+) -> None:
+    position = client.get(trained).json()["position"]
+
+    answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), ("Idempotency-Key", key.encode())])
+
+    refused(answer, 422, "invalid_request", "Idempotency-Key")
+    assert client.get(trained).json()["position"] == position
+
+
+def test_two_idempotency_keys_are_refused(client: TestClient, trained: str, refused: Callable[..., Any]) -> None:
+    keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")]
+    answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), *keys])
+    refused(answer, 422, "invalid_request", "Idempotency-Key")
+
+
+@pytest.mark.parametrize("operation", ["predict", "update", "predict-update"])
+def test_the_content_has_to_be_json(
+    client: TestClient, trained: str, operation: str, refused: Callable[..., Any]
+) -> None:
+    for headers in (
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+        {"Content-Type": "text/json"},
+        {**JSON, "Content-Encoding": "gzip"},
+    ):
+        answer = client.post(f"{trained}/{operation}", content=GOOD, headers=headers)
+        refused(answer, 415, "unsupported_media_type")
+    for accepted in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.example+json"):
+        answer = client.post(f"{trained}/{operation}", content=GOOD, headers={"Content-Type": accepted})
+        assert answer.status_code == 200, answer.text
+
+
+def test_a_declared_set_of_labels_and_features_is_closed(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    closed = create(client, "closed", labels=["p", "q"], features=["a", "b"])
+    unknown_label = {"x": {"a": 1}, "y": ["p", "z"]}
+    batch = {"examples": [{"x": {"a": 1}, "y": {"q": True}}, {"x": {"a": 1, "c/d": 1}, "y": []}]}
+
+    refused(client.post(f"{closed}/update", json=unknown_label), 422, "invalid_request", "/y/1")
+    refused(client.post(f"{closed}/update", json=batch), 422, "invalid_request", "/examples/1/x/c~1d")
+    assert client.get(closed).json()["updates"] == 0
+
+
+def test_a_dense_example_of_another_length_is_refused(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    dense = create(client, "dense", features=3)
+    for operation in ("update", "predict"):
+        answer = client.post(f"{dense}/{operation}", json={"x": [1, 2], "y": []})
+        refused(answer, 422, "invalid_request", "/x")
+    sparse = {"examples": [{"x": {"indices": [0, 3], "values": [1, 1]}, "y": []}]}
+    refused(client.post(f"{dense}/update", json=sparse), 422, "invalid_request", "/examples/0/x")
+    assert client.get(dense).json()["updates"] == 0

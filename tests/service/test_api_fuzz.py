@@ -1,0 +1,118 @@
+"""No body whatever makes the server fail, and only good ones move a model."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+numbers = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.integers(-(2**70), 2**70), st.integers(-3, 20))
+names = st.one_of(
+    st.sampled_from(["a", "b", "x", "y", "indices", "values", "named", "[key]", "examples", "", "~/"]),
+    st.text(max_size=8),
+)
+scalars = st.one_of(st.none(), st.booleans(), numbers, names)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=4), max_leaves=12
+)
+features = st.one_of(
+    st.lists(numbers, max_size=5),
+    st.dictionaries(names, numbers, max_size=5),
+    st.fixed_dictionaries({"indices": st.lists(numbers, max_size=4), "values": st.lists(numbers, max_size=4)}),
+    anything,
+)
+labels = st.one_of(st.lists(names, max_size=4), st.dictionaries(names, st.booleans(), max_size=4), anything)
+items = st.one_of(
+    st.fixed_dictionaries({"x": features}, optional={"y": labels}),
+    st.fixed_dictionaries({"x": features, "y": labels}),
+    anything,
+)
+bodies = st.one_of(items, st.fixed_dictionaries({"examples": st.lists(items, max_size=3) | anything}))
+specs = st.fixed_dictionaries(
+    {"name": names | st.just("fuzz"), "algorithm": st.sampled_from(["falt", "salt", "kernel_falt"]) | scalars},
+    optional={
+        "params": st.dictionaries(st.sampled_from(["eta", "passes", "delta", "gamma", "budget"]), scalars) | anything,
+        "features": anything,
+        "labels": anything,
+        "scaling": scalars,
+        "durability": scalars,
+        "window": scalars,
+    },
+)
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def fuzzed(client: TestClient, create: Callable[..., str]) -> dict[str, str]:
+    """A model per algorithm and a form of features to which it is bound."""
+    addresses = {}
+    for algorithm in ("falt", "salt", "kernel_falt"):
+        for form, first in (("named", {"a": 1}), ("sparse", {"indices": [2], "values": [1]})):
+            address = create(client, f"{algorithm}.{form}", algorithm=algorithm)
+            client.post(f"{address}/update", json={"x": first, "y": ["p"]}).raise_for_status()
+            addresses[f"{algorithm} {form}"] = address
+    return addresses
+
+
+def post(client: TestClient, path: str, body: Any) -> Any:
+    answer = client.post(path, content=json.dumps(body).encode(), headers=JSON)
+    assert answer.status_code != 500, answer.text
+    if answer.status_code >= 400:
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.status_code in (400, 409, 413, 422, 507), answer.text
+    return answer
+
+
+@FUZZ
+@given(body=bodies, which=st.integers(0, 5), operation=st.sampled_from(["predict", "update", "predict-update"]))
+def test_any_body_is_learnt_or_refused(
+    client: TestClient, fuzzed: dict[str, str], body: Any, which: int, operation: str
+) -> None:
+    address = list(fuzzed.values())[which]
+    before = client.get(address).json()
+    answer = post(client, f"{address}/{operation}", body)
+    learnt = operation != "predict" and answer.status_code == 200
+    after = client.get(address).json()
+    if learnt:
+        n = len(body["examples"]) if "examples" in body else 1
+        assert after["updates"] == answer.json()["updates"] == before["updates"] + n
+    else:
+        assert after == before
+    # What was learnt leaves a model that still answers.
+    for x in ({"a": 1}, {"indices": [2], "values": [1]}):
+        probe = post(client, f"{address}/predict", {"x": x})
+        if probe.status_code == 200:
+            assert all(score is not None for score in probe.json()["scores"].values())
+
+
+@FUZZ
+@given(raw=st.binary(max_size=60) | st.text(alphabet='{}[]":,0123456789.eE+-\\ truefalsn', max_size=60).map(str.encode))
+def test_any_bytes_are_refused(client: TestClient, fuzzed: dict[str, str], raw: bytes) -> None:
+    for path in ("/v1/models", f"{fuzzed['falt named']}/update"):
+        answer = client.post(path, content=raw, headers=JSON)
+        assert answer.status_code in (400, 422), answer.text
+
+
+@FUZZ
+@given(spec=specs)
+def test_any_spec_is_created_or_refused(client: TestClient, spec: Any) -> None:
+    answer = post(client, "/v1/models", spec)
+    if answer.status_code == 201:
+        address = answer.headers["location"]
+        assert client.get(address).status_code == 200
+        post(client, f"{address}/update", {"x": {"a": 1}, "y": ["p"]})
+        client.delete(address).raise_for_status()
+
+
+@FUZZ
+@given(path=st.text(max_size=20), method=st.sampled_from(["GET", "POST", "DELETE", "PUT", "OPTIONS"]))
+def test_any_path_is_answered(client: TestClient, path: str, method: str) -> None:
+    for prefix in ("/", "/v1/models/"):
+        answer = client.request(method, prefix + quote(path.encode("utf-8", "surrogatepass")))
+        assert answer.status_code < 500, answer.text

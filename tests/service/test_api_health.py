@@ -1,0 +1,134 @@
+"""Alive at once, ready when every model is restored, and an end when that is impossible."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.app import create_app
+from manylabel_service.errors import StorageGone, StoreLocked
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, SQLiteStore
+
+
+class SlowStore(SQLiteStore):
+    """Lists its models only when it is let."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.may_list = threading.Event()
+
+    async def models(self) -> list[ModelRecord]:
+        await asyncio.to_thread(self.may_list.wait)
+        return await super().models()
+
+    def __enter__(self) -> "SlowStore":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.may_list.set()  # a thread cannot be cancelled, only let go
+
+
+def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., Any]) -> None:
+    store, ready = SlowStore(tmp_path), threading.Event()
+    app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
+    with TestClient(app) as client, store:
+        assert client.get("/livez").json() == {"live": True}
+        waiting = [
+            client.get("/readyz"),
+            client.get("/v1/models"),
+            client.post("/v1/models", json={"name": "a", "algorithm": "falt"}),
+            client.get("/v1/models/a"),
+            client.get("/v1/models/a/metrics"),
+            client.delete("/v1/models/a"),
+            client.post("/v1/models/a/predict", json={"x": [1]}),
+            client.post("/v1/models/a/update", json={"x": [1], "y": []}),
+        ]
+        for answer in waiting:
+            refused(answer, 503, "not_ready")
+            assert int(answer.headers["retry-after"]) >= 1
+        assert client.get("/metrics").status_code == 200
+        assert client.get("/openapi.json").status_code == 200
+
+        assert not ready.is_set()
+        store.may_list.set()
+        assert ready.wait(120)
+        assert client.get("/readyz").json() == {"ready": True, "failed": []}
+        refused(client.get("/v1/models/a"), 404, "model_not_found")
+
+
+def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
+    store = SlowStore(tmp_path)
+    with TestClient(create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail)) as client:
+        client.get("/livez").raise_for_status()
+        threading.Timer(0.05, store.may_list.set).start()
+    with TestClient(create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path))) as client:
+        client.get("/livez").raise_for_status()
+
+
+class BrokenStore(SQLiteStore):
+    """Cannot be opened, or cannot list its models."""
+
+    def __init__(self, directory: Path, on_open: Exception | None, on_models: Exception | None) -> None:
+        super().__init__(directory)
+        self.on_open, self.on_models = on_open, on_models
+
+    async def open(self) -> None:
+        if self.on_open is not None:
+            raise self.on_open
+        await super().open()
+
+    async def models(self) -> list[ModelRecord]:
+        assert self.on_models is not None
+        raise self.on_models
+
+
+@pytest.mark.parametrize(
+    ("on_open", "on_models"),
+    [
+        (StoreLocked(Path("data"), 4711), None),
+        (None, StorageGone("disk on fire", heals=False)),
+        (None, ZeroDivisionError("a bug")),
+    ],
+    ids=["locked", "unreadable", "bug"],
+)
+def test_a_server_that_cannot_start_ends(
+    tmp_path: Path, on_open: Exception | None, on_models: Exception | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = threading.Event()
+    store = BrokenStore(tmp_path, on_open, on_models)
+    app = create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail, on_failure=failed.set)
+    with TestClient(app) as client:
+        assert failed.wait(60)
+        assert client.get("/readyz").status_code == 503
+    printed = capsys.readouterr().out
+    assert "cannot_start" in printed
+    assert str(on_open or on_models) in printed
+
+
+def test_two_applications_live_side_by_side(serve: Any, create: Callable[..., str]) -> None:
+    with serve() as one, serve() as other:
+        create(one, "a").join(create(other, "b"))
+        assert [model["name"] for model in one.get("/v1/models").json()["models"]] == ["a"]
+        assert 'model="b"' not in one.get("/metrics").text
+        assert 'model="b"' in other.get("/metrics").text
+
+
+def test_a_restart_finds_everything(
+    serve: Any, tmp_path: Path, create: Callable[..., str], state_of: Callable[..., bytes]
+) -> None:
+    with serve(tmp_path) as client:
+        address = create(client, "a")
+        for number in range(20):
+            item = {"x": {f"word={number % 5}": 1}, "y": [f"topic {number % 3}"]}
+            client.post(f"{address}/update", json=item).raise_for_status()
+        status, state = client.get(address).json(), state_of(client, address)
+    with serve(tmp_path) as client:
+        assert state_of(client, address) == state
+        restored = client.get(address).json()
+    memory = {"bytes": 0}  # room for growth is not part of the state
+    assert {**restored, **memory} == {**status, **memory}

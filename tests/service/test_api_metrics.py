@@ -1,0 +1,119 @@
+"""/metrics says what was done, and nothing that grows without bound."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def client(serve: Callable[..., TestClient]) -> Iterator[TestClient]:
+    """A client of an application that has counted nothing yet."""
+    with serve() as client:
+        yield client
+
+
+def scrape(client: TestClient) -> Series:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.text)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+def value(series: Series, name: str, **labels: str) -> float | None:
+    return series.get((name, frozenset(labels.items())))
+
+
+def test_predictions_and_updates_are_counted_by_model(client: TestClient, create: Callable[..., str]) -> None:
+    item = {"x": {"word=cat": 1}, "y": ["pets", "animals"]}
+    for name, n in (("a", 2), ("b", 3)):
+        address = create(client, name)
+        client.post(f"{address}/update", json={"examples": [item] * n})
+        client.post(f"{address}/predict-update", json=item)
+        client.post(f"{address}/predict", json={"examples": [item] * 5 * n})
+    for _ in range(2):
+        client.post("/v1/models/a/update", json=item, headers={"Idempotency-Key": "k"})
+    client.post("/v1/models/a/update", json={"x": {"word=cat": "1"}, "y": []})
+    client.post("/v1/models/a/update", content=b"{", headers={"Content-Type": "application/json"})
+    client.post("/v1/models/nobody/update", json=item)
+
+    series = scrape(client)
+
+    assert value(series, "manylabel_updates_total", model="a") == 4, "a replayed update has taught nothing"
+    assert value(series, "manylabel_updates_total", model="b") == 4
+    assert value(series, "manylabel_predictions_total", model="a") == 10
+    assert value(series, "manylabel_predictions_total", model="b") == 15
+    for reason in ("invalid_request", "malformed_json"):
+        assert value(series, "manylabel_updates_rejected_total", model="a", reason=reason) == 1
+    assert not [labels for _, labels in series if ("model", "nobody") in labels]
+    assert value(series, "manylabel_predict_duration_seconds_count") == 2
+    assert value(series, "manylabel_predict_duration_seconds_bucket", le="5e-05") is not None
+    assert value(series, "manylabel_update_duration_seconds_count") == 6
+    assert value(series, "manylabel_model_labels", model="a") == 2
+    assert value(series, "manylabel_model_features", model="a") == 1
+    assert value(series, "manylabel_model_bytes", model="a") == client.get("/v1/models/a").json()["bytes"]
+    assert value(series, "manylabel_queue_depth", model="a") == 0
+    age = value(series, "manylabel_snapshot_age_seconds", model="a")
+    assert age is not None
+    assert 0 <= age < 600
+    measures = client.get("/v1/models/a/metrics").json()
+    for window in ("cumulative", "window"):
+        score = value(series, "manylabel_score", model="a", measure="micro_f1", window=window)
+        assert score == measures[window]["micro_f1"]
+    versions = [dict(labels)["version"] for name, labels in series if name == "manylabel_build_info"]
+    assert versions == [client.get("/openapi.json").json()["info"]["version"]]
+
+
+def test_names_of_features_and_labels_are_not_told(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "a")
+    client.post(f"{address}/predict-update", json={"x": {"word=cat": 1}, "y": ["pets"]})
+    text = client.get("/metrics").text
+    assert "pets" not in text
+    assert "word" not in text
+
+
+def test_the_series_of_a_deleted_model_vanish(client: TestClient, create: Callable[..., str]) -> None:
+    item = {"x": {"a": 1}, "y": ["p"]}
+    for name in ("a", "ab"):
+        address = create(client, name)
+        client.post(f"{address}/update", json=item)
+        client.post(f"{address}/predict", json=item)
+        client.post(f"{address}/update", json={})
+    client.delete("/v1/models/a")
+    text = client.get("/metrics").text
+    assert 'model="a"' not in text
+    assert 'model="ab"' in text
+
+    create(client, "a")
+    client.post("/v1/models/a/update", json=item)
+    assert value(scrape(client), "manylabel_updates_total", model="a") == 1
+
+
+def test_requests_are_counted_by_route(client: TestClient, create: Callable[..., str]) -> None:
+    for name in ("a", "b"):
+        client.get(create(client, name))
+    client.get("/v1/models/nobody")
+    for path in ("/secret/1", "/secret/2", "/v1/models/a/b/c"):
+        client.get(path)
+    client.request("FETCH", "/v1/models/a")
+    client.request("CATCH", "/secret/3")
+
+    series = scrape(client)
+
+    counted = {
+        (labels["method"], labels["handler"], labels["status"]): count
+        for name, labels_, count in ((name, labels, count) for (name, labels), count in series.items())
+        if name == "http_requests_total" and (labels := dict(labels_))
+    }
+    assert counted[("GET", "/v1/models/{name}", "200")] == 2
+    assert counted[("GET", "/v1/models/{name}", "404")] == 1
+    assert counted[("POST", "/v1/models", "201")] == 2
+    assert counted[("GET", "none", "404")] == 3
+    assert counted[("other", "/v1/models/{name}", "405")] == 1
+    assert counted[("other", "none", "404")] == 1
+    duration = value(series, "http_request_duration_seconds_count", handler="/v1/models/{name}", method="GET")
+    assert duration == 3
+    assert "secret" not in client.get("/metrics").text

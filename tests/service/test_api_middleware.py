@@ -1,0 +1,112 @@
+"""What surrounds requests: ids, failures without a traceback, clients that go away."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
+
+from manylabel_service.api.middleware import RequestMiddleware
+from manylabel_service.telemetry import Telemetry
+
+
+@pytest.mark.parametrize("path", ["/v1/models/tags", "/v1/models"])
+def test_a_failure_of_ours_is_told_without_its_inside(
+    serve: Any, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    with serve() as client, structlog.testing.capture_logs() as logs:
+        registry = client.app.state.context.registry
+
+        def fail(*_: object) -> None:
+            raise ZeroDivisionError("secret inside")
+
+        monkeypatch.setattr(registry, "get", fail)
+        monkeypatch.setattr(registry, "list", fail)
+        answer = client.get(path)
+        problem = refused(answer, 500, "internal_error")
+        metrics = client.get("/openapi.json")
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+    assert metrics.status_code == 200, "the server goes on"
+    [logged] = [line for line in logs if line["event"] == "request_failed"]
+    assert (logged["request_id"], logged["path"]) == (problem["request_id"], path)
+    assert logged["exc_info"]
+
+
+@pytest.mark.parametrize("sane", ["a", "4bf92f3577b34da6a3ce929d0e0e4736", "x" * 128, "a-b_c.d:e/f+g=h@i"])
+def test_a_sane_id_is_kept(client: TestClient, sane: str) -> None:
+    answer = client.get("/v1/models/nobody", headers={"X-Request-ID": sane})
+    assert answer.headers["x-request-id"] == answer.json()["request_id"] == sane
+
+
+@pytest.mark.parametrize("insane", ["", "x" * 129, "a b", "a,b", "<b>", "\xe9"])
+def test_an_insane_id_is_replaced(client: TestClient, insane: str) -> None:
+    first, second = (client.get("/livez", headers=[(b"x-request-id", insane.encode("latin-1"))]) for _ in range(2))
+    assert insane != first.headers["x-request-id"] != second.headers["x-request-id"]
+    assert len(first.headers["x-request-id"]) == 16
+
+
+def scope_of(path: str) -> Scope:
+    return {"type": "http", "method": "POST", "path": path, "headers": []}
+
+
+async def nothing_more() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def test_an_answer_that_breaks_off_is_cut_off() -> None:
+    sent: list[Message] = []
+
+    async def breaks(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ZeroDivisionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    middleware = RequestMiddleware(breaks, Telemetry(), log_requests=False)
+    with pytest.raises(ZeroDivisionError):
+        await middleware(scope_of("/"), nothing_more, send)
+    assert [message["type"] for message in sent] == ["http.response.start"], "no second answer after the first"
+
+
+async def test_who_went_away_is_sent_nothing(serve: Any, create: Callable[..., str]) -> None:
+    with serve() as client:
+        address = create(client, "left")
+        sent: list[Message] = []
+        incoming = iter(
+            [
+                {"type": "http.request", "body": b'{"x": {"a": 1},', "more_body": True},
+                {"type": "http.disconnect"},
+            ]
+        )
+
+        async def receive() -> Message:
+            return next(incoming)
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        scope = {
+            **scope_of(f"{address}/update"),
+            "headers": [(b"content-type", b"application/json")],
+            "query_string": b"",
+            "root_path": "",
+        }
+        await client.app(scope, receive, send)
+        assert sent == []
+        assert client.get(address).json()["updates"] == 0
+        counted = 'http_requests_total{handler="/v1/models/{name}/update",method="POST",status="499"} 1.0'
+        assert counted in client.get("/metrics").text
+
+
+def test_problems_of_a_batch_name_ten_places_at_most(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "many-errors")
+    body = {"x": {f"f{number}": "no number" for number in range(500)}, "y": []}
+    answer = client.post(f"{address}/update", json=body)
+    places = [error["pointer"] for error in answer.json()["errors"]]
+    assert places == [f"/x/f{number}" for number in range(10)]
+    assert len(json.dumps(answer.json())) < 3000

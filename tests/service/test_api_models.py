@@ -1,0 +1,169 @@
+"""Creating, listing, showing and deleting models."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+SPEC = {
+    "name": "tags",
+    "algorithm": "salt",
+    "params": {"eta": 0.25, "delta": 2.0, "passes": 3},
+    "scaling": "unit",
+    "window": 10,
+}
+
+
+def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, refused: Callable[..., Any]) -> None:
+    created = client.post("/v1/models", json=SPEC)
+    assert (created.status_code, created.headers["location"]) == (201, "/v1/models/tags")
+    status = created.json()
+    schemas.ModelStatus.model_validate_json(created.content, strict=True)
+    assert (status["name"], status["algorithm"], status["scaling"]) == ("tags", "salt", "unit")
+    assert status["params"].items() >= {"eta": 0.25, "delta": 2.0, "passes": 3, "fit_intercept": True}.items()
+    assert (status["updates"], status["labels"], status["features"]) == (0, 0, 0)
+
+    client.post("/v1/models/tags/update", json={"x": {"a": 1, "b": 1}, "y": ["p", "q", "r"]}).raise_for_status()
+    status = client.get("/v1/models/tags").json()
+    assert (status["updates"], status["labels"], status["features"]) == (1, 3, 2)
+    listed = client.get("/v1/models")
+    schemas.ModelList.model_validate_json(listed.content, strict=True)
+    assert status in listed.json()["models"]
+    measured = client.get("/v1/models/tags/metrics")
+    schemas.Metrics.model_validate_json(measured.content, strict=True)
+    assert measured.json() == {
+        **status["metrics"],
+        "position": status["position"],
+        "updates": status["updates"],
+    }
+    assert measured.json()["window"]["size"] == 10
+
+    deleted = client.delete("/v1/models/tags")
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    for method, path in (
+        ("GET", ""),
+        ("DELETE", ""),
+        ("GET", "/metrics"),
+        ("POST", "/predict"),
+        ("POST", "/update"),
+        ("POST", "/predict-update"),
+    ):
+        answer = client.request(method, f"/v1/models/tags{path}", json={"x": {"a": 1}, "y": []})
+        refused(answer, 404, "model_not_found")
+
+    again = client.post("/v1/models", json=SPEC)
+    assert (again.status_code, again.json()["updates"], again.json()["labels"]) == (201, 0, 0)
+    client.delete("/v1/models/tags").raise_for_status()
+
+
+def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str]) -> None:
+    for name in ("b", "a.2", "c", "a-1"):
+        create(client, name)
+    names = [model["name"] for model in client.get("/v1/models").json()["models"]]
+    assert names == sorted(names)
+    assert {"b", "a.2", "c", "a-1"} <= set(names)
+
+
+def test_a_name_is_taken_once(
+    client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
+) -> None:
+    client.post(f"{model}/update", json={"x": {"a": 1}, "y": ["p"]})
+    state = state_of(client, model)
+    refused(client.post("/v1/models", json={"name": "test", "algorithm": "salt"}), 409, "model_exists")
+    assert state_of(client, model) == state
+
+
+@pytest.mark.parametrize(
+    ("spec", "places"),
+    [
+        ({}, ["/name", "/algorithm"]),
+        ([], [""]),
+        ({"name": "Tags"}, ["/name"]),
+        ({"name": ""}, ["/name"]),
+        ({"name": "a/b"}, ["/name"]),
+        ({"name": "-a"}, ["/name"]),
+        ({"name": "a\n"}, ["/name"]),
+        ({"name": "a" * 65}, ["/name"]),
+        ({"name": 3}, ["/name"]),
+        ({"algorithm": "svm"}, ["/algorithm"]),
+        ({"params": {"eta": 0}}, ["/params/eta"]),
+        ({"params": {"eta": "0.5"}}, ["/params/eta"]),
+        ({"params": {"eta": True}}, ["/params/eta"]),
+        ({"params": {"etta": 1}}, ["/params/etta"]),
+        ({"params": {"delta": 1}}, ["/params/delta"]),
+        ({"params": {"passes": 0}}, ["/params/passes"]),
+        ({"params": {"passes": 1_000_000}}, ["/params/passes"]),
+        ({"params": []}, ["/params"]),
+        ({"features": 0}, ["/features"]),
+        ({"features": -1}, ["/features"]),
+        ({"features": []}, ["/features"]),
+        ({"features": "a"}, ["/features"]),
+        ({"features": ["a", 3]}, ["/features/1"]),
+        ({"features": ["a", "b", "a"]}, ["/features"]),
+        ({"features": ["é" * 129]}, ["/features/0"]),
+        ({"labels": 3}, ["/labels"]),
+        ({"labels": ["a", None]}, ["/labels/1"]),
+        ({"labels": ["a", "a"]}, ["/labels"]),
+        ({"scaling": "l2"}, ["/scaling"]),
+        ({"durability": "disk"}, ["/durability"]),
+        ({"window": 0}, ["/window"]),
+        ({"window": 10.0}, ["/window"]),
+        ({"weights": []}, ["/weights"]),
+    ],
+)
+def test_a_bad_spec_is_refused_at_its_place(
+    client: TestClient, refused: Callable[..., Any], spec: Any, places: list[str]
+) -> None:
+    good = {"name": "bad", "algorithm": "falt"}
+    body = {**good, **spec} if spec else spec
+    refused(client.post("/v1/models", json=body), 422, "invalid_request", *places)
+    assert client.get("/v1/models/bad").status_code == 404
+
+
+@pytest.mark.parametrize("raw", [b"{", b"", b'{"name": "a\\ud800"}', b'{"name":"a","algorithm":"falt"}]'])
+def test_a_malformed_spec_is_refused(client: TestClient, refused: Callable[..., Any], raw: bytes) -> None:
+    answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
+    refused(answer, 400, "malformed_json")
+    refused(client.post("/v1/models", content=raw), 415, "unsupported_media_type")
+
+
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999"])
+def test_a_parameter_is_finite(client: TestClient, refused: Callable[..., Any], number: bytes) -> None:
+    raw = b'{"name": "bad", "algorithm": "falt", "params": {"eta": ' + number + b"}}"
+    answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
+    refused(answer, 422, "invalid_request", "/params/eta")
+
+
+@pytest.mark.parametrize("name", ["nobody", "Nobody", "..", "a b", "%00", "a" * 300, "é", "a%0D%0Ab"])
+def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Callable[..., Any], name: str) -> None:
+    answer = client.get(f"/v1/models/{name}/metrics")
+    assert answer.status_code == 404
+    assert answer.json()["code"] in ("model_not_found", "not_found")
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/models/", "/v2", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
+def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
+    answer = client.get(path)
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/models/tags", "DELETE, GET"),
+        ("GET", "/v1/models/tags/update", "POST"),
+        ("DELETE", "/v1/models", "GET, POST"),
+        ("POST", "/livez", "GET"),
+        ("FETCH", "/metrics", "GET"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(
+    client: TestClient, refused: Callable[..., Any], method: str, path: str, allowed: str
+) -> None:
+    answer = client.request(method, path)
+    refused(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == allowed

@@ -1,0 +1,140 @@
+"""The description says what the interface does: every operation, body, answer and problem."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.api.problems import KINDS, MEDIA_TYPE
+from manylabel_service.replicas.spec import ModelSpec
+
+OPERATIONS = {
+    ("get", "/livez"): set(),
+    ("get", "/readyz"): {503},
+    ("get", "/metrics"): set(),
+    ("post", "/v1/models"): {400, 409, 413, 415, 422, 503, 507},
+    ("get", "/v1/models"): {503},
+    ("get", "/v1/models/{name}"): {404, 503},
+    ("delete", "/v1/models/{name}"): {404, 503},
+    ("get", "/v1/models/{name}/metrics"): {404, 503},
+    ("post", "/v1/models/{name}/predict"): {400, 404, 413, 415, 422, 503},
+    ("post", "/v1/models/{name}/update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("post", "/v1/models/{name}/predict-update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+}
+
+
+@pytest.fixture(scope="module")
+def document(client: TestClient) -> dict[str, Any]:
+    described: dict[str, Any] = client.get("/openapi.json").json()
+    return described
+
+
+def operations(document: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(m, path): op for path, ops in document["paths"].items() for m, op in ops.items()}
+
+
+def test_every_operation_is_described(document: dict[str, Any]) -> None:
+    described = operations(document)
+    assert described.keys() == OPERATIONS.keys()
+    for (method, path), operation in described.items():
+        assert operation["summary"]
+        assert operation["description"]
+        assert {p["name"] for p in operation.get("parameters", []) if p["in"] == "path"} == set(
+            re.findall(r"{(\w+)}", path)
+        )
+        assert ("requestBody" in operation) == (method == "post")
+
+
+def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
+    for key, operation in operations(document).items():
+        errors = {int(s): answer for s, answer in operation["responses"].items() if int(s) >= 400}
+        assert errors.keys() == OPERATIONS[key] | {500}, key
+        for status, answer in errors.items():
+            codes = re.findall(r"`(\w+)`", answer["description"])
+            assert codes, (key, status)
+            assert {KINDS[code][0] for code in codes} == {status}
+            schema = answer["content"][MEDIA_TYPE]["schema"]
+            assert schema == {"$ref": "#/components/schemas/ProblemDocument"}
+
+
+def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+    found = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(document)))
+    assert found <= document["components"]["schemas"].keys()
+    assert "#/$defs" not in str(document)
+    assert "ValidationError" not in str(document)
+
+
+def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any]) -> None:
+    with_key = {
+        path
+        for (_, path), operation in operations(document).items()
+        if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
+    }
+    assert with_key == {"/v1/models/{name}/update", "/v1/models/{name}/predict-update"}
+
+
+def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:
+    assert client.post("/v1/models", json=example(document, "/v1/models")).status_code == 201
+    for operation in ("update", "predict", "predict-update"):
+        body = example(document, f"/v1/models/{{name}}/{operation}")
+        assert client.post(f"/v1/models/tags/{operation}", json=body).status_code == 200
+    client.delete("/v1/models/tags").raise_for_status()
+
+
+def example(document: dict[str, Any], path: str) -> Any:
+    return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
+
+
+def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None:
+    described = document["components"]["schemas"]
+    forms = described["UpdateItem"]["properties"]["x"]["anyOf"]
+    assert [form.get("type", form.get("$ref", "")[-14:]) for form in forms] == [
+        "array",
+        "SparseFeatures",
+        "object",
+    ]
+    assert [form["type"] for form in described["UpdateItem"]["properties"]["y"]["anyOf"]] == ["array", "object"]
+    assert described["UpdateItem"]["required"] == ["x", "y"]
+    assert described["PredictItem"]["required"] == ["x"]
+    assert described["ModelSpec"]["required"] == ["name", "algorithm"]
+    for model in (ModelSpec, schemas.UpdateItem, schemas.UpdateBatch, schemas.SparseFeatures):
+        assert described[model.__name__]["additionalProperties"] is False
+
+
+def test_answers_with_more_or_less_than_described_would_be_noticed() -> None:
+    updated = TypeAdapter(schemas.Updated)
+    good = {"position": "1", "updates": 1, "durability": "log"}
+    updated.validate_python(good)
+    for bad in ({**good, "more": 1}, {"position": "1", "updates": 1}, {**good, "durability": "disk"}):
+        with pytest.raises(ValidationError):
+            updated.validate_python(bad)
+
+
+def test_problems_are_as_described(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "described")
+    refusals = [
+        client.get("/v1/models/nobody"),
+        client.get("/nowhere"),
+        client.put("/v1/models"),
+        client.post(f"{address}/update", json={"x": ["a"]}),
+        client.post(f"{address}/update", json={"x": [1], "y": []}, headers={"Idempotency-Key": "a b"}),
+    ]
+    for answer in refusals:
+        schemas.ProblemDocument.model_validate_json(answer.content, strict=True)
+        assert answer.status_code >= 400
+
+
+def test_the_page_needs_no_other_server(client: TestClient) -> None:
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    for method, path in OPERATIONS:
+        assert f"<b>{method.upper()}</b> <code>{path}</code>" in page.text
+    assert "<script" not in page.text
+    assert set(re.findall(r'(?:src|href)="([^"#][^"]*)"', page.text)) == {"/openapi.json"}
+    anchors = set(re.findall(r'href="#(\w+)"', page.text))
+    assert anchors
+    assert anchors <= set(re.findall(r'id="(\w+)"', page.text))

@@ -1,0 +1,127 @@
+"""While the log does not take anything: updates wait or are told so, predictions do not wait."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.app import create_app
+from manylabel_service.errors import StorageGone
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Durability, Entry, ModelRecord, SQLiteStore
+
+ITEM = {"x": {"a": 1}, "y": ["p"]}
+
+
+class StuckStore(SQLiteStore):
+    """Appends nothing until it is let, then fails if it is told to."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.may_append, self.appending = threading.Event(), threading.Event()
+        self.may_append.set()
+        self.failure: StorageGone | None = None
+
+    async def append(
+        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+    ) -> list[Entry]:
+        self.appending.set()
+        await asyncio.to_thread(self.may_append.wait)
+        if self.failure is not None:
+            raise self.failure
+        return await super().append(record, payloads, after, durability)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StuckStore:
+    return StuckStore(tmp_path)
+
+
+@pytest.fixture
+def client(store: StuckStore, tmp_path: Path) -> Iterator[TestClient]:
+    ready = threading.Event()
+    settings = Settings(data_dir=tmp_path, max_queue_examples=2)
+    with TestClient(create_app(settings, store, on_ready=ready.set)) as client:
+        assert ready.wait(120)
+        try:
+            yield client
+        finally:
+            store.may_append.set()
+
+
+@pytest.fixture
+def stuck(client: TestClient, store: StuckStore, model: str) -> Iterator[Future[Any]]:
+    """An update with the key k, of two examples, that the log does not take."""
+    client.post(f"{model}/update", json=ITEM).raise_for_status()
+    store.may_append.clear()
+    store.appending.clear()
+    with ThreadPoolExecutor(1) as pool:
+        body = {"examples": [ITEM, ITEM]}
+        waiting = pool.submit(client.post, f"{model}/update", json=body, headers={"Idempotency-Key": "k"})
+        assert store.appending.wait(20)
+        yield waiting
+        store.may_append.set()
+
+
+def test_predictions_do_not_wait_for_updates(client: TestClient, model: str, stuck: Future[Any]) -> None:
+    predicted = client.post(f"{model}/predict", json=ITEM).json()
+    assert predicted["labels"] == ["p"]
+    assert client.get(model).json()["updates"] == 1, "what is not in the log is not learnt"
+    assert not stuck.done()
+
+
+def test_a_retry_of_what_is_under_way_is_told_so(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+) -> None:
+    body, key = {"examples": [ITEM, ITEM]}, {"Idempotency-Key": "k"}
+    refused(client.post(f"{model}/update", json=body, headers=key), 409, "idempotency_in_flight")
+    store.may_append.set()
+    assert stuck.result(20).json()["updates"] == 3
+    again = client.post(f"{model}/update", json=body, headers=key)
+    assert (again.json(), again.headers["idempotent-replayed"]) == (stuck.result().json(), "true")
+
+
+def test_a_full_queue_is_told_with_a_time(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+) -> None:
+    assert 'manylabel_queue_depth{model="test"} 2.0' in client.get("/metrics").text
+    answer = client.post(f"{model}/update", json=ITEM)
+    refused(answer, 429, "queue_full")
+    assert int(answer.headers["retry-after"]) >= 1
+    store.may_append.set()
+    assert stuck.result(20).status_code == 200
+    assert client.post(f"{model}/update", json=ITEM).json()["updates"] == 4
+
+
+def test_storage_that_fails_is_told_and_nothing_is_learnt(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+) -> None:
+    store.failure = StorageGone("the disk is full", heals=True)
+    store.may_append.set()
+    problem = refused(stuck.result(20), 503, "storage_unavailable")
+    assert "the disk is full" in problem["detail"]
+    assert int(stuck.result().headers["retry-after"]) >= 1
+    assert client.get(model).json()["updates"] == 1
+
+    store.failure = None
+    key = {"Idempotency-Key": "k"}
+    retried = client.post(f"{model}/update", json={"examples": [ITEM, ITEM]}, headers=key)
+    assert (retried.status_code, retried.json()["updates"]) == (200, 3)
+
+
+def test_updates_that_wait_together_are_all_learnt(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any]
+) -> None:
+    store.may_append.set()
+    assert stuck.result(20).status_code == 200
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.post(f"{model}/update", json=ITEM), range(40)))
+    learnt = sorted(answer.json()["updates"] for answer in answers if answer.status_code == 200)
+    assert learnt == list(range(4, 4 + len(learnt)))
+    assert {answer.status_code for answer in answers} <= {200, 429}
+    assert client.get(model).json()["updates"] == 3 + len(learnt)

@@ -1,0 +1,169 @@
+"""The server as a process: how it starts, what it prints, how it ends."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JSON = {"Content-Type": "application/json"}
+ITEM = json.dumps({"x": {"a": 1}, "y": ["p"]})
+COMMAND = [sys.executable, "-m", "manylabel_service"]
+WAIT_SECONDS = 120
+
+
+@contextlib.contextmanager
+def started(*flags: str) -> Iterator[subprocess.Popen[str]]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MANYLABEL_")}
+    with subprocess.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def finished(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+
+
+def request(port: int, method: str, path: str, body: str | None = None) -> tuple[int, Any]:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request(method, path, body, JSON)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+@pytest.fixture(scope="module")
+def process(server_process: Any) -> Any:
+    """A server with the model m; started again by the tests that end it."""
+    process = server_process("--drain-seconds", "2", "--log-level", "debug").start()
+    assert request(process.port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
+    return process
+
+
+@pytest.fixture
+def server(process: Any) -> Any:
+    """That server, running."""
+    if process.process is None:
+        process.start()
+    return process
+
+
+def updates(server: Any) -> int:
+    n: int = request(server.port, "GET", "/v1/models/m")[1]["updates"]
+    return n
+
+
+def test_it_says_where_it_serves_and_ends_cleanly(tmp_path: Path) -> None:
+    with started("--port", "0", "--data-dir", str(tmp_path / "data")) as process:
+        assert process.stderr is not None
+        lines = []
+        for text in process.stderr:
+            lines.append(json.loads(text))
+            if lines[-1]["event"] == "serving":
+                break
+        assert lines[0]["event"] == "starting"
+        url = lines[-1]["url"]
+        assert lines[-1]["docs"] == f"{url}/docs"
+        port = int(url.rsplit(":", 1)[1])
+        assert port != 0
+        assert request(port, "GET", "/readyz") == (200, {"ready": True, "failed": []})
+
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_SECONDS) == 0
+        assert json.loads(process.stderr.read().splitlines()[-1])["event"] == "stopped"
+
+
+def test_a_directory_belongs_to_one_server(server: Any) -> None:
+    before = updates(server)
+    second = finished("--port", "0", "--data-dir", str(server.data_dir))
+    assert second.returncode == 1
+    events = {line["event"]: line for line in map(json.loads, second.stderr.splitlines())}
+    assert str(server.data_dir) in events["cannot_start"]["error"]
+    assert str(server.pid) in events["cannot_start"]["error"]
+    assert "serving" not in events
+    assert "Traceback" not in second.stderr
+    assert request(server.port, "POST", "/v1/models/m/update", ITEM)[1]["updates"] == before + 1
+
+
+def test_requests_have_an_id_in_answer_and_log(server: Any) -> None:
+    address = ("127.0.0.1", server.port)
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=30)) as connection:
+        connection.request("GET", "/v1/models/nobody?token=secret", headers={"X-Request-ID": "mine-1"})
+        answer = connection.getresponse()
+        assert answer.headers["X-Request-ID"] == "mine-1"
+        assert json.loads(answer.read())["request_id"] == "mine-1"
+        connection.request("GET", "/livez", headers={"X-Request-ID": "no\tgood"})
+        assert len(connection.getresponse().headers["X-Request-ID"]) == 16
+    log = server.log.read_text()
+    lines = [json.loads(line) for line in log.splitlines() if '"mine-1"' in line]
+    assert [(line["event"], line["method"], line["path"], line["status"]) for line in lines] == [
+        ("request", "GET", "/v1/models/nobody", 404)
+    ]
+    assert "secret" not in log
+
+
+HEAD = "POST /v1/models/m/update HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+def test_what_is_in_flight_is_finished(server: Any) -> None:
+    before = updates(server)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{HEAD}Content-Length: {len(ITEM)}\r\n\r\n{ITEM[:10]}".encode())
+        # An answer on another connection: the server has read what was sent before.
+        assert request(server.port, "GET", "/livez")[0] == 200
+        os.kill(server.pid, signal.SIGTERM)
+        wait_until_refused(server.port)
+        connection.sendall(ITEM[10:].encode())
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert answer.status == 200
+        assert json.loads(answer.read())["updates"] == before + 1
+    assert server.stop() == 0
+    server.start()
+    assert updates(server) == before + 1
+
+
+def wait_until_refused(port: int) -> None:
+    """The server has begun to stop when it takes no more connections."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=30).close()
+        except ConnectionRefusedError:
+            return
+        except ConnectionResetError:  # it was waiting to be taken when that ended
+            continue
+
+
+def test_what_never_ends_is_cut_off(server: Any) -> None:
+    before = updates(server)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(f"{HEAD}Content-Length: 9\r\n\r\n{{".encode())
+        assert request(server.port, "GET", "/livez")[0] == 200
+        assert server.stop() == 0
+    server.start()
+    assert updates(server) == before
+
+
+def test_a_taken_port_is_told(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        second = finished("--port", str(port), "--data-dir", str(tmp_path / "data"), "--log-format", "console")
+    assert second.returncode == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_wrong_flag_ends_with_2() -> None:
+    wrong = finished("--pot", "8000")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "--pot" in wrong.stderr

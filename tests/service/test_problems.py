@@ -1,0 +1,83 @@
+"""Every error of the service has an answer, and only here a status."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_service import errors
+from manylabel_service.api.problems import KINDS, Problem, invalid, pointer, problem_of, problem_response
+
+RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
+    (errors.ModelNotFound("a"), 404, "model_not_found", None),
+    (errors.ModelGone("a", 3), 404, "model_not_found", None),
+    (errors.ModelExists("a"), 409, "model_exists", None),
+    (errors.NotReady("restoring"), 503, "not_ready", "1"),
+    (errors.NotReady("restoring", retry_after=2.1), 503, "not_ready", "3"),
+    (errors.QueueFull("a", "10 examples", retry_after=0.2), 429, "queue_full", "1"),
+    (errors.InvalidExample(0, ("x",), "is bad"), 422, "invalid_request", None),
+    (errors.KeyInFlight("k"), 409, "idempotency_in_flight", None),
+    (errors.KeyReused("k"), 422, "idempotency_key_reused", None),
+    (errors.LimitExceeded("labels", 3, 2), 507, "limit_exceeded", None),
+    (errors.StorageGone("disk full", heals=True), 503, "storage_unavailable", "5"),
+    (errors.LogTrimmed("a", "1", "2"), 503, "storage_unavailable", "5"),
+    (errors.StoreLocked(Path("d"), 1), 503, "storage_unavailable", "5"),
+    (errors.StoreDamaged(Path("d"), "?"), 503, "storage_unavailable", "5"),
+    (errors.StoreTooNew(Path("d"), 2, 1), 503, "storage_unavailable", "5"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "code", "retry_after"), RAISED, ids=lambda v: type(v).__name__)
+def test_an_error_becomes_its_problem(
+    error: errors.ServiceError, status: int, code: str, retry_after: str | None
+) -> None:
+    problem = problem_of(error)
+    assert (problem.status, problem.code) == (status, code)
+    assert problem.detail == str(error)
+    assert (problem.headers or {}).get("Retry-After") == retry_after
+
+
+def leaves(cls: type) -> set[type]:
+    below = cls.__subclasses__()
+    return set().union(*map(leaves, below)) if below else {cls}
+
+
+def test_no_error_is_left_out() -> None:
+    assert leaves(errors.ServiceError) <= {type(error) for error, *_ in RAISED} | {errors.ModelGone}
+
+
+def test_every_code_has_an_error_status() -> None:
+    assert all(400 <= status < 600 and title for status, title in KINDS.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ((), ""),
+        (("x", 3), "/x/3"),
+        (("examples", 0, "x", "indices", 3), "/examples/0/x/indices/3"),
+        (("x", "word=cat"), "/x/word=cat"),
+        (("x", "a/b~c~1"), "/x/a~1b~0c~01"),
+        (("x", ""), "/x/"),
+    ],
+)
+def test_pointers_are_rfc_6901(path: tuple[str | int, ...], expected: str) -> None:
+    assert pointer(path) == expected
+
+
+def test_the_document_is_rfc_9457() -> None:
+    scope: Any = {"path": "/v1/models/a b", "request_id": "r-1"}
+    response = problem_response(invalid(("x", 0), "must be a number"), scope)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.body == (
+        b'{"type":"about:blank","title":"Invalid request","status":422,"detail":"/x/0 must be a number",'
+        b'"code":"invalid_request","instance":"/v1/models/a%20b","request_id":"r-1",'
+        b'"errors":[{"pointer":"/x/0","detail":"must be a number"}]}'
+    )
+
+
+def test_headers_of_a_problem_are_sent() -> None:
+    problem = Problem("queue_full", "full", headers={"Retry-After": "7"})
+    scope: Any = {"path": "/"}
+    assert problem_response(problem, scope).headers["retry-after"] == "7"

@@ -1,0 +1,54 @@
+"""Log lines: one JSON object or one text each, from this program and its libraries alike."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import logging, sys, structlog
+from manylabel_service.settings import Settings
+from manylabel_service.telemetry import configure_logging
+
+configure_logging(Settings(log_format=sys.argv[1], log_level=sys.argv[2]))
+log = structlog.get_logger()
+
+def handle(password):
+    return 1 / 0
+
+try:
+    handle("s3cret")
+except ZeroDivisionError:
+    log.exception("broken", request_id="r-1")
+log.info("detail", model="tags")
+logging.getLogger("uvicorn.error").error("of a %s", "library")
+logging.getLogger("uvicorn.error").info("chatter")
+"""
+
+
+def printed(log_format: str, log_level: str) -> str:
+    command = [sys.executable, "-c", PROGRAM, log_format, log_level]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_json_lines_hold_a_traceback_without_the_values_of_variables() -> None:
+    text = printed("json", "info")
+    broken, detail, library = map(json.loads, text.splitlines())
+    assert (broken["event"], broken["level"], broken["request_id"]) == ("broken", "error", "r-1")
+    assert "ZeroDivisionError" in str(broken["exception"])
+    assert (detail["event"], detail["model"]) == ("detail", "tags")
+    assert (library["event"], library["level"]) == ("of a library", "error")
+    assert all(line["timestamp"].endswith("Z") for line in (broken, detail, library))
+    assert "s3cret" not in text
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_the_level_holds_for_all(log_format: str) -> None:
+    text = printed(log_format, "error")
+    assert "broken" in text
+    assert "of a library" in text
+    assert "detail" not in text
+    assert "chatter" not in text
