@@ -1,0 +1,34 @@
+"""The command as a whole: its subcommands, and what becomes of errors."""
+
+import sys
+from typing import NoReturn
+
+import typer
+
+from manylabel_clients.command import demo, evaluate, feed, models, predict, serve, update
+from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
+from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
+
+app = typer.Typer(
+    name="manylabel",
+    help="Multi-label models that learn from a stream, served over HTTP.",
+    epilog="Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no server there or not ready.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # reflows the paragraphs of the help
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (serve, demo, models, predict, update, feed, evaluate):
+    module.register(app)
+
+
+def main() -> NoReturn:
+    """Run the command and leave with its exit status; an expected error is one line, without a traceback."""
+    try:
+        app()
+    except (ManyLabelError, Failure, OSError) as error:
+        message = "; ".join([str(error), *getattr(error, "__notes__", [])])
+        sys.stderr.write(f"manylabel: {message}\n")
+        sys.exit(UNREACHABLE if isinstance(error, ConnectionFailed | Unavailable) else REFUSED)
+    sys.exit(0)

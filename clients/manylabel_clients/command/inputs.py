@@ -1,0 +1,128 @@
+"""Examples from the command line, a file or standard input."""
+
+import io
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import islice
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.http.errors import ApiError
+
+T = TypeVar("T")
+_PLACE = re.compile(r"(?<!\S)/examples/(\d+)(\S*)")
+EXAMPLE = '{"x": {"word=cat": 1}}'
+LABELLED_EXAMPLE = '{"x": {"word=cat": 1}, "y": ["pets"]}'
+
+
+class Item(NamedTuple):
+    """One example, and where it stood."""
+
+    place: str
+    x: Any
+    y: Any
+
+
+def read_items(source: str, labelled: bool) -> Iterator[Item]:
+    """Yield the examples of `source` in order, as soon as their line is read.
+
+    Parameters
+    ----------
+    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file.
+    labelled : whether each example must have a `y`; if not, it may have one.
+
+    Raises
+    ------
+    Failure
+        For what is not JSON or not an example; it says where.
+    OSError
+        If the file cannot be read.
+    """
+    with ExitStack() as stack:
+        if source.lstrip()[:1] in ("{", "["):
+            lines: Iterable[str] = io.StringIO(source)
+        elif source == "-":
+            if sys.stdin.isatty():
+                sys.stderr.write(f"an example a line, like {LABELLED_EXAMPLE}; Ctrl-D ends\n")
+            lines = sys.stdin
+        else:
+            lines = stack.enter_context(open(source, encoding="utf-8"))
+        for place, value in _values(_decodable(iter(lines))):
+            yield from _items(place, value, labelled)
+
+
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of `size` items; the last may be shorter."""
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk
+
+
+@contextmanager
+def placed(chunk: list[Item]) -> Iterator[None]:
+    """Turn what errors say about ``/examples/3/x`` of a chunk into the place it came from."""
+
+    def place(found: re.Match[str]) -> str:
+        return f"{chunk[int(found[1])].place}: {found[2]}"
+
+    try:
+        yield
+    except ApiError as error:
+        error.detail = _PLACE.sub(place, error.detail)
+        raise
+    except (TypeError, ValueError) as error:
+        raise Failure(_PLACE.sub(place, str(error))) from error
+
+
+def _decodable(lines: Iterator[str]) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as error:
+        raise Failure(f"the input is not UTF-8: {error}") from error
+
+
+def _values(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
+    """JSON values, one on each line; or one over all lines, if the first alone is none."""
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        place = f"line {number}"
+        try:
+            value = json.loads(line, parse_constant=_no_number)
+        except ValueError as error:
+            rest = list(lines)
+            if number > 1 or not rest:
+                raise Failure(f"{place}: not JSON: {error}") from error
+            place, value = "the input", _document(line + "".join(rest))
+        yield place, value
+
+
+def _document(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except ValueError as error:
+        raise Failure(f"neither the whole input nor its first line is JSON: {error}") from error
+
+
+def _no_number(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a finite number")
+
+
+def _items(place: str, value: Any, labelled: bool) -> Iterator[Item]:
+    if isinstance(value, dict) and value.keys() == {"examples"} and isinstance(value["examples"], list):
+        value = value["examples"]
+    if not isinstance(value, list):
+        yield _item(place, value, labelled)
+        return
+    for number, one in enumerate(value):
+        yield _item(f"{place}, example {number}", one, labelled)
+
+
+def _item(place: str, value: Any, labelled: bool) -> Item:
+    needed = {"x", "y"} if labelled else {"x"}
+    if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y"}:
+        raise Failure(f"{place}: an example looks like {LABELLED_EXAMPLE if labelled else EXAMPLE}")
+    return Item(place, value["x"], value.get("y"))

@@ -1,0 +1,128 @@
+"""`manylabel models`: list, create, show, delete."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output import print_json, print_models, print_status
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    models = typer.Typer(invoke_without_command=True)
+    models.callback()(list_models)
+    models.command()(create)
+    models.command()(show)
+    models.command()(delete)
+    app.add_typer(models, name="models")
+
+
+def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the models of a server; create, show or delete one."""
+    if context.invoked_subcommand is not None:
+        return _refuse_options_of(context, context.invoked_subcommand)
+    with connect(url) as client:
+        models = client.models()
+    if as_json:
+        for model in models:
+            print_json(model)
+    elif models:
+        print_models(models)
+    else:
+        typer.echo("no models; manylabel models create NAME makes one")
+    return None
+
+
+def _refuse_options_of(context: typer.Context, command: str) -> None:
+    """Options before the subcommand would be those of the list, and silently not be heeded."""
+    for name, option in (("url", "--url"), ("as_json", "--json")):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"give it after {command}", param_hint=option)
+
+
+def create(
+    name: ModelName,
+    algorithm: Annotated[str, typer.Option(help="falt, salt or kernel_falt.")] = "falt",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
+    ] = None,
+    scaling: Annotated[str | None, typer.Option(help="none, unit or standard.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
+    ] = None,
+    durability: Annotated[str | None, typer.Option(help="memory, log or fsync.")] = None,
+    window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Create a model.
+
+    Example: `manylabel models create tags --algorithm salt --param eta=0.5 --scaling unit`
+    """
+    with connect(url) as client:
+        model = client.create_model(
+            name,
+            algorithm=algorithm,
+            params=dict(_parameter(one) for one in param or []),
+            features=_features(features),
+            labels=labels and _names(labels),
+            scaling=scaling,
+            durability=durability,
+            window=window,
+        )
+        status = model.status()
+    if as_json:
+        print_json(status)
+    else:
+        typer.echo(f"created {name}")
+
+
+def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show all there is to know about a model."""
+    with connect(url) as client:
+        status = client.model(name).status()
+    if as_json:
+        print_json(status)
+    else:
+        print_status(status)
+
+
+def delete(
+    name: ModelName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete a model and all it has learnt. There is no way back."""
+    if not yes:
+        typer.confirm(f"Delete {name} and all it has learnt?", abort=True)
+    with connect(url) as client:
+        client.model(name).delete()
+    typer.echo(f"deleted {name}")
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint="--param")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _features(text: str | None) -> int | list[str] | None:
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() else _names(text)

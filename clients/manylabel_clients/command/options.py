@@ -1,0 +1,43 @@
+"""Options that several commands have, and the client they make."""
+
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.http._base import DEFAULT_URL as DEFAULT_URL
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.retry import Retry
+
+
+def _checked_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"must start with http:// or https://, not {url!r}")
+    return url
+
+
+Url = Annotated[
+    str,
+    typer.Option("--url", envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.", callback=_checked_url),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
+ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")]
+Input = Annotated[
+    str,
+    typer.Argument(
+        metavar="INPUT",
+        help="JSON itself, a file of it, or - for standard input: one example, "
+        '{"examples": [...]}, or an example on each line.',
+    ),
+]
+BatchSize = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Examples in one request; 1 answers each line at once.")
+]
+
+_IMPATIENT = Retry(attempts=4, base_seconds=0.2)
+PATIENT = Retry(attempts=15, base_seconds=0.2)
+"""For long work: rides out a restart of the server, about a minute."""
+
+
+def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
+    """A client that soon gives up: a person is waiting."""
+    return Client(url, retry=retry)

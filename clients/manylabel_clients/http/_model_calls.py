@@ -1,0 +1,149 @@
+"""Calls about one model, as conversations without I/O."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx2
+
+from manylabel_clients.http import _wire, types
+from manylabel_clients.http._exchange import Request, Steps, count_from, exchange, read
+from manylabel_clients.http.errors import ManyLabelError, NotFound
+from manylabel_clients.http.retry import Retry
+from manylabel_clients.http.types import Example, Features, Labels, Metrics, ModelStatus, Prediction, Updated
+
+T = TypeVar("T")
+
+BATCH_SIZE = 500
+"""Examples in one request of a `..._many` call, unless told otherwise."""
+BATCH_BYTES = 2**20
+"""A request is closed before its body grows past this: a quarter of what a server takes by default."""
+
+
+class ModelCalls:
+    """Learn, predict and look, with one model."""
+
+    def __init__(self, name: str, retry: Retry) -> None:
+        self._retry = retry
+        self._path = f"/v1/models/{quote(name, safe='')}"
+
+    def status(self) -> Steps[ModelStatus]:
+        """What the server says about the model."""
+        response = yield from exchange(Request("GET", self._path), self._retry)
+        return read(response, types.model_status)
+
+    def metrics(self) -> Steps[Metrics]:
+        """How well the model predicted what it then learnt."""
+        response = yield from exchange(Request("GET", f"{self._path}/metrics"), self._retry)
+        return read(response, types.metrics)
+
+    def delete(self) -> Steps[None]:
+        """Delete the model; not to find it after an attempt without an answer is success."""
+        try:
+            yield from exchange(Request("DELETE", self._path), self._retry)
+        except NotFound as error:
+            if not error.maybe_done:
+                raise
+
+    def predict(self, x: Features) -> Steps[Prediction]:
+        """Labels of one example."""
+        response = yield from self._post("predict", _wire.item(x))
+        return _predictions(response)[0]
+
+    def predict_many(self, xs: Iterable[Features], batch_size: int) -> Steps[list[Prediction]]:
+        """Labels of many examples."""
+        responses = yield from self._post_many("predict", _items(xs, _wire.item), batch_size)
+        return [prediction for response in responses for prediction in _predictions(response)]
+
+    def update(self, x: Features, y: Labels, key: str | None) -> Steps[Updated]:
+        """Learn one example."""
+        response = yield from self._post("update", _wire.item(x, y), _key(key))
+        return _receipt([response])
+
+    def update_many(self, examples: Iterable[Example], batch_size: int, key: str | None) -> Steps[Updated]:
+        """Learn many examples."""
+        return _receipt((yield from self._learn_many("update", examples, batch_size, key)))
+
+    def predict_update(self, x: Features, y: Labels, key: str | None) -> Steps[tuple[Prediction, Updated]]:
+        """Predict one example, then learn it."""
+        response = yield from self._post("predict-update", _wire.item(x, y), _key(key))
+        return _predictions(response)[0], _receipt([response])
+
+    def predict_update_many(
+        self, examples: Iterable[Example], batch_size: int, key: str | None
+    ) -> Steps[tuple[list[Prediction], Updated]]:
+        """Predict each of many examples, then learn it."""
+        responses = yield from self._learn_many("predict-update", examples, batch_size, key)
+        predictions = [prediction for response in responses for prediction in _predictions(response)]
+        return predictions, _receipt(responses)
+
+    def _learn_many(
+        self, what: str, examples: Iterable[Example], batch_size: int, key: str | None
+    ) -> Steps[list[httpx2.Response]]:
+        responses = yield from self._post_many(what, _items(examples, _labelled), batch_size, _key(key))
+        if not responses:
+            raise ValueError("there must be at least one example")
+        return responses
+
+    def _post_many(
+        self, what: str, items: Iterable[bytes], batch_size: int, key: str | None = None
+    ) -> Steps[list[httpx2.Response]]:
+        """As many requests as it takes, one after the other: the server learns in the order given."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        responses = []
+        for batch in _wire.batches(items, batch_size, BATCH_BYTES):
+            # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
+            batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
+            try:
+                responses.append((yield from self._post(what, batch.body, batch_key)))
+            except ManyLabelError as error:
+                count_from(error, batch.start)
+                raise
+        return responses
+
+    def _post(self, what: str, body: bytes, key: str | None = None) -> Steps[httpx2.Response]:
+        headers = _wire.JSON if key is None else {**_wire.JSON, "Idempotency-Key": key}
+        return (yield from exchange(Request("POST", f"{self._path}/{what}", body, headers), self._retry))
+
+
+def _items(given: Iterable[T], encode: Callable[[T], bytes]) -> Iterator[bytes]:
+    """Examples as JSON, one after the other; an error says which one it was."""
+    for number, one in enumerate(given):
+        with _wire.located(f"/examples/{number}"):
+            body = encode(one)
+        yield body
+
+
+def _labelled(example: Example) -> bytes:
+    x, y = example
+    return _wire.item(x, y)
+
+
+def _key(given: str | None) -> str:
+    """The idempotency key of a call: the one given, or a new one.
+
+    Raises
+    ------
+    ValueError
+        If the one given does not fit a header.
+    """
+    if given is None:
+        return uuid.uuid4().hex
+    if not re.fullmatch("[!-~]+", given):
+        raise ValueError(f"key must consist of visible ASCII characters, not {given!r}")
+    return given
+
+
+def _predictions(response: httpx2.Response) -> list[Prediction]:
+    return read(response, types.predictions)
+
+
+def _receipt(responses: list[httpx2.Response]) -> Updated:
+    """The last answer stands for all: positions and counts only rise."""
+    replayed = any(response.headers.get("Idempotent-Replayed") == "true" for response in responses)
+    return read(responses[-1], lambda answer: types.updated(answer, replayed))

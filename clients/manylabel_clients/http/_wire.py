@@ -1,0 +1,171 @@
+"""Examples and labels as bytes of JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from manylabel_clients.http.types import Features, Labels, Sparse
+
+JSON = {"Content-Type": "application/json"}
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON in UTF-8.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a value has no JSON, or a number is not finite; the message then begins with its place.
+    """
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_scalar)
+        return text.encode()
+    except ValueError as error:
+        place = next(_not_finite(value, ""), None)
+        if place is None:
+            raise
+        raise ValueError(f"{place} must be a finite number") from error
+
+
+def item(x: Features, y: Labels | None = None) -> bytes:
+    """One item, the shape that every call has in common: ``{"x": ..., "y": ...}``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot be sent; the message begins with the place, as the server's messages do.
+    """
+    with located("/x"):
+        x_bytes = encode(features(x))
+    if y is None:
+        return b'{"x":%b}' % x_bytes
+    with located("/y"):
+        return b'{"x":%b,"y":%b}' % (x_bytes, encode(labels(y)))
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Put a place in front of the message of a TypeError or ValueError."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        message = str(error)
+        raise kind(place + message if message.startswith("/") else f"{place} {message}") from error
+
+
+def features(x: Any) -> Any:
+    """One example as JSON writes it.
+
+    Raises
+    ------
+    TypeError
+        If `x` has none of the forms of an example.
+    """
+    if isinstance(x, Mapping):
+        return dict(x)
+    if isinstance(x, Sparse):
+        return {"indices": _plain(x.indices), "values": _plain(x.values)}
+    if isinstance(x, (list, tuple)):
+        return x
+    if hasattr(x, "tocsr"):
+        row = x.tocsr()
+        if len(row.shape) == 2 and row.shape[0] != 1:
+            raise TypeError(f"must be one row, not {row.shape[0]}")
+        return {"indices": row.indices.tolist(), "values": row.data.tolist()}
+    if hasattr(x, "items"):  # a pandas Series
+        return dict(x.items())
+    if hasattr(x, "tolist") and isinstance(plain := x.tolist(), list):
+        return plain
+    raise TypeError(
+        "must be a mapping of names to numbers, a sequence of numbers, an array of one dimension, "
+        f"Sparse(indices, values) or one sparse row, not {type(x).__name__}"
+    )
+
+
+def labels(y: Any) -> Any:
+    """The truth of one example as JSON writes it.
+
+    Raises
+    ------
+    TypeError
+        If `y` is neither a collection of names nor a mapping of names to true or false.
+    """
+    if isinstance(y, Mapping):
+        return {name: _truth(name, value) for name, value in y.items()}
+    if isinstance(y, (set, frozenset)):
+        # Sets have another order in each process; a retry from a new process must send the same bytes.
+        return sorted(y)
+    if isinstance(y, (list, tuple)):
+        return y
+    if hasattr(y, "tolist") and isinstance(plain := y.tolist(), list):
+        return plain
+    raise TypeError(
+        f"must be a list of names (complete) or a mapping of names to true or false (partial), not {type(y).__name__}"
+    )
+
+
+def _truth(name: str, value: Any) -> bool:
+    if value not in (0, 1):  # True, False, 0, 1 and NumPy's forms of them
+        raise TypeError(f"/{_escaped(name)} must be true or false, not {value!r}")
+    return bool(value)
+
+
+def _plain(numbers: Any) -> Any:
+    return numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
+
+
+def _scalar(value: Any) -> Any:
+    """A NumPy scalar as the Python number it stands for."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"has {value!r}, which is neither a number nor a name")
+
+
+def _not_finite(value: Any, pointer: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        parts: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    else:
+        plain = value.item() if hasattr(value, "item") else value
+        if isinstance(plain, float) and not math.isfinite(plain):
+            yield pointer
+        return
+    for key, part in parts:
+        yield from _not_finite(part, f"{pointer}/{_escaped(key)}")
+
+
+def _escaped(key: Any) -> str:
+    """A name as a part of a JSON pointer (RFC 6901)."""
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+class Batch(NamedTuple):
+    """The body of one request of a call with many examples."""
+
+    start: int
+    """How many examples of the call came before."""
+    body: bytes
+
+
+def batches(items: Iterable[bytes], batch_size: int, batch_bytes: int) -> Iterator[Batch]:
+    """Items in order, as bodies of at most so many items and, if one item alone is not larger, bytes."""
+    start, size_bytes = 0, 0
+    batch: list[bytes] = []
+    for one in items:
+        if batch and (len(batch) == batch_size or size_bytes + len(one) > batch_bytes):
+            yield _batch(start, batch)
+            start, size_bytes, batch = start + len(batch), 0, []
+        batch.append(one)
+        size_bytes += len(one) + 1
+    if batch:
+        yield _batch(start, batch)
+
+
+def _batch(start: int, items: list[bytes]) -> Batch:
+    return Batch(start, b'{"examples":[' + b",".join(items) + b"]}")

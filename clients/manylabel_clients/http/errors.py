@@ -1,0 +1,142 @@
+"""What a client raises.
+
+ManyLabelError
+├── ConnectionFailed         no answer came: refused, reset, timed out
+├── UnexpectedAnswer         an answer came that no ManyLabel server gives: is the address right?
+└── ApiError                 the server said no, and why
+    ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
+    ├── Denied               401, 403        something in front of the server wants other credentials
+    ├── NotFound             404             no model of that name
+    ├── Conflict             409             the name is taken, or the same key is still under way
+    ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
+    ├── Busy                 429             a queue is full; the retries were used up
+    └── Unavailable          503             not ready, draining or storage gone; the retries were used up
+
+What Python itself finds wrong with an argument, before anything is sent, is a TypeError or ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ManyLabelError(Exception):
+    """Base of everything a client raises on purpose.
+
+    Attributes
+    ----------
+    maybe_done : bool
+        True when an attempt of the call may have been carried out although its answer never arrived. Learning
+        under a key of your own can be repeated safely: it counts once.
+    done : int
+        Examples of a `..._many` call that were answered in earlier requests, before this one failed.
+    """
+
+    maybe_done: bool = False
+    done: int = 0
+
+
+class ConnectionFailed(ManyLabelError):
+    """No answer came, after all retries: connection refused, reset or timed out."""
+
+
+class UnexpectedAnswer(ManyLabelError):
+    """The answer is not one of a ManyLabel server."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One field of a request that is wrong."""
+
+    detail: str
+    """What is allowed there."""
+    pointer: str | None = None
+    """JSON pointer into what was sent, as ``/examples/0/x/indices/3``; of a `..._many` call the number
+    counts the examples given to the call."""
+    header: str | None = None
+    """Name of the header, if it is one."""
+
+
+class ApiError(ManyLabelError):
+    """The server refused, with an RFC 9457 problem.
+
+    Attributes
+    ----------
+    status : int
+        The HTTP status.
+    code : str
+        The kind of problem in one word, as ``model_not_found``; empty when something in between answered.
+    detail : str
+        What happened, where, and what can be done.
+    errors : tuple of FieldError
+        The fields that are wrong, if it is about fields.
+    request_id : str or None
+        Names the request in the server's log.
+    retry_after_seconds : float or None
+        What the header Retry-After asked for.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[FieldError] = (),
+        request_id: str | None = None,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(status, code, detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.request_id = request_id
+        self.retry_after_seconds = retry_after_seconds
+
+    def __str__(self) -> str:
+        return f"{self.detail} ({f'{self.status} {self.code}'.rstrip()})"
+
+
+class Invalid(ApiError):
+    """The request is wrong; nothing of it was learnt."""
+
+
+class Denied(ApiError):
+    """Something in front of the server wants credentials, or other ones."""
+
+
+class NotFound(ApiError):
+    """There is no model of that name."""
+
+
+class Conflict(ApiError):
+    """The name is taken, or a request with the same key is still under way."""
+
+
+class TooLarge(ApiError):
+    """A body, a batch or the model would exceed its limit."""
+
+
+class Busy(ApiError):
+    """Too many updates wait already."""
+
+
+class Unavailable(ApiError):
+    """The server is not ready, draining, or has lost its storage."""
+
+
+BY_STATUS: dict[int, type[ApiError]] = {
+    400: Invalid,
+    401: Denied,
+    403: Denied,
+    404: NotFound,
+    409: Conflict,
+    413: TooLarge,
+    415: Invalid,
+    422: Invalid,
+    429: Busy,
+    503: Unavailable,
+    507: TooLarge,
+}

@@ -1,0 +1,68 @@
+"""One real server for all tests of the clients; each test names its own models."""
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from manylabel_clients import Client
+
+
+@pytest.fixture(scope="session")
+def server(server_process: Callable[..., Any]) -> Iterator[Any]:
+    """A running, ready server."""
+    process = server_process().start()
+    yield process
+    process.stop()
+
+
+@pytest.fixture
+def client(server: Any) -> Iterator[Client]:
+    with Client(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A model name of the test's own."""
+    return re.sub(r"[^a-z0-9]+", "-", f"{request.node.module.__name__}-{request.node.name}".lower())[-60:].strip("-")
+
+
+class Terminal(io.TextIOWrapper):
+    """Input that someone types."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def manylabel(
+    server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., Done]:
+    """Run the command in this process, against the server of the tests, as its console script does."""
+    from manylabel_clients.command import main
+
+    monkeypatch.setenv("MANYLABEL_URL", server.url)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str, stdin: str = "", typed: bool = False) -> Done:
+        monkeypatch.setattr("sys.argv", ["manylabel", *arguments])
+        kind = Terminal if typed else io.TextIOWrapper
+        monkeypatch.setattr("sys.stdin", kind(io.BytesIO(stdin.encode()), encoding="utf-8"))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    return run

@@ -1,0 +1,282 @@
+"""A retry never counts twice: answers that are lost on the way, and servers that are killed under a request."""
+
+import asyncio
+import contextlib
+import json
+import random
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from manylabel_clients import AsyncClient, Client, Conflict, ConnectionFailed, Model, Retry
+
+QUICK = Retry(attempts=5, base_seconds=0.01, cap_seconds=0.05)
+PATIENT = Retry(attempts=400, base_seconds=0.02, cap_seconds=0.2)
+
+
+class Wire:
+    """A proxy on real sockets that carries requests to a server, and loses answers when told to.
+
+    For each request `fate` is called with its method and path, before it is carried; it answers what becomes of
+    the answer: ``pass``, ``drop`` (the connection is closed after the server has answered), ``cut`` (after
+    half of the answer), ``hold`` (nothing is ever sent), or a function to be called in place of passing.
+    """
+
+    def __init__(self, port: int, fate: Callable[[str], str | Callable[[], None]]) -> None:
+        self.fate = fate
+        self.lost: list[bytes] = []
+        self.connections = 0
+        self._server = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = [self._listener]
+        self._threads: list[threading.Thread] = []
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._run(self._accept)
+
+    def _run(self, target: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=target, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                self.connections += 1
+                self._open.append(client)
+                self._run(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        # Whatever breaks on either side ends this connection, which is what a proxy in trouble does.
+        with client, contextlib.suppress(OSError):
+            while (request := read_message(client)) is not None:
+                fate = self.fate(request.split(b" HTTP/", 1)[0].decode())
+                with socket.create_connection(self._server) as server:
+                    self._open.append(server)
+                    server.sendall(request)
+                    if callable(fate):
+                        fate()
+                        return
+                    answer = read_message(server)
+                assert answer is not None
+                if fate == "pass":
+                    client.sendall(answer)
+                    continue
+                self.lost.append(answer)
+                if fate == "cut":
+                    client.sendall(answer[: len(answer) // 2])
+                if fate == "hold":
+                    client.recv(1)  # until the client gives up
+                return
+
+    def close(self) -> None:
+        for one in self._open:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in self._threads:
+            thread.join()
+
+
+def read_message(source: socket.socket) -> bytes | None:
+    """One HTTP message with a Content-Length, or none; None at the end of the connection."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if not (part := source.recv(65536)):
+            return None
+        data += part
+    head, _, body = data.partition(b"\r\n\r\n")
+    lengths = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    missing = int(lengths[0]) - len(body) if lengths else 0
+    while missing > 0:
+        if not (part := source.recv(65536)):
+            raise OSError("the message is cut")
+        data += part
+        missing -= len(part)
+    return data
+
+
+@pytest.fixture
+def wire(server: Any) -> Iterator[Wire]:
+    wire = Wire(server.port, lambda request: "pass")
+    yield wire
+    wire.close()
+
+
+def drop_every_other(wire: Wire, how: str) -> None:
+    """Lose the answer of each request's first attempt."""
+    attempts = iter([how, "pass"] * 1000)
+    wire.fate = lambda request: next(attempts)
+
+
+def test_calls_share_connections(wire: Wire, client: Client, name: str) -> None:
+    client.create_model(name)
+    with Client(wire.url) as behind:
+        for _ in range(20):
+            behind.model(name).update({"a": 1.0}, ["b"])
+            behind.model(name).predict({"a": 1.0})
+    assert wire.connections == 1
+
+
+@pytest.mark.parametrize("how", ["drop", "cut", "hold"])
+def test_an_update_whose_answer_is_lost_counts_once(wire: Wire, client: Client, name: str, how: str) -> None:
+    model = client.create_model(name)
+    drop_every_other(wire, how)
+    with Client(wire.url, retry=QUICK, timeout=0.5) as behind:
+        receipts = [behind.model(name).update({"a": 1.0}, ["b"]) for _ in range(3)]
+        receipts.append(behind.model(name).update_many([({"a": 1.0}, ["b"])] * 5))
+        prediction, receipt = behind.model(name).predict_update({"a": 1.0}, ["b"])
+    assert len(wire.lost) == 5
+    assert [r.updates for r in receipts] == [1, 2, 3, 8]
+    assert receipt.updates == 9
+    assert all(r.replayed for r in [*receipts, receipt])
+    assert prediction.labels == ["b"]
+    assert model.status().updates == 9
+
+
+def test_the_answer_of_a_replay_is_the_one_that_was_lost(wire: Wire, client: Client, name: str) -> None:
+    client.create_model(name)
+    examples = [({"a": float(i)}, ["b" if i % 2 else "c"]) for i in range(1, 8)]
+    drop_every_other(wire, "drop")
+    with Client(wire.url, retry=QUICK) as behind:
+        predictions, receipt = behind.model(name).predict_update_many(examples)
+    lost = json.loads(wire.lost[0].partition(b"\r\n\r\n")[2])
+    assert [p.scores for p in predictions] == [p["scores"] for p in lost["predictions"]]
+    assert (receipt.position, receipt.updates) == (lost["position"], lost["updates"])
+
+
+def httpx_answer(raw: bytes) -> Any:
+    import json
+
+    return json.loads(raw.partition(b"\r\n\r\n")[2])
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_answers_lost_at_random_never_count_twice(wire: Wire, client: Client, name: str, kind: type) -> None:
+    """Forty updates from eight connections at once, a third of the answers lost."""
+    model = client.create_model(name)
+    chance, lock = random.Random(7), threading.Lock()
+
+    def fate(request: str) -> str:
+        with lock:
+            return chance.choice(["pass", "pass", "pass", "pass", "drop", "cut"])
+
+    wire.fate = fate
+    receipts = forty_updates(kind, wire.url, name)
+    assert len(wire.lost) >= 5
+    assert sorted(r.updates for r in receipts) == list(range(1, 41))
+    assert model.status().updates == 40
+    assert sum(r.replayed for r in receipts) > 0
+
+
+def forty_updates(kind: type, url: str, name: str) -> list[Any]:
+    retry = Retry(attempts=50, base_seconds=0.01, cap_seconds=0.05)
+    if kind is Client:
+        with Client(url, retry=retry) as client, ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda i: client.model(name).update({"a": float(i)}, ["b"]), range(40)))
+
+    async def run() -> list[Any]:
+        limit = asyncio.Semaphore(8)
+        async with AsyncClient(url, retry=retry) as client:
+
+            async def update(i: int) -> Any:
+                async with limit:
+                    return await client.model(name).update({"a": float(i)}, ["b"])
+
+            return await asyncio.gather(*map(update, range(40)))
+
+    return asyncio.run(run())
+
+
+def test_without_retries_the_error_says_that_it_may_be_done(wire: Wire, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    wire.fate = lambda request: "drop"
+    with Client(wire.url, retry=Retry(attempts=1)) as behind, pytest.raises(ConnectionFailed) as caught:
+        behind.model(name).update({"a": 1.0}, ["b"], key="once")
+    assert caught.value.maybe_done
+    assert model.update({"a": 1.0}, ["b"], key="once").replayed
+    assert model.status().updates == 1
+
+
+def test_create_and_delete_whose_answers_are_lost(wire: Wire, client: Client, name: str) -> None:
+    drop_every_other(wire, "drop")
+    with Client(wire.url, retry=QUICK) as behind:
+        model = behind.create_model(name, params={"eta": 0.25}, scaling="unit")
+        assert client.model(name).status().params["eta"] == 0.25
+        client.model(name).update({"a": 1.0}, ["b"])
+        with pytest.raises(Conflict):  # one that has learnt is not the one just created
+            behind.create_model(name, params={"eta": 0.25}, scaling="unit")
+        model.delete()
+    assert name not in {status.name for status in client.models()}
+
+
+@pytest.fixture(scope="module")
+def mortal(server_process: Callable[..., Any]) -> Iterator[Any]:
+    """A server to be killed, and started again by the test that has killed it."""
+    with server_process() as server:
+        yield server.start()
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
+def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: str, answered: bool) -> None:
+    """The request has arrived; the answer never does, whether or not it was given."""
+    wire = Wire(mortal.port, lambda request: "pass")
+
+    def kill_and_restart() -> None:
+        wire.fate = lambda request: "pass"
+        if answered:
+            with Client(mortal.url) as direct:
+                wait_for_updates(direct.model(name), 2)
+        mortal.kill()
+        mortal.start()
+
+    try:
+        with Client(wire.url, retry=PATIENT) as client:
+            model = client.create_model(name)
+            model.update({"a": 1.0}, ["b"])
+            wire.fate = lambda request: kill_and_restart
+            receipt = model.update({"a": 1.0}, ["b"])
+            assert receipt.updates == 2
+            if answered:
+                assert receipt.replayed
+            assert model.update({"a": 1.0}, ["b"]).updates == 3
+            assert model.status().updates == 3
+    finally:
+        wire.close()
+
+
+def wait_for_updates(model: Model, count: int) -> None:
+    while model.status().updates < count:
+        pass
+
+
+def test_kills_under_load_lose_and_repeat_nothing(mortal: Any, name: str) -> None:
+    """Four connections update without pause while the server is killed twice and started again."""
+    stop = threading.Event()
+    chance = random.Random(11)
+    with Client(mortal.url, retry=PATIENT) as client, ThreadPoolExecutor(4) as pool:
+        model = client.create_model(name)
+
+        def work(worker: int) -> list[int]:
+            seen = []
+            while not stop.is_set():
+                seen.append(model.update({f"w{worker}": 1.0, "n": float(len(seen))}, ["b"]).updates)
+            return seen
+
+        workers = [pool.submit(work, i) for i in range(4)]
+        try:
+            for _ in range(2):
+                target = model.status().updates + chance.randrange(50, 200)
+                while model.status().updates < target:
+                    assert not any(worker.done() for worker in workers)
+                mortal.kill()
+                mortal.start()
+        finally:
+            stop.set()
+        seen = [count for worker in workers for count in worker.result()]
+        assert model.status().updates == len(seen)
+        assert sorted(seen) == list(range(1, len(seen) + 1))

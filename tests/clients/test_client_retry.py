@@ -1,0 +1,56 @@
+"""The policy of retries as a value: how long it waits and when it gives up."""
+
+import pytest
+
+from manylabel_clients import Retry
+
+
+def test_waits_double_up_to_the_cap_and_then_it_gives_up() -> None:
+    retry = Retry(attempts=6, base_seconds=0.1, cap_seconds=0.5, jitter=0)
+    waits = [retry.wait_seconds(failures) for failures in range(1, 7)]
+    assert waits == [0.1, 0.2, 0.4, 0.5, 0.5, None]
+
+
+@pytest.mark.parametrize(("chance", "expected"), [(0.0, 1.0), (0.5, 0.875), (1.0, 0.75)])
+def test_jitter_takes_off_a_share(chance: float, expected: float) -> None:
+    retry = Retry(base_seconds=1, jitter=0.25, chance=lambda: chance)
+    assert retry.wait_seconds(1) == expected
+
+
+def test_chance_is_asked_at_each_wait() -> None:
+    draws = iter([0.0, 1.0])
+    retry = Retry(base_seconds=1, cap_seconds=1, jitter=0.5, chance=lambda: next(draws))
+    assert [retry.wait_seconds(1), retry.wait_seconds(2)] == [1.0, 0.5]
+
+
+def test_it_never_waits_less_than_it_was_asked_to() -> None:
+    retry = Retry(base_seconds=0.1, jitter=1, chance=lambda: 1.0)
+    assert retry.wait_seconds(1, retry_after_seconds=7) == 7
+    eager = Retry(base_seconds=0.1, jitter=1, chance=lambda: 0.0)
+    assert eager.wait_seconds(1, retry_after_seconds=7) == pytest.approx(7.1)
+
+
+def test_it_gives_up_when_asked_to_wait_longer_than_its_patience() -> None:
+    retry = Retry(patience_seconds=60)
+    assert retry.wait_seconds(1, retry_after_seconds=60) is not None
+    assert retry.wait_seconds(1, retry_after_seconds=61) is None
+
+
+def test_many_attempts_do_not_overflow() -> None:
+    assert Retry(attempts=10**9, cap_seconds=5, jitter=0).wait_seconds(10**6) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": 0},
+        {"base_seconds": -1},
+        {"cap_seconds": -1},
+        {"patience_seconds": -1},
+        {"jitter": 1.5},
+        {"jitter": -0.1},
+    ],
+)
+def test_parameters_out_of_range_are_named(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        Retry(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,171 @@
+"""Both clients against a real server: every call, every form of an example, every kind of refusal."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_clients import (
+    ApiError,
+    AsyncClient,
+    Client,
+    Conflict,
+    Invalid,
+    NotFound,
+    Sparse,
+    TooLarge,
+)
+
+CAT, SONG = ({"word=cat": 1.0}, ["pets"]), ({"word=song": 1.0}, ["music"])
+
+
+def test_five_lines(server: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    client = Client(server.url)
+    tags = client.create_model(name, algorithm="falt", scaling="unit")
+    tags.update({"word=cat": 1}, ["pets"])
+    print(tags.predict({"word=cat": 1}).labels)  # noqa: T201 - the lines of the README
+    client.close()
+    assert capsys.readouterr().out == "['pets']\n"
+
+
+def test_every_call(client: Client, name: str) -> None:
+    model = client.create_model(
+        name, algorithm="kernel_falt", params={"gamma": 2.0}, features=3, labels=["a", "b"], window=5
+    )
+    first = model.update([1, 0, 0], ["a"])
+    assert (first.updates, first.durability, first.replayed) == (1, "log", False)
+    assert model.update_many([([0, 1, 0], ["b"])] * 6, batch_size=4).updates == 7
+    before, receipt = model.predict_update([0, 1, 0], ["b"])
+    assert before.labels == ["b"]
+    assert receipt.updates == 8
+    befores, receipt = model.predict_update_many([([1, 0, 0], ["a"])] * 3, batch_size=2)
+    assert len(befores) == 3
+    assert receipt.updates == 11
+    prediction = model.predict([1, 0, 0])
+    assert prediction.labels == ["a"]
+    assert prediction.scores["a"] > 0 > prediction.scores["b"]
+    assert prediction.position == receipt.position
+    assert model.predict_many([[1, 0, 0], [0, 1, 0]], batch_size=1)[1].labels == ["b"]
+    status = model.status()
+    assert (status.name, status.algorithm, status.params["gamma"]) == (name, "kernel_falt", 2.0)
+    assert (status.updates, status.labels, status.features) == (11, 2, 3)
+    assert status.metrics == model.metrics()
+    assert (status.metrics.cumulative.examples, status.metrics.window.examples) == (11, 5)
+    assert status in client.models()
+    model.delete()
+    with pytest.raises(NotFound):
+        model.status()
+
+
+def test_every_form_of_an_example_is_the_same_example(client: Client, name: str) -> None:
+    model = client.create_model(name, features=4)
+    row = np.array([0.0, 1.5, 0.0, -2.0], dtype=np.float32)
+    model.update(row, ["a"])
+    forms = [row, row.tolist(), tuple(row), Sparse([3, 1], [-2, 1.5]), sp.csr_matrix(row), sp.csr_array(row)]
+    predictions = [model.predict(form) for form in forms]
+    assert all(prediction == predictions[0] for prediction in predictions)
+    assert predictions[0].labels == ["a"]
+    X = np.stack([row, row * 0])
+    assert model.predict_many(X) == model.predict_many(sp.csr_matrix(X)) == model.predict_many(sp.csr_array(X))
+
+
+def test_partial_labels_leave_the_others_unknown(client: Client, name: str) -> None:
+    """What is learnt about one label moves the raw scores of others only if they are known to be false."""
+    model = client.create_model(name)
+
+    def raw() -> dict[str, float]:
+        prediction = model.predict({"f": 1})
+        return {label: round(score + prediction.threshold, 5) for label, score in prediction.scores.items()}
+
+    model.update({"f": 1}, {"a": True, "b": False})
+    before = raw()
+    model.update({"f": 1}, {"c": True})
+    assert raw().items() > before.items()
+    model.update({"f": 1}, ["c"])
+    assert raw()["a"] < before["a"]
+
+
+def test_refusals_have_their_types_and_places(client: Client, name: str) -> None:
+    model = client.create_model(name, labels=["pets", "music"])
+    with pytest.raises(Conflict) as taken:
+        client.create_model(name)
+    assert taken.value.code == "model_exists"
+    assert client.create_model(name, exist_ok=True).status().labels == 2
+    with pytest.raises(Invalid) as spec:
+        client.create_model("Not A Name", algorithm="none")
+    assert {error.pointer for error in spec.value.errors} >= {"/name", "/algorithm"}
+    with pytest.raises(Invalid) as late:
+        model.update_many([CAT] * 7 + [({"word=cat": 1}, ["cats"])], batch_size=3)
+    assert late.value.done == 6
+    assert late.value.errors[0].pointer == "/examples/7/y/0"
+    assert "/examples/7/y/0" in str(late.value)
+    with pytest.raises(Invalid) as key:
+        model.update(*CAT, key="k" * 256)
+    assert key.value.errors[0].header == "Idempotency-Key"
+    with pytest.raises(TooLarge):
+        model.predict_many([{}] * 20_000, batch_size=20_000)
+    assert model.status().updates == 6
+    with pytest.raises(NotFound) as unknown:
+        client.model(f"{name}-not").predict({})
+    assert unknown.value.code == "model_not_found"
+    assert unknown.value.request_id
+
+
+def test_large_calls_fit_the_server(client: Client, name: str) -> None:
+    """Ten megabytes in one call, where the server takes four in one request."""
+    model = client.create_model(name, features=2_000)
+    X = np.random.default_rng(0).normal(size=(300, 2_000))
+    assert model.update_many([(x, ["a"]) for x in X]).updates == 300
+    assert len(model.predict_many(X)) == 300
+
+
+def test_a_key_of_ones_own_outlives_the_client(server: Any, name: str) -> None:
+    examples = [CAT, SONG] * 5
+    with Client(server.url) as first:
+        done = first.create_model(name).update_many(examples, batch_size=4, key="nightly")
+    with Client(server.url) as second:
+        again = second.model(name).update_many(examples, batch_size=4, key="nightly")
+        assert (again.position, again.updates, again.replayed) == (done.position, 10, True)
+        with pytest.raises(Invalid) as other:
+            second.model(name).update_many(examples[1:], batch_size=4, key="nightly")
+        assert other.value.code == "idempotency_key_reused"
+        assert second.model(name).status().updates == 10
+
+
+def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
+    async def run() -> None:
+        async with AsyncClient(server.url) as client:
+            await client.wait_ready(5)
+            model = await client.create_model(name, scaling="unit")
+            receipts = await asyncio.gather(*(model.update(*example) for example in [CAT, SONG] * 20))
+            assert sorted(receipt.updates for receipt in receipts) == list(range(1, 41))
+            assert (await model.update_many([CAT, SONG], batch_size=1)).updates == 42
+            before, receipt = await model.predict_update(*CAT)
+            assert (before.labels, receipt.updates) == (["pets"], 43)
+            befores, receipt = await model.predict_update_many([CAT, SONG])
+            assert [one.labels for one in befores] == [["pets"], ["music"]]
+            assert (await model.predict(SONG[0])).labels == ["music"]
+            assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
+            assert (await model.metrics()).cumulative.examples == 45
+            assert await model.status() in await client.models()
+            await model.delete()
+            with pytest.raises(NotFound):
+                await model.status()
+
+    asyncio.run(run())
+
+
+def test_ready_means_answered(server_process: Callable[..., Any]) -> None:
+    with server_process() as server, Client(server.url) as client:
+        server.start(wait=False)
+        client.wait_ready(120)
+        assert client.models() == []
+        assert server.stop() == 0
+
+
+def test_another_program_is_not_waited_for(server: Any) -> None:
+    with Client(f"{server.url}/somewhere/else") as client, pytest.raises(ApiError):
+        client.wait_ready(120)

@@ -1,0 +1,181 @@
+"""`manylabel demo` as a newcomer runs it: in a process, with a server it leaves behind, and the lines it prints."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_clients import Client
+
+SCRIPT = Path(sys.executable).with_name("manylabel")
+
+
+class Demo:
+    """A place to run the demo in; whatever it leaves running is ended."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        self.directory = directory
+        self.port = port
+        self.pids: set[int] = set()
+
+    def run(self, *options: str) -> "subprocess.CompletedProcess[str]":
+        # A proxy must not be asked for a server next door.
+        proxied = {**environment(), "HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
+        done = subprocess.run(
+            [SCRIPT, "demo", "--port", str(self.port), *options],
+            cwd=self.directory,
+            env=proxied,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        self.pids |= {int(pid) for pid in re.findall(r"^stop +kill (\d+)$", done.stdout, re.M)}
+        return done
+
+    def close(self) -> None:
+        for pid in self.pids:
+            if is_running(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return b"manylabel_service" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    demo = Demo(tmp_path, port)
+    yield demo
+    demo.close()
+
+
+def test_the_demo_from_start_to_stop(demo: Demo) -> None:
+    done = demo.run()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    (pid,) = demo.pids
+    check_figures(done.stdout, demo.port)
+    check_pasted_lines(done.stdout)
+    again = demo.run()
+    assert again.returncode == 0, again.stderr
+    assert "runs at" in again.stdout
+    assert demo.pids == {pid}
+    check_figures(again.stdout, demo.port)
+    paste(line_of(again.stdout, "stop"))
+    wait_until(lambda: not is_running(pid))
+    log = demo.directory / "manylabel-data" / "demo" / "server.log"
+    assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
+    check_restart(demo, line_of(again.stdout, "restart"))
+
+
+def check_restart(demo: Demo, line: str) -> None:
+    """The line that starts the server again brings back what was learnt."""
+    command = ["sh", "-c", f"exec {line}"]
+    with (
+        subprocess.Popen(command, cwd=demo.directory, env=environment(), stderr=subprocess.DEVNULL) as process,
+        Client(f"http://127.0.0.1:{demo.port}") as client,
+    ):
+        try:
+            client.wait_ready(120)
+            assert client.model("demo").status().updates == 2_417
+        finally:
+            process.terminate()
+    assert process.returncode == 0
+
+
+def check_figures(out: str, port: int) -> None:
+    """The measures printed develop, and the last are those of the server."""
+    rows = re.findall(r"^ *([\d,]+) +(0\.\d+) +(0\.\d+) +(0\.\d+)$", out, re.M)
+    assert 8 <= len(rows) <= 12
+    counts = [int(row[0].replace(",", "")) for row in rows]
+    assert counts == sorted(set(counts))
+    assert counts[-1] == 2_417
+    assert float(rows[-1][1]) > 0.6
+    with Client(f"http://127.0.0.1:{port}") as client:
+        status = client.model("demo").status()
+    assert status.updates == 2_417
+    so_far = status.metrics.cumulative
+    assert rows[-1][1:] == tuple(f"{m:.3f}" for m in (so_far.micro_f1, so_far.macro_f1, so_far.hamming_loss))
+
+
+def check_pasted_lines(out: str) -> None:
+    """Each line that is offered does what it says."""
+    predicted = json.loads(paste(line_of(out, "predict")))
+    assert predicted["labels"]
+    learnt = json.loads(paste(line_of(out, "learn")))
+    assert learnt["updates"] == 2_418
+    assert "micro-F1" in paste(line_of(out, "measure"))
+    assert "<html" in paste(f"curl -s {line_of(out, 'docs')}")
+
+
+def line_of(out: str, what: str) -> str:
+    (line,) = re.findall(rf"^{what} +(.*)$", out, re.M)
+    return str(line)
+
+
+def environment() -> dict[str, str]:
+    """A shell in which the virtual environment is active."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+    return {**ours, "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"}
+
+
+def paste(line: str) -> str:
+    done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_another_program_on_the_port_is_left_alone(demo: Demo) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"live": "yes"}')
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", demo.port), Other) as other:
+        thread = threading.Thread(target=other.serve_forever)
+        thread.start()
+        done = demo.run()
+        other.shutdown()
+        thread.join()
+    assert done.returncode == 1
+    assert f"another program has 127.0.0.1 port {demo.port}" in done.stderr
+    assert "--port" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not list(demo.directory.iterdir())
+
+
+def test_a_server_that_cannot_start_says_why(demo: Demo, server: Any) -> None:
+    done = demo.run("--data-dir", str(server.data_dir))
+    assert done.returncode == 1
+    assert "the server could not start" in done.stderr
+    assert str(server.data_dir) in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr

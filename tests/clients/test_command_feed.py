@@ -1,0 +1,192 @@
+"""`manylabel feed` and `evaluate` against a real server."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_clients import Client, ConnectionFailed, Model
+
+Command = Callable[..., Any]
+SCRIPT = Path(sys.executable).with_name("manylabel")
+
+
+def write_rows(path: Path, n: int, seed: int = 0) -> Path:
+    """A libsvm file whose labels follow from its features, mostly."""
+    chance = random.Random(seed)
+    lines = []
+    for _ in range(n):
+        on = sorted(chance.sample(range(1, 9), 3))
+        labels = [str(f) for f in on if f <= 4 and chance.random() < 0.9]
+        lines.append(f"{','.join(labels)} {' '.join(f'{f}:1' for f in on)}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_feed_learns_every_row_and_shows_measures(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    client.create_model(name)
+    file = write_rows(tmp_path / "rows.svm", 200)
+    done = manylabel("feed", name, str(file))
+    assert done.status == 0, done.err
+    assert "200 rows fed" in done.out
+    assert "micro-F1" in done.out
+    assert "200/200" in done.err.replace(" ", "")
+    again = manylabel("feed", name, str(file), "--complete", "--json")
+    result = json.loads(again.out)
+    assert (result["examples"], result["updates"]) == (200, 400)
+    assert again.err == ""
+    assert client.model(name).status().updates == 400
+
+
+def test_arff_and_npz(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    client.create_model(name)
+    arff = tmp_path / "rows.arff"
+    arff.write_text(
+        "@relation r\n@attribute f1 numeric\n@attribute f2 numeric\n@attribute rock {0,1}\n@attribute jazz {0,1}\n"
+        "@data\n1,0,1,0\n0,1,0,1\n"
+    )
+    npz = tmp_path / "rows.npz"
+    np.savez(npz, X=np.eye(2), Y=np.eye(2, dtype=np.int8), label_names=np.array(["rock", "jazz"]))
+    assert "which attributes are labels" in manylabel("feed", name, str(arff)).err
+    for labels in ("-2", "rock,jazz"):
+        assert manylabel("feed", name, str(arff), "--labels", labels).status == 0
+    assert manylabel("feed", name, str(npz)).status == 0
+    status = client.model(name).status()
+    assert (status.updates, status.labels) == (6, 2)
+    assert "not for files of this kind" in manylabel("feed", name, str(npz), "--labels", "a").err
+    assert "unknown extension" in manylabel("feed", name, str(Path(__file__))).err
+
+
+def test_a_feed_stopped_by_a_bad_line_goes_on_after_it_is_mended(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    model = client.create_model(name)
+    file = write_rows(tmp_path / "rows.svm", 100)
+    good = file.read_text().splitlines()
+    file.write_text("\n".join([*good[:70], "1 2:oops", *good[71:]]) + "\n")
+    feed = ("feed", name, str(file), "--labels", "1,2,3,4")
+    stopped = manylabel(*feed, "--batch-size", "16")
+    assert stopped.status == 1
+    assert "line 71" in stopped.err
+    assert "64 rows are learnt, --resume goes on" in stopped.err
+    assert model.status().updates == 64
+    file.write_text("\n".join(good) + "\n")
+    assert manylabel(*feed, "--resume", "--batch-size", "50").status == 0
+    assert model.status().updates == 100
+    assert "0 rows fed" in manylabel(*feed, "--resume").out
+    file.write_text(file.read_text() + good[0] + "\n")
+    assert "1 rows fed" in manylabel(*feed, "--resume").out
+    assert model.status().updates == 101
+
+
+def test_resume_refuses_another_file_and_another_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    client.create_model(name)
+    file = write_rows(tmp_path / "rows.svm", 100)
+    assert "was begun here" in manylabel("feed", name, str(file), "--resume").err
+    assert manylabel("feed", name, str(file)).status == 0
+    write_rows(file, 100, seed=1)
+    assert "not begin with the rows that were fed" in manylabel("feed", name, str(file), "--resume").err
+    write_rows(file, 50)
+    assert "not begin with the rows that were fed" in manylabel("feed", name, str(file), "--resume").err
+    write_rows(file, 100)
+    client.model(name).delete()
+    client.create_model(name)
+    assert "is not the model that was fed" in manylabel("feed", name, str(file), "--resume").err
+    assert client.model(name).status().updates == 0
+
+
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=lambda by: by.name)
+def test_a_killed_feed_goes_on_exactly(
+    manylabel: Command, server: Any, client: Client, name: str, tmp_path: Path, by: signal.Signals
+) -> None:
+    model = client.create_model(name)
+    file = write_rows(tmp_path / "rows.svm", 1_200)
+    environment = {**os.environ, "MANYLABEL_URL": server.url, "XDG_STATE_HOME": str(tmp_path / "state")}
+    command = [SCRIPT, "feed", name, str(file), "--batch-size", "2", "--json"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while model.status().updates < 100:
+            assert process.poll() is None
+        process.send_signal(by)
+        _, err = process.communicate()
+    assert process.returncode == (-signal.SIGKILL if by == signal.SIGKILL else 130), err
+    assert b"Traceback" not in err
+    reached = model.status().updates
+    assert 100 <= reached < 1_200
+    done = manylabel("feed", name, str(file), "--resume", "--json")
+    assert done.status == 0, done.err
+    assert model.status().updates == 1_200
+    assert json.loads(done.out)["next_offset"] == 1_200
+
+
+def test_a_first_batch_whose_answer_is_lost_is_not_learnt_twice(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = client.create_model(name)
+    file = write_rows(tmp_path / "rows.svm", 10)
+
+    def learn_but_fail(self: Model, *arguments: Any, **options: Any) -> None:
+        update_many(self, *arguments, **options)
+        raise ConnectionFailed("the answer is lost")
+
+    with monkeypatch.context() as patch:
+        update_many = Model.update_many
+        patch.setattr(Model, "update_many", learn_but_fail)
+        assert manylabel("feed", name, str(file)).status == 3
+    assert model.status().updates == 10
+    assert manylabel("feed", name, str(file), "--resume").status == 0
+    assert model.status().updates == 10
+
+
+def test_evaluate_shows_the_measures_of_a_model(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name, window=10)
+    model.update_many([({"a": 1}, ["b"])] * 20)
+    shown = manylabel("evaluate", name)
+    assert shown.status == 0
+    assert "last 10" in shown.out
+    measures = model.metrics()
+    assert f"{measures.cumulative.micro_f1:.4f}" in shown.out
+    answer = json.loads(manylabel("evaluate", name, "--json").out)
+    assert answer["cumulative"]["micro_f1"] == measures.cumulative.micro_f1
+    assert answer["window"]["examples"] == 10
+
+
+def test_evaluate_a_file_measures_without_learning(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    from manylabel_core import metrics
+
+    model = client.create_model(name, scaling="unit")
+    train, held_out = write_rows(tmp_path / "train.svm", 300), write_rows(tmp_path / "test.svm", 101, seed=5)
+    assert manylabel("feed", name, str(train)).status == 0
+    model.update({"1": 1.0}, {"only-the-model-knows": True})
+    held_out.write_text(held_out.read_text() + "only-the-file-knows 1:1\n")
+    before = model.status()
+    done = manylabel("evaluate", name, str(held_out), "--json", "--batch-size", "7")
+    assert done.status == 0, done.err
+    measures = json.loads(done.out)
+    assert model.status() == before
+
+    columns = ["1", "2", "3", "4", "only-the-file-knows"]
+    lines = [line.split(" ", 1) for line in held_out.read_text().splitlines()]
+    xs = [{f.split(":")[0]: 1.0 for f in features.split()} for _, features in lines]
+    Y = np.array([[c in labels.split(",") for c in columns] for labels, _ in lines], dtype=int)
+    P = np.array([[c in p.labels for c in columns] for p in model.predict_many(xs)], dtype=int)
+    assert measures["examples"] == 102
+    for measure in ("micro_f1", "macro_f1", "f1", "precision", "recall", "hamming_loss", "subset_accuracy"):
+        assert measures[measure] == pytest.approx(getattr(metrics, measure)(Y, P)), measure
+    assert 0.5 < measures["micro_f1"] < 1
+    table = manylabel("evaluate", name, str(held_out)).out
+    assert f"{measures['micro_f1']:.4f}" in table
+    assert "test.svm" in table

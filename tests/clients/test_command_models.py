@@ -1,0 +1,198 @@
+"""`manylabel models`, `predict` and `update` against a real server."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_clients import Client
+
+Command = Callable[..., Any]
+CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
+SONG = '{"x": {"word=song": 1}, "y": ["music"]}'
+
+
+@pytest.fixture
+def tags(client: Client, name: str) -> str:
+    """A model that knows two labels."""
+    model = client.create_model(name, scaling="unit")
+    model.update_many([({"word=cat": 1}, ["pets"]), ({"word=song": 1}, ["music"])] * 3)
+    return name
+
+
+def test_create_show_list_delete(manylabel: Command, client: Client, name: str) -> None:
+    made = manylabel(
+        "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
+        "--scaling", "standard", "--labels", "a, b", "--features", "7", "--durability", "fsync",
+        "--window", "50", "--json",
+    )  # fmt: skip
+    assert made.status == 0, made.err
+    spec = json.loads(made.out)
+    assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "standard", "fsync")
+    assert (spec["params"]["eta"], spec["params"]["passes"]) == (0.25, 3)
+    assert spec["metrics"]["window"]["size"] == 50
+    client.model(name).update([1.0] * 7, ["a"])
+    shown = manylabel("models", "show", name)
+    assert shown.status == 0
+    for fact in ("salt", "eta=0.25", "standard", "fsync", "micro-F1", "last 50"):
+        assert fact in shown.out
+    listed = manylabel("models")
+    assert any(line.split()[:3] == [name, "salt", "1"] for line in listed.out.splitlines())
+    lines = [json.loads(line) for line in manylabel("models", "--json").out.splitlines()]
+    assert name in {line["name"] for line in lines}
+    assert manylabel("models", "delete", name, "--yes").status == 0
+    assert manylabel("models", "show", name).status == 1
+
+
+def test_delete_asks_first(manylabel: Command, client: Client, tags: str) -> None:
+    assert manylabel("models", "delete", tags, stdin="n\n").status == 1
+    assert manylabel("models", "delete", tags, stdin="").status == 1
+    assert client.model(tags).status().updates == 6
+    assert manylabel("models", "delete", tags, stdin="y\n").status == 0
+
+
+def test_closed_names_and_bad_parameters(manylabel: Command, name: str) -> None:
+    assert manylabel("models", "create", name, "--features", "a,b", "--labels", "l").status == 0
+    assert manylabel("update", name, '{"x": {"c": 1}, "y": ["l"]}').status == 1
+    assert manylabel("update", name, '{"x": {"a": 1}, "y": ["l"]}').status == 0
+    assert manylabel("models", "create", f"{name}-2", "--param", "eta").status == 2
+    wrong = manylabel("models", "create", f"{name}-2", "--param", "eta=large")
+    assert wrong.status == 1
+    assert "eta" in wrong.err
+
+
+def test_predict_one_is_a_table_of_scores(manylabel: Command, tags: str) -> None:
+    done = manylabel("predict", tags, '{"x": {"word=cat": 1}}')
+    assert done.status == 0, done.err
+    lines = [line.split() for line in done.out.splitlines() if line.strip()]
+    assert lines[0] == ["pets"]
+    scores = {line[0]: float(line[1]) for line in lines if line[0] in ("pets", "music") and len(line) == 2}
+    assert scores["pets"] > 0 > scores["music"]
+
+
+def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:
+    file = tmp_path / "examples.ndjson"
+    file.write_text(f"{CAT}\n\n{SONG}\n{CAT}\n")
+    assert manylabel("predict", tags, str(file)).out.splitlines() == ["pets", "music", "pets"]
+    assert manylabel("predict", tags, "-", "--batch-size", "1", stdin=f"{SONG}\n").out == "music\n"
+    answers = manylabel("predict", tags, "--json", "--batch-size", "2", stdin=file.read_text()).out.splitlines()
+    assert [json.loads(line)["labels"] for line in answers] == [["pets"], ["music"], ["pets"]]
+    assert json.loads(answers[0])["scores"].keys() == {"pets", "music"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"examples": [{CAT}, {SONG}]}}',
+        f"[{CAT}, {SONG}]",
+        f"{CAT}\n{SONG}",
+        f"\n{CAT}\n\n{SONG}\n",
+        f'{{\n  "examples": [\n{CAT},\n{SONG}\n]\n}}\n',
+    ],
+)
+def test_update_takes_every_form_of_input(
+    manylabel: Command, client: Client, name: str, text: str, tmp_path: Path
+) -> None:
+    model = client.create_model(name)
+    file = tmp_path / "examples.json"
+    file.write_text(text)
+    for source, stdin in ((str(file), ""), ("-", text), *([(text, "")] if text[0] in "[{" else [])):
+        done = manylabel("update", name, source, "--json", stdin=stdin)
+        assert done.status == 0, done.err
+    updates = json.loads(done.out)["updates"]
+    assert updates == model.status().updates
+    assert updates in (4, 6)
+    assert model.predict({"word=cat": 1}).labels == ["pets"]
+
+
+def test_a_name_may_hold_any_character(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    model = client.create_model(name)
+    label = "\u2028 a\x0bb \x85 ü"
+    example = json.dumps({"x": {label: 1}, "y": [label]}, ensure_ascii=False)
+    file = tmp_path / "examples.json"
+    file.write_text(example, encoding="utf-8")
+    for arguments, stdin in (((example,), ""), ((str(file),), ""), ((), example)):
+        assert manylabel("update", name, *arguments, stdin=stdin).status == 0
+    assert model.predict({label: 1}).labels == [label]
+
+
+def test_update_says_what_was_learnt(manylabel: Command, client: Client, name: str) -> None:
+    client.create_model(name)
+    assert manylabel("update", name, CAT).out.startswith("1 example learnt; ")
+    many = manylabel("update", name, "--batch-size", "2", stdin=f"{CAT}\n" * 5)
+    assert many.out.startswith("5 examples learnt; ")
+    assert "has learnt 6 " in many.out
+
+
+def test_update_with_a_key_counts_once(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    for _ in range(2):
+        done = manylabel("update", name, "--key", "k", "--batch-size", "2", stdin=f"{CAT}\n" * 5)
+        assert done.status == 0
+    assert "had been learnt before" in done.out
+    assert model.status().updates == 5
+
+
+def test_a_bad_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    good, bad = f"{CAT}\n" * 5, '{"x": {"word=cat": "one"}, "y": ["pets"]}\n'
+    first = manylabel("update", name, "--key", "k", "--batch-size", "2", stdin=good + bad + good)
+    assert first.status == 1
+    assert "line 6: /x/word=cat must be a number" in first.err
+    assert "4 examples before were learnt; --key k learns only the others" in first.err
+    assert model.status().updates == 4
+    second = manylabel("update", name, "--key", "k", "--batch-size", "2", stdin=good + CAT + "\n" + good)
+    assert second.status == 0
+    assert model.status().updates == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "JSON"),
+        (f"{CAT}\n{{", "line 2: not JSON"),
+        ('{"x": [NaN], "y": []}', "NaN is not a finite number"),
+        ('{"x": [1e999], "y": []}', "/x/0 must be a finite number"),
+        ('{"x": [1]}', "an example looks like"),
+        ('{"x": [1], "y": [], "z": 1}', "an example looks like"),
+        ('{"word=cat": 1}', "an example looks like"),
+        (f"[{CAT}, 3]", "line 1, example 1: an example looks like"),
+        ('{"x": "cat", "y": []}', "line 1: /x must be a mapping"),
+        ('{"x": [1], "y": "pets"}', "line 1: /y must be a list"),
+        ('{"x": [1], "y": [3]}', "line 1: /y/0 must be a string"),
+        ('{"x": [1], "y": {"a": 2}}', "/y/a must be true or false"),
+        ("", "no examples"),
+    ],
+)
+def test_bad_input_is_one_line_and_changes_nothing(
+    manylabel: Command, client: Client, name: str, text: str, message: str
+) -> None:
+    model = client.create_model(name)
+    done = manylabel("update", name, stdin=text)
+    assert done.status == 1
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("manylabel: ")
+    assert model.status().updates == 0
+
+
+def test_who_types_examples_is_told_how(manylabel: Command, client: Client, name: str) -> None:
+    client.create_model(name)
+    assert "Ctrl-D" not in manylabel("update", name, stdin=CAT).err
+    assert "Ctrl-D" in manylabel("update", name, stdin=CAT, typed=True).err
+
+
+def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name: str, tmp_path: Path) -> None:
+    unknown = manylabel("predict", name, CAT)
+    assert unknown.status == 1
+    assert name in unknown.err
+    assert "404" in unknown.err
+    assert manylabel("predict", name, str(tmp_path / "none.json")).status == 1
+    gone = manylabel("models", "--url", "http://127.0.0.1:9")
+    assert gone.status == 3
+    assert "http://127.0.0.1:9/v1/models" in gone.err
+    for done in (unknown, gone):
+        assert done.err.count("\n") == 1
+        assert "Traceback" not in done.err
