@@ -1,0 +1,34 @@
+"""ManyLabel in river: estimators in process, a remote model, files as streams, streams into the service."""
+
+from typing import TYPE_CHECKING, Any
+
+from manylabel_clients.river.feed import FeedInterrupted, FeedResult, feed
+from manylabel_clients.river.files import ArffFile, FileFormatError, LibsvmFile, NpzFile, open_stream
+from manylabel_clients.river.remote import RemoteModel
+
+if TYPE_CHECKING:
+    from manylabel_clients.river.estimators import FALT, SALT, KernelFALT
+
+__all__ = [
+    "FALT",
+    "SALT",
+    "ArffFile",
+    "FeedInterrupted",
+    "FeedResult",
+    "FileFormatError",
+    "KernelFALT",
+    "LibsvmFile",
+    "NpzFile",
+    "RemoteModel",
+    "feed",
+    "open_stream",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # The estimators load numba, which who only talks to a server need not wait for.
+    if name in ("FALT", "SALT", "KernelFALT"):
+        from manylabel_clients.river import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,190 @@
+"""Push a stream of examples into a model of the service, so that it can be interrupted and gone on with."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from manylabel_clients.http.client import Model
+from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.types import Example, Labels, Metrics, Updated
+from manylabel_clients.river._encoding import named_truths, named_values
+
+BATCH_SIZE = 64
+"""Examples in one update, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeedResult:
+    """What a feed has done."""
+
+    examples: int
+    """Rows fed by this call."""
+    next_offset: int
+    """The row of the stream after the last one fed: `start` of a feed of what comes later."""
+    feed_id: str
+    """The name the feed went by."""
+    position: str
+    """Where the model stands in its log. Opaque."""
+    updates: int
+    """Examples the model has learnt in all."""
+    metrics: Metrics
+    """How well the model predicted what it then learnt."""
+
+
+class FeedInterrupted(Exception):
+    """A feed stopped; its cause is the ``__cause__``.
+
+    Attributes
+    ----------
+    offset : int
+        The first row not known to be learnt. It may have been, with its batch, if an answer was lost.
+    feed_id : str
+    batch_size : int
+        To go on, call `feed` with the same stream, model, `feed_id` and `batch_size`, and `start=offset`.
+    """
+
+    def __init__(self, cause: Exception, offset: int, feed_id: str, batch_size: int) -> None:
+        how = f"start={offset}, feed_id={feed_id!r}, batch_size={batch_size}"
+        counted = f" (examples counted from row {offset})" if isinstance(cause, ApiError) else ""
+        super().__init__(f"{cause}{counted}; to go on: feed(..., {how})")
+        self.offset = offset
+        self.feed_id = feed_id
+        self.batch_size = batch_size
+
+
+def feed(
+    stream: Iterable[tuple[Any, Any]],
+    model: Model,
+    *,
+    start: int = 0,
+    batch_size: int = BATCH_SIZE,
+    feed_id: str | None = None,
+    complete: bool = False,
+    progress: bool = False,
+    on_batch: Callable[[int, Updated], object] | None = None,
+) -> FeedResult:
+    """Have a model of the service learn a stream, in order, each row once.
+
+    The rows go in batches, one after the other. Every batch carries the idempotency key
+    ``<feed_id>:<offset>``, the offset being the number of its first row. A batch that was learnt although its
+    answer was lost is, when it comes again with the same key and content, answered and not learnt again. So
+    a feed that was interrupted (by the network, a server that was killed, a bad row, Ctrl-C) is gone on with
+    exactly, if the stream gives the same rows again and `feed_id` and `batch_size` are the same. With another
+    batch size or other rows the server refuses the repeated key (422) rather than count a row twice.
+
+    The server remembers the latest 10,000 keys of a model: enough to go on from where a feed stopped,
+    not to repeat a long one from its beginning.
+
+    Parameters
+    ----------
+    stream : iterable of (x, y)
+        A river data set, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
+        another form that `Model.update` takes. `y` is a dict of labels and bools (labels not in it are
+        unknown), or a list or set of the names of all relevant labels (the others are irrelevant).
+    model : Model
+        As `Client.model` gives it.
+    start : int
+        Rows of the stream to skip.
+    batch_size : int
+        Rows in one update. A batch is learnt as a whole or not at all.
+    feed_id : str, optional
+        Name of this feed, unique for the model: 1 to 200 visible ASCII characters. Default: a random one.
+    complete : bool
+        Whether a dict `y` lists all labels there are; its true ones are then sent as the complete set,
+        which is shorter. A label that is never true will then not be known to the model.
+    progress : bool
+        Show a progress bar (on standard error); its length is the `n_samples` of the stream, if it has that.
+    on_batch : callable, optional
+        Called after each batch with the offset of the next one and the server's receipt.
+
+    Raises
+    ------
+    FeedInterrupted
+        For anything that stops it; the ``__cause__`` says what.
+    ValueError
+        `start`, `batch_size` or `feed_id` is not allowed.
+
+    Examples
+    --------
+    >>> from manylabel_clients import Client
+    >>> from river import datasets
+    >>> client = Client(url)
+    >>> model = client.create_model("proteins", algorithm="falt")
+    >>> result = feed(datasets.Yeast(), model)
+    >>> print(result.examples, f"{result.metrics.cumulative.micro_f1:.3f}")
+    2417 0.629
+    >>> client.close()
+    """
+    feed_id = uuid.uuid4().hex if feed_id is None else feed_id
+    if start < 0 or batch_size < 1:
+        raise ValueError(f"start must be at least 0 and batch_size at least 1, not {start} and {batch_size}")
+    if not re.fullmatch(r"[!-~]{1,200}", feed_id):
+        raise ValueError(f"feed_id must be 1 to 200 visible ASCII characters, not {feed_id!r}")
+    offset = start
+    try:
+        with _bar(stream, start, progress) as advance:
+            for batch in _batches(_examples(stream, start, complete), batch_size):
+                receipt = model.update_many(batch, batch_size=batch_size, key=f"{feed_id}:{offset}")
+                offset += len(batch)
+                advance(len(batch))
+                if on_batch is not None:
+                    on_batch(offset, receipt)
+        status = model.status()
+    except Exception as error:
+        raise FeedInterrupted(error, offset, feed_id, batch_size) from error
+    except KeyboardInterrupt as error:
+        error.add_note(f"to go on: feed(..., start={offset}, feed_id={feed_id!r}, batch_size={batch_size})")
+        raise
+    return FeedResult(offset - start, offset, feed_id, status.position, status.updates, status.metrics)
+
+
+def _examples(stream: Iterable[Any], start: int, complete: bool) -> Iterator[Example]:
+    rows = iter(stream)
+    skipped = sum(1 for _ in islice(rows, start))
+    if skipped < start:
+        raise ValueError(f"start is {start}, but the stream ends after {skipped} rows")
+    for number, row in enumerate(rows, start):
+        try:
+            yield _example(row, complete)
+        except (TypeError, ValueError) as error:
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"row {number}: {error}") from error
+
+
+def _example(row: Any, complete: bool) -> Example:
+    if len(row) != 2:
+        raise ValueError(f"a row must be (x, y), not {len(row)} values")
+    x, y = row
+    return (named_values(x) if isinstance(x, Mapping) else x), _labels(y, complete)
+
+
+def _labels(y: Any, complete: bool) -> Labels:
+    if not isinstance(y, Mapping):
+        return y  # type: ignore[no-any-return]  # the client checks it
+    truth = named_truths(y)
+    return [label for label, relevant in truth.items() if relevant] if complete else truth
+
+
+def _batches(examples: Iterator[Example], batch_size: int) -> Iterator[list[Example]]:
+    while batch := list(islice(examples, batch_size)):
+        yield batch
+
+
+@contextmanager
+def _bar(stream: Any, start: int, wanted: bool) -> Iterator[Callable[[int], object]]:
+    """Give a function to be told how many rows were fed."""
+    if not wanted:
+        yield lambda rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    n_samples = getattr(stream, "n_samples", None)
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("feeding", total=n_samples, completed=start)
+        yield lambda rows: bar.advance(task, rows)

@@ -1,0 +1,106 @@
+"""A model of a ManyLabel server as a river classifier."""
+
+import weakref
+from collections.abc import Hashable, Iterator
+from typing import Any, Self
+
+from river import base
+
+from manylabel_clients.http._base import DEFAULT_URL
+from manylabel_clients.http.client import Client, Model
+from manylabel_clients.river._encoding import PredictedLabels, named_truths, named_values
+
+
+class RemoteModel(base.MultiLabelClassifier):
+    """A model of a ManyLabel server, as river's multi-label classifier.
+
+    `learn_one` posts an update and returns when the server has learnt it, `predict_one` asks for a
+    prediction. Works in pipelines and in `evaluate.progressive_val_score`; each example is then two requests,
+    so to push a stream through, `feed` is many times faster, and the server measures by itself.
+
+    What it has learnt is on the server. A clone, a deep copy or an unpickled copy is therefore another
+    handle of the same model: cloning forgets nothing, and what one handle learns, all of them know.
+
+    As in river, the `y` of `learn_one` may list some labels only; the others are unknown for that example.
+    Features and labels may appear at any time, unless the model declares them. There are no probabilities:
+    `predict_proba_one` raises NotImplementedError.
+
+    Parameters
+    ----------
+    server : str or Client
+        Address of the server, or a client of it (for time-outs, retries and headers of your own). With an
+        address the object can be pickled, and the client it makes is closed with it.
+    name : str
+        Of a model that exists: `Client.create_model` creates one.
+
+    Raises
+    ------
+    TypeError
+        By `learn_one` and `predict_one`: a value that is not a number, a name that is not a string.
+    ValueError
+        A value that is not finite.
+    ManyLabelError
+        The server cannot be reached, or refuses; see `manylabel_clients.http.errors`.
+
+    Examples
+    --------
+    >>> from manylabel_clients import Client
+    >>> from river import datasets, evaluate, metrics
+    >>> client = Client(url)
+    >>> _ = client.create_model("genes", algorithm="falt")
+    >>> model = RemoteModel(client, "genes")
+    >>> metric = metrics.multioutput.MicroAverage(metrics.F1())
+    >>> evaluate.progressive_val_score(datasets.Yeast().take(300), model, metric)
+    MicroAverage(F1): 59.47%
+    >>> client.close()
+    """
+
+    def __init__(self, server: str | Client, name: str) -> None:
+        self.server = server
+        self.name = name
+        self._model: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model, with everything else one can ask of it: measures, status, batches."""
+        if self._model is None:
+            client = self.server
+            if isinstance(client, str):
+                client = Client(client)
+                weakref.finalize(self, client.close)
+            self._model = client.model(self.name)
+        return self._model
+
+    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
+        """Have the server learn one example."""
+        self.model.update(named_values(x), named_truths(y))
+
+    def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
+        """Return every label the server knows: True where it predicts it. Before the first update: {}."""
+        prediction = self.model.predict(named_values(x))
+        relevant = set(prediction.labels)
+        return PredictedLabels((label, label in relevant) for label in prediction.scores)
+
+    def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
+        """Return another handle, of the same model unless `new_params` say otherwise."""
+        return type(self)(**{"server": self.server, "name": self.name, **(new_params or {})})
+
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        if not isinstance(self.server, str):
+            raise TypeError("a RemoteModel on a Client cannot be pickled: give it the server's address instead")
+        return type(self), (self.server, self.name)
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, str]]:
+        yield {"server": DEFAULT_URL, "name": "model"}
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        """What river shows as memory: bytes of the model on the server."""
+        return self.model.status().bytes

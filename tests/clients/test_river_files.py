@@ -1,0 +1,429 @@
+"""Multi-label files as river streams: the same rows in every format, and errors that say where."""
+
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from manylabel_clients.river import ArffFile, FileFormatError, LibsvmFile, NpzFile, open_stream
+
+Row = tuple[dict[str, float], dict[str, bool]]
+
+FEATURES = ("tempo", "it's", 'a "b", {c}', "naïve\\5%", "x y")
+LABELS = ("rock", "jazz'n'soul", "R, B")
+
+floats = st.floats(-(2.0**40), 2.0**40, width=32)
+matrix = st.lists(
+    st.tuples(
+        st.lists(st.one_of(st.just(0.0), floats), min_size=len(FEATURES), max_size=len(FEATURES)),
+        st.lists(st.booleans(), min_size=len(LABELS), max_size=len(LABELS)),
+    ),
+    max_size=8,
+)
+
+
+def dense_rows(data: list[tuple[list[float], list[bool]]]) -> list[Row]:
+    return [(dict(zip(FEATURES, x, strict=True)), dict(zip(LABELS, y, strict=True))) for x, y in data]
+
+
+def sparse_rows(data: list[tuple[list[float], list[bool]]]) -> list[Row]:
+    return [({name: value for name, value in x.items() if value}, y) for x, y in dense_rows(data)]
+
+
+def quoted(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def write_libsvm(path: Path, data: list[tuple[list[float], list[bool]]], base: int) -> None:
+    lines = ["# written by a test"]
+    for x, y in data:
+        labels = ",".join(str(i) for i, relevant in enumerate(y, base) if relevant)
+        lines.append(" ".join([labels, *(f"{i}:{value!r}" for i, value in enumerate(x, base) if value), "#"]))
+    path.write_text("\n".join(lines))
+
+
+def write_arff(path: Path, data: list[tuple[list[float], list[bool]]], *, is_sparse: bool) -> None:
+    lines = ["% by a test", "@RELATION 'a: -C -3'", ""]
+    lines += [f"@attribute {quoted(name)} numeric" for name in FEATURES]
+    lines += [f"@ATTRIBUTE {quoted(name)} {{0, 1}}" for name in LABELS]
+    lines += ["@Data"]
+    for x, y in data:
+        values = [*map(repr, x), *("1" if relevant else "0" for relevant in y)]
+        pairs = [f"{i} {value}" for i, value in enumerate(values) if float(value)]
+        lines.append("{" + ", ".join(pairs) + "}" if is_sparse else ", ".join(values))
+    path.write_text("\n".join(lines) + "\n\n", encoding="utf-8")
+
+
+def write_npz(path: Path, data: list[tuple[list[float], list[bool]]], *, is_sparse: bool) -> None:
+    X = np.array([x for x, _ in data], dtype=np.float32).reshape(-1, len(FEATURES))
+    Y = np.array([y for _, y in data], dtype=np.int8).reshape(-1, len(LABELS))
+    names = {"feature_names": np.array(FEATURES), "label_names": np.array(LABELS)}
+    if not is_sparse:
+        np.savez(path, X=X, Y=Y, **names)
+        return
+    x, y = sparse.csr_array(X), sparse.csr_array(Y)
+    np.savez_compressed(
+        path,
+        X_data=x.data,
+        X_indices=x.indices,
+        X_indptr=x.indptr,
+        X_shape=x.shape,
+        Y_indices=y.indices,
+        Y_indptr=y.indptr,
+        Y_shape=y.shape,
+        **names,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=matrix, base=st.sampled_from([0, 1]))
+def test_every_format_gives_the_same_rows(folder: Path, data: list, base: int) -> None:
+    svm, arff, npz = (folder / f"data.{extension}" for extension in ("svm", "arff", "npz"))
+
+    # A row with neither labels nor features is an empty line in libsvm, which means nothing there.
+    visible = [(x, y) for x, y in data if any(x) or any(y)]
+    write_libsvm(svm, visible, base)
+    stream = open_stream(svm, labels=LABELS, features=FEATURES, zero_based=base == 0)
+    assert list(stream) == sparse_rows(visible)
+
+    write_arff(arff, data, is_sparse=True)
+    assert list(open_stream(arff)) == sparse_rows(data)
+    write_arff(arff, data, is_sparse=False)
+    assert list(open_stream(arff)) == dense_rows(data)
+
+    write_npz(npz, data, is_sparse=True)
+    assert list(open_stream(npz)) == sparse_rows(data)
+    write_npz(npz, data, is_sparse=False)
+    assert list(open_stream(npz)) == dense_rows(data)
+
+
+def test_a_stream_can_be_read_again_and_in_part(tmp_path: Path) -> None:
+    data = [([1.0, 0, 0, 0, 2.0], [True, False, False]), ([0, 3.0, 0, 0, 0], [False, True, False])]
+    write_npz(tmp_path / "a.npz", data, is_sparse=False)
+    stream = open_stream(tmp_path / "a.npz")
+    assert list(stream.take(1)) == dense_rows(data)[:1]
+    assert list(stream) == list(stream) == dense_rows(data)
+    assert (stream.n_samples, stream.n_features, stream.n_outputs, stream.labels) == (2, 5, 3, LABELS)
+    assert repr(stream) == f"NpzFile({str(tmp_path / 'a.npz')!r}: 2 rows, 3 labels)"
+
+
+def test_libsvm_without_names_finds_its_labels(tmp_path: Path) -> None:
+    path = tmp_path / "a.libsvm"
+    path.write_text("10,2 3:1\n7:0.5 # no label\n\n2 word=cat:1\n")
+    stream = LibsvmFile(path)
+    assert stream.labels == ("2", "10")
+    assert stream.n_samples == 3
+    assert list(stream) == [
+        ({"3": 1.0}, {"2": True, "10": True}),
+        ({"7": 0.5}, {"2": False, "10": False}),
+        ({"word=cat": 1.0}, {"2": True, "10": False}),
+    ]
+
+
+def test_libsvm_header_of_the_extreme_classification_repository(tmp_path: Path) -> None:
+    path = tmp_path / "a.svm"
+    path.write_text("2 50 3\n0,2 7:1\n1 49:2\n")
+    stream = LibsvmFile(path)
+    assert (stream.n_samples, stream.n_features, stream.labels) == (2, 50, ("0", "1", "2"))
+    assert [y for _, y in stream] == [{"0": True, "1": False, "2": True}, {"0": False, "1": True, "2": False}]
+
+
+def write_songs(path: Path, rows: str, relation: str = "songs") -> Path:
+    header = """
+        @attribute tempo real
+        @attribute mood {calm, 'very wild'}
+        @attribute loud {1, 0}
+        @attribute rock {0, 1}
+        @attribute jazz {FALSE, TRUE}
+    """
+    path.write_text(f"@relation '{relation}'\n{header}\n@data\n{rows}\n")
+    return path
+
+
+def test_arff_nominal_missing_and_left_out_values(tmp_path: Path) -> None:
+    rows = """
+        120, 'very wild', 0, 1, TRUE
+        ?, calm, 1, ?, FALSE
+        % a comment
+        {0 3, 4 TRUE}
+        {1 'very wild', 2 0, 3 ?}
+        {}
+    """
+    stream = ArffFile(write_songs(tmp_path / "a.arff", rows), labels=["rock", "jazz"])
+    assert stream.n_features == 4
+    assert list(stream) == [
+        ({"tempo": 120.0, "mood=very wild": 1.0, "loud": 0.0}, {"rock": True, "jazz": True}),
+        ({"mood=calm": 1.0, "loud": 1.0}, {"jazz": False}),
+        ({"tempo": 3.0, "mood=calm": 1.0, "loud": 1.0}, {"rock": False, "jazz": True}),
+        ({"mood=very wild": 1.0, "loud": 0.0}, {"jazz": False}),
+        ({"mood=calm": 1.0, "loud": 1.0}, {"rock": False, "jazz": False}),
+    ]
+
+
+XML = """<?xml version="1.0" encoding="utf-8"?>
+<labels xmlns="http://mulan.sourceforge.net/labels">
+  <label name="jazz"><label name="rock"></label></label>
+</labels>"""
+
+
+@pytest.mark.parametrize("stem", ["songs", "songs-train", "songs-test", "songsTest-10", "songs-test-sparse"])
+def test_arff_labels_from_the_xml_beside_it(tmp_path: Path, stem: str) -> None:
+    (tmp_path / "songs.xml").write_text(XML)
+    assert open_stream(write_songs(tmp_path / f"{stem}.arff", "")).labels == ("rock", "jazz")
+
+
+def test_arff_labels_from_a_named_xml_and_from_meka(tmp_path: Path) -> None:
+    (tmp_path / "other.xml").write_text(XML)
+    path = write_songs(tmp_path / "a.arff", "")
+    assert ArffFile(path, labels=tmp_path / "other.xml").labels == ("rock", "jazz")
+    assert ArffFile(path, labels=str(tmp_path / "other.xml")).labels == ("rock", "jazz")
+    assert ArffFile(path, labels=-1).labels == ("jazz",)
+    meka = write_songs(tmp_path / "b.arff", "", "songs: -C -2 -split-percentage 66")
+    assert ArffFile(meka).labels == ("rock", "jazz")
+
+
+@pytest.mark.parametrize(
+    "prologue",
+    [
+        '<!DOCTYPE labels [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c "&b;&b;&b;&b;">]>',
+        '<!DOCTYPE labels [<!ENTITY a SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE labels SYSTEM "http://127.0.0.1:1/labels.dtd">',
+    ],
+)
+def test_xml_with_a_document_type_is_refused(tmp_path: Path, prologue: str) -> None:
+    xml = tmp_path / "a.xml"
+    xml.write_text(f'<?xml version="1.0"?>\n{prologue}\n<labels><label name="jazz"/></labels>')
+    with pytest.raises(FileFormatError, match=r"a\.xml, line 2: document type declarations"):
+        ArffFile(write_songs(tmp_path / "a.arff", ""))
+
+
+@pytest.mark.parametrize(
+    ("xml", "message"),
+    [
+        ("<labels><label name='rock'></labels>", "line 1: mismatched tag"),
+        ("<labels>\n<label/></labels>", "line 2: a label has no name"),
+        ("<labels/>", "no <label name=...> in it"),
+        ("<labels><label name='folk'/></labels>", "label 'folk' is not among the attributes"),
+    ],
+)
+def test_xml_that_is_wrong(tmp_path: Path, xml: str, message: str) -> None:
+    (tmp_path / "a.xml").write_text(xml)
+    with pytest.raises(FileFormatError, match=message):
+        ArffFile(write_songs(tmp_path / "a.arff", ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("1 1:2\n1 1:x\n", 2, "'1:x' is not feature:number"),
+        ("1 1:2\n1 1:nan\n", 2, "'1:nan' is not feature:number"),
+        ("1 1:1e999\n", 1, "'1:1e999' is not feature:number"),
+        ("1 2\n", 1, "'2' is not feature:number"),
+        ("1 :2\n", 1, "':2' is not feature:number"),
+        ("\n1 1:2 1:3\n", 2, "a feature comes twice"),
+        ("1 0:2\n", 1, "feature '0' has no name: allowed are the numbers 1 to 2"),
+        ("1 1:2\n1,3 1:2\n", 2, "label '3' has no name: allowed are the numbers 1 to 2"),
+        ("1, 1:2\n", 1, "label '' has no name"),
+    ],
+)
+def test_libsvm_errors_say_where(tmp_path: Path, text: str, line: int, message: str) -> None:
+    path = tmp_path / "a.svm"
+    path.write_text(text)
+    stream = LibsvmFile(path, labels=["rock", "jazz"], features=["a", "b"])
+    with pytest.raises(FileFormatError, match=rf"a\.svm, line {line}: {message}") as caught:
+        list(stream)
+    assert (caught.value.line, caught.value.path) == (line, path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "message"),
+    [
+        ("1, calm, 0, 0, TRUE\n1, calm, 0, 0", 11, "4 values, there are 5 attributes"),
+        ("fast, calm, 0, 0, TRUE", 10, "attribute 'tempo' is 'fast': a finite number is due"),
+        ("inf, calm, 0, 0, TRUE", 10, "attribute 'tempo' is 'inf': a finite number is due"),
+        ("1, wild, 0, 0, TRUE", 10, "attribute 'mood' is 'wild': one of calm, very wild is due"),
+        ("1, calm, 0, 2, TRUE", 10, "label 'rock' is '2': 0 or 1 is due"),
+        ("1, 'calm, 0, 0, TRUE", 10, "a quote is not closed"),
+        ("{0 1, 5 1}", 10, "'5 1' is not index value, index 0 to 4, once"),
+        ("{0 1, 0 1}", 10, "'0 1' is not index value"),
+        ("{-1 1}", 10, "'-1 1' is not index value"),
+        ("{0}", 10, "'0' is not index value"),
+        ("{0 1}, {5}", 10, "a sparse row is"),
+        ("{0 1", 10, "a sparse row is"),
+    ],
+)
+def test_arff_row_errors_say_where(tmp_path: Path, rows: str, line: int, message: str) -> None:
+    stream = ArffFile(write_songs(tmp_path / "a.arff", rows), labels=-2)
+    with pytest.raises(FileFormatError, match=rf"a\.arff, line {line}: {message}"):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("@attribute a string\n@data\n", "line 1: attribute 'a' is 'string'"),
+        ("@attribute a date yyyy-MM-dd\n@data\n", "line 1: attribute 'a' is 'date'"),
+        ("@attribute a\n@data\n", "line 1: an attribute is: @attribute name type"),
+        ("@attribute a real\n@attribute a real\n@data\n", "two attributes are called 'a'"),
+        ("@attribute a {x, y}\n@data\n", "line 1: label 'a' has the values x, y: 0 and 1 are due"),
+        ("@attribute a {0, '1}\n@data\n", "line 1: a quote is not closed"),
+        ("@attribute a real\n1, 2\n", "line 2: '1,' in the header"),
+        ("@attribute a real\n", "there is no @data line"),
+        ("@relation r\n@data\n", "1 labels asked for, there are 0 attributes"),
+    ],
+)
+def test_arff_header_errors_say_where(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "a.arff"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=message):
+        ArffFile(path, labels=1)
+
+
+@pytest.mark.parametrize("relation", ["songs", "songs: -C 2-weka.filters.unsupervised.attribute.Remove-R1-2"])
+def test_arff_without_a_word_on_labels(tmp_path: Path, relation: str) -> None:
+    with pytest.raises(FileFormatError, match="which attributes are labels is not known: put the Mulan XML"):
+        ArffFile(write_songs(tmp_path / "a.arff", "", relation))
+
+
+@pytest.mark.parametrize("text", [b"1 1:2\n1 \xff:2\n"])
+def test_text_that_is_not_utf8(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "a.svm"
+    path.write_bytes(text)
+    with pytest.raises(FileFormatError, match="line 2: not UTF-8"):
+        LibsvmFile(path)
+
+
+def test_a_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manylabel_clients.river._stream.MAX_LINE_BYTES", 10)
+    path = tmp_path / "a.svm"
+    path.write_text("1 1:2\n" + "1 2:33333333333333\n")
+    with pytest.raises(FileFormatError, match="line 2: longer than 10 bytes"):
+        LibsvmFile(path)
+
+
+def csr_arrays() -> dict[str, np.ndarray]:
+    return {
+        "X_data": np.float32([1, 2, 3]),
+        "X_indices": np.int32([0, 2, 1]),
+        "X_indptr": np.int64([0, 2, 3]),
+        "X_shape": np.int64([2, 3]),
+        "Y": np.int8([[0, 1], [1, 0]]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"Y": None}, "neither 'Y' nor 'Y_indices', 'Y_indptr', 'Y_shape' is there"),
+        ({"X_indices": None}, "neither 'X' nor 'X_indices' is there"),
+        ({"Y": np.int8([[0, 1]])}, "X has 2 rows, Y has 1"),
+        ({"Y": np.int8([0, 1])}, "'Y' must have 2 dimension"),
+        ({"Y": np.int8([[0, 1], [2, 0]])}, "row 1: Y must be 0 or 1"),
+        ({"Y": np.array([[0, None]], dtype=object)}, "'Y' must hold numbers or strings, not object"),
+        ({"X_data": np.float32([1, 2, np.nan])}, "row 1: X is not finite"),
+        ({"X_data": np.float32([1, 2])}, "the arrays of X do not fit one another"),
+        ({"X_indices": np.int32([0, 3, 1])}, "row 0: X_indices must be 0 to 2"),
+        ({"X_indices": np.int32([0, -1, 1])}, "row 0: X_indices must be 0 to 2"),
+        ({"X_indices": np.int32([2, 2, 1])}, "row 0: X_indices has a column twice"),
+        ({"X_indptr": np.int64([0, 2, 4])}, "row 1: X_indptr goes from 2 to 4"),
+        ({"X_indptr": np.int64([0, 2, 1])}, "row 1: X_indptr goes from 2 to 1"),
+        ({"X_indptr": np.int64([1, 2, 3])}, "X_indptr must start with 0, not 1"),
+        ({"X_shape": np.int64([2, 3, 1])}, "X_shape must be two sizes"),
+        ({"feature_names": np.array(["a", "b"])}, "'feature_names' must be 3 strings"),
+        ({"label_names": np.array(["a", "a"])}, "two labels are called 'a'"),
+    ],
+)
+def test_npz_errors_say_where(tmp_path: Path, change: dict[str, np.ndarray | None], message: str) -> None:
+    path = tmp_path / "a.npz"
+    arrays = {name: array for name, array in {**csr_arrays(), **change}.items() if array is not None}
+    np.savez(path, **arrays)
+    with pytest.raises(FileFormatError, match=message):
+        list(NpzFile(path))
+
+
+def test_npz_stored_by_columns(tmp_path: Path) -> None:
+    X, Y = np.float32([[1, 2], [3, 4], [5, 6]]), np.int8([[0, 1, 1], [1, 0, 0], [1, 1, 0]])
+    np.savez(tmp_path / "rows.npz", X=X, Y=Y)
+    np.savez(tmp_path / "columns.npz", X=np.asfortranarray(X), Y=np.asfortranarray(Y))
+    rows = list(NpzFile(tmp_path / "rows.npz"))
+    assert [list(x.values()) for x, _ in rows] == X.tolist()
+    assert list(NpzFile(tmp_path / "columns.npz")) == rows
+
+
+def test_npz_is_never_unpickled(tmp_path: Path) -> None:
+    path, witness = tmp_path / "a.npz", tmp_path / "witness"
+
+    class Evil:
+        def __reduce__(self) -> tuple[Callable[..., object], tuple[str, str]]:
+            return open, (str(witness), "w")
+
+    np.savez(path, **csr_arrays(), label_names=np.array([Evil(), Evil()], dtype=object))
+    with pytest.raises(FileFormatError, match="not object"):
+        NpzFile(path)
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("damage", ["no zip", "cut array", "no array"])
+def test_npz_that_is_damaged(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "a.npz"
+    if damage == "no zip":
+        path.write_bytes(b"PK but not really")
+    else:
+        np.savez(path, **csr_arrays())
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        members["Y.npy"] = members["Y.npy"][:-1] if damage == "cut array" else b"nothing"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data)
+    with pytest.raises(FileFormatError, match=r"a\.npz.*(no zip|ends too early|not a NumPy array)"):
+        list(NpzFile(path))
+
+
+@pytest.mark.parametrize("form", ["svm", "arff", "npz"])
+def test_rows_are_read_as_they_are_needed(tmp_path: Path, form: str) -> None:
+    path, n_samples = tmp_path / f"a.{form}", 8_000
+    data = [([float(i), 1.5, 2.5, 0, 7.5], [True, False, i % 2 == 0]) for i in range(n_samples)]
+    if form == "npz":
+        write_npz(path, data, is_sparse=False)
+    elif form == "arff":
+        write_arff(path, data, is_sparse=True)
+    else:
+        write_libsvm(path, data, 1)
+    del data
+    tracemalloc.start()
+    try:
+        stream = open_stream(path)
+        assert sum(1 for _ in stream) == n_samples
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # The file alone has 200 kB and more, its rows as dicts 5 MB.
+    assert peak_bytes < 150_000, peak_bytes
+
+
+def test_unknown_extension(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"unknown extension '\.csv', allowed are \.arff, \.libsvm, \.npz"):
+        open_stream(tmp_path / "a.csv")
+
+
+def test_files_and_remote_models_need_no_numba() -> None:
+    code = (
+        "import sys; import manylabel_clients.river; "
+        "print([m for m in ('numba', 'manylabel_core', 'fastapi', 'rich', 'sklearn') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
