@@ -1,0 +1,206 @@
+"""kill -9 at random moments: nothing acknowledged is lost, nothing counts twice, and a restart is exact."""
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.entries import decode
+from manylabel_service.replicas.folding import Folding, LogEntry
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.storage import SQLiteStore
+
+KILLS = 50
+WORKERS = 6
+SEED = 20260101
+
+Start = Callable[..., Any]
+"""Makes a `ServerProcess` (tests/conftest.py)."""
+
+
+@dataclass
+class Sent:
+    """What the workers know. `positions` has the answers: id of the example to position."""
+
+    positions: dict[str, str] = field(default_factory=dict)
+    unanswered: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Replayed:
+    """A fresh fold of the whole log. `learnt` counts how often each example's id was learnt."""
+
+    model: StreamModel
+    learnt: Counter[str]
+    positions: dict[str, str]
+
+
+class Workers:
+    """Connections that send examples, each with a feature of its own, until they are told to stop.
+
+    After a failure, even workers repeat the update with its key until it is answered, odd ones give it up and go
+    on with the next: its fate is unknown.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.sent = Sent()
+        self.answered = threading.Semaphore(0)
+        self.up = threading.Event()
+        self._url = url
+        self._stop = threading.Event()
+        self._failures: list[BaseException] = []
+        self._threads = [threading.Thread(target=self._work, args=(number,)) for number in range(WORKERS)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self.up.set()
+        for thread in self._threads:
+            thread.join(60)
+        assert not self._failures, self._failures
+
+    def _work(self, number: int) -> None:
+        try:
+            with Client(self._url, retry=Retry(attempts=1), timeout=20) as client:
+                self._send_all(client.model("m"), number)
+        except BaseException as error:
+            self._failures.append(error)
+
+    def _send_all(self, model: Any, number: int) -> None:
+        serial = 0
+        while not self._stop.is_set():
+            self.up.wait()
+            name = f"example-{number}-{serial}"
+            self.sent.unanswered.add(name)
+            try:
+                answer = model.update(
+                    {name: 1.0, f"common {serial % 7}": serial % 3}, [f"label {serial % 5}"], key=name
+                )
+            except (ConnectionFailed, Unavailable):
+                serial += number % 2
+                continue
+            self.sent.unanswered.discard(name)
+            self.sent.positions[name] = answer.position
+            self.answered.release()
+            serial += 1
+
+
+def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -> None:
+    rng = random.Random(SEED)
+    # All snapshots are kept, so that the log is never trimmed and can be replayed from its beginning.
+    server = server_process("--snapshot-every-updates", "40", "--snapshots-kept", "100000")
+    server.start()
+    with Client(server.url) as client:
+        client.create_model("m", algorithm="falt", params={"eta": 0.5}, scaling="unit")
+    workers = Workers(server.url)
+    workers.start()
+    try:
+        for _ in range(KILLS):
+            _let_live(server, workers, rng)
+            workers.up.clear()
+            server.kill()
+            server.start(wait=False)
+            if rng.random() < 0.15:  # a process that dies while it restores
+                threading.Event().wait(rng.uniform(0.0, 2.0))
+                server.kill()
+                server.start(wait=False)
+            server.wait_ready()
+        _let_live(server, workers, rng)
+    finally:
+        workers.stop()
+
+    with Client(server.url) as client:
+        status = client.model("m").status()
+    assert server.stop() == 0
+    replayed = asyncio.run(_replay(server.data_dir))
+
+    lost = set(workers.sent.positions) - set(replayed.learnt)
+    assert not lost
+    assert max(replayed.learnt.values()) == 1
+    assert {name: replayed.positions[name] for name in workers.sent.positions} == workers.sent.positions
+    assert set(replayed.learnt) <= set(workers.sent.positions) | workers.sent.unanswered
+    assert status.updates == replayed.model.updates == len(replayed.learnt)
+    assert _newest_snapshot(server.data_dir).read_bytes() == replayed.model.to_bytes()
+    assert len(workers.sent.positions) > 10 * KILLS
+
+
+def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
+    """Let a random number of updates be answered, and then a random moment pass."""
+    workers.up.set()
+    for _ in range(rng.randrange(60)):
+        assert workers.answered.acquire(timeout=30), server.log_tail()
+    threading.Event().wait(rng.uniform(0.0, 0.02))
+
+
+async def _replay(data_dir: Path) -> Replayed:
+    store = SQLiteStore(data_dir)
+    await store.open()
+    try:
+        (record,) = await store.models()
+        entries = await store.read(record, "0", 10_000_000)
+        while more := await store.read(record, entries[-1].position, 10_000_000):
+            entries += more
+    finally:
+        await store.close()
+    model = StreamModel(ModelSpec.model_validate_json(record.spec))
+    updates = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
+    folding = Folding(model, updates)
+    while folding.step(1):
+        pass
+    learnt: Counter[str] = Counter()
+    positions: dict[str, str] = {}
+    for entry, outcome in zip(updates, folding.outcomes, strict=True):
+        assert isinstance(outcome.answer, Answer)
+        ((x, _),) = entry.update.examples
+        assert x.names is not None
+        positions.setdefault(x.names[0], outcome.answer.position)
+        learnt[x.names[0]] += not outcome.replayed
+    return Replayed(model, learnt, positions)
+
+
+def _newest_snapshot(data_dir: Path) -> Path:
+    return max(data_dir.glob("snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
+
+
+def test_a_damaged_snapshot_costs_a_replay_and_is_logged(server_process: Start) -> None:
+    server = server_process("--snapshot-every-updates", "50", "--snapshots-kept", "100000", "--log-format", "json")
+    server.start()
+    with Client(server.url) as client:
+        model = client.create_model("m", algorithm="salt", scaling="standard")
+        for i in range(220):
+            model.update({"a": i % 5, f"b{i % 9}": 1.0}, [f"label {i % 4}"])
+    server.kill()
+    newest = _newest_snapshot(server.data_dir)
+    data = bytearray(newest.read_bytes())
+    data[-1] ^= 1
+    newest.write_bytes(data)
+
+    server.start()
+    with Client(server.url) as client:
+        assert client.model("m").status().updates == 220
+        client.model("m").update({"a": 1.0}, ["label 0"])
+    assert server.stop() == 0
+    assert '"snapshot_damaged"' in server.log.read_text()
+    replayed = asyncio.run(_replay(server.data_dir))
+    assert _newest_snapshot(server.data_dir).read_bytes() == replayed.model.to_bytes()
+
+
+def test_a_second_server_on_the_same_directory_is_refused(server_process: Start) -> None:
+    first = server_process().start()
+    second = server_process(data_dir=first.data_dir)
+    second.log = first.data_dir.with_name("second.log")
+    with pytest.raises(AssertionError, match=f"in use by process {first.pid}"):
+        second.start()
+    assert first.is_ready()
