@@ -1,0 +1,22 @@
+"""`python -m benchmarks online` and `python -m benchmarks http`, from the root of the repository."""
+
+import argparse
+
+from benchmarks import http, online
+
+BENCHMARKS = {"online": online, "http": http}
+"""Each has a docstring, `add_arguments(parser)` and `run(args)`."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Comparisons with peers.")
+    commands = parser.add_subparsers(dest="benchmark", required=True)
+    for name, module in BENCHMARKS.items():
+        summary = (module.__doc__ or "").partition("\n")[0]
+        module.add_arguments(commands.add_parser(name, help=summary, description=summary))
+    args = parser.parse_args()
+    BENCHMARKS[args.benchmark].run(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""A load generator: keep-alive connections, each sending its next request when the last is answered.
+
+It parses no more of an answer than it needs to find the end, so that on two cores the server is what is
+measured.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Load:
+    """One run of requests."""
+
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+class _Connection(asyncio.Protocol):
+    """Sends its requests one after the other and keeps the seconds each took."""
+
+    def __init__(self, requests: Sequence[bytes], n_requests: int) -> None:
+        self._requests = requests
+        self._left = n_requests
+        self._sent = 0.0
+        self._buffer = b""
+        self.seconds: list[float] = []
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def start(self) -> None:
+        self._send()
+
+    def _send(self) -> None:
+        self._left -= 1
+        self._sent = time.perf_counter()
+        self._transport.write(self._requests[self._left % len(self._requests)])
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head_end = self._buffer.find(b"\r\n\r\n")
+        if head_end < 0:
+            return
+        head = self._buffer[:head_end].lower()
+        at = head.index(b"content-length:") + len(b"content-length:")
+        length = int(head[at : head.find(b"\r\n", at) if b"\r\n" in head[at:] else None])
+        if len(self._buffer) < head_end + 4 + length:
+            return
+        if not head.startswith(b"http/1.1 200"):
+            self._fail(RuntimeError(self._buffer.decode(errors="replace")))
+            return
+        self._buffer = b""
+        self.seconds.append(time.perf_counter() - self._sent)
+        if self._left:
+            self._send()
+        else:
+            self.done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(exc or ConnectionError("the server closed the connection"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
+def post(path: str, body: bytes) -> bytes:
+    """The bytes of a POST request with a JSON body."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+async def apply_load(port: int, requests: Sequence[bytes], n_connections: int, n_requests: int) -> Load:
+    """Send `n_requests` in all, over `n_connections`, to 127.0.0.1."""
+    loop = asyncio.get_running_loop()
+    share = n_requests // n_connections
+    connections = [
+        (await loop.create_connection(lambda: _Connection(requests, share), "127.0.0.1", port))[1]
+        for _ in range(n_connections)
+    ]
+    started = time.perf_counter()
+    for connection in connections:
+        connection.start()
+    await asyncio.gather(*(connection.done for connection in connections))
+    elapsed = time.perf_counter() - started
+    for connection in connections:
+        connection._transport.abort()
+    milliseconds = 1e3 * np.array([s for connection in connections for s in connection.seconds])
+    p50, p99 = np.percentile(milliseconds, [50, 99])
+    return Load(len(milliseconds) / elapsed, float(p50), float(p99))

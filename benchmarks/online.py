@@ -1,0 +1,236 @@
+"""Microseconds an example for predict + learn: the online learners of core against river and Vowpal Wabbit.
+
+Everything runs in one process on one thread. Contenders take turns, so that a slow spell of the machine meets
+them all; each run starts with a new model, learns a first part of the stream untimed, and is timed on the next.
+
+What is timed is what a user of each library does to have every example predicted before it is learnt:
+
+- core: `learn`, which gives the scores from before learning, on index arrays; for a batch in one call, or for
+  one example a call.
+- Vowpal Wabbit: `predict` and `learn` on examples parsed beforehand. "Learn only" leaves out `predict` and reads
+  the prediction that `learn` makes on its way. The parsing of its text format is timed by itself, and is in no
+  ratio. With its default of 18 bits, 18 weights of the sparse stream share a place; 23 bits give every weight its
+  own, as core does.
+- river: `predict_one` and `learn_one` on dictionaries made beforehand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+from benchmarks.streams import Stream, sparse, yeast
+
+from manylabel_core import FALT, SALT
+from manylabel_core.rows import as_rows, as_targets
+
+Learn = Callable[[int, int], None]
+"""Predict and learn the examples first to last - 1."""
+
+
+class Contender(NamedTuple):
+    """Something that learns: how to start anew on a stream, and how many examples it is given."""
+
+    name: str
+    start: Callable[[Stream], Learn]
+    warm_up: int
+    timed: int
+
+
+def core(make: Callable[[], Any], one_by_one: bool = False) -> Callable[[Stream], Learn]:
+    def start(stream: Stream) -> Learn:
+        (rows, n_features), targets = as_rows(stream.X), as_targets(stream.Y)
+        model = make()
+        model.grow(n_features, stream.Y.shape[1])
+        if not one_by_one:
+            return lambda first, last: model.learn(rows.part(first, last), targets.part(first, last))
+        singles = [(rows.part(i, i + 1), targets.part(i, i + 1)) for i in range(stream.X.shape[0])]
+
+        def learn(first: int, last: int) -> None:
+            for row, target in singles[first:last]:
+                model.learn(row, target)
+
+        return learn
+
+    return start
+
+
+def as_text(stream: Stream, last: int) -> list[str]:
+    """Vowpal Wabbit's text format."""
+    lines = []
+    for i in range(last):
+        x, y = stream.X[[i]], stream.Y[[i]]
+        features = " ".join(f"{j}:{v:.6g}" for j, v in zip(x.indices, x.data, strict=True))
+        lines.append(f"{','.join(map(str, y.indices))} | {features}")
+    return lines
+
+
+def vowpal_wabbit(n_examples: int, bits: int, predict: bool = True) -> Callable[[Stream], Learn]:
+    def start(stream: Stream) -> Learn:
+        model = _workspace(stream, bits)
+        examples = [model.parse(line) for line in as_text(stream, n_examples)]
+        kind = model.get_prediction_type()
+
+        def predict_and_learn(first: int, last: int) -> None:
+            for example in examples[first:last]:
+                model.predict(example)
+                model.learn(example)
+
+        def learn(first: int, last: int) -> None:
+            for example in examples[first:last]:
+                model.learn(example)
+                example.get_prediction(kind)
+
+        return predict_and_learn if predict else learn
+
+    return start
+
+
+def vowpal_wabbit_parser(n_examples: int) -> Callable[[Stream], Learn]:
+    def start(stream: Stream) -> Learn:
+        model, lines = _workspace(stream, bits=18), as_text(stream, n_examples)
+
+        def parse(first: int, last: int) -> None:
+            for line in lines[first:last]:
+                model.finish_example(model.parse(line))
+
+        return parse
+
+    return start
+
+
+def _workspace(stream: Stream, bits: int) -> Any:
+    from vowpalwabbit import pyvw
+
+    options = f"--multilabel_oaa {stream.Y.shape[1]} --loss_function logistic --bit_precision {bits} --quiet"
+    return pyvw.Workspace(options)
+
+
+def river(make: Callable[[], Any], n_examples: int) -> Callable[[Stream], Learn]:
+    def start(stream: Stream) -> Learn:
+        X, Y, labels = stream.X, stream.Y.toarray().astype(bool).tolist(), range(stream.Y.shape[1])
+        rows = [X[[i]] for i in range(n_examples)]
+        examples = [
+            (dict(zip(x.indices.tolist(), x.data.tolist(), strict=True)), dict(zip(labels, y, strict=True)))
+            for x, y in zip(rows, Y[:n_examples], strict=True)
+        ]
+        model = make()
+
+        def learn(first: int, last: int) -> None:
+            for x, y in examples[first:last]:
+                model.predict_one(x)
+                model.learn_one(x, y)
+
+        return learn
+
+    return start
+
+
+def _per_output() -> Any:
+    from river import linear_model, multioutput
+
+    return multioutput.PerOutputClassifier(linear_model.LogisticRegression())
+
+
+def _chain() -> Any:
+    from river import linear_model, multioutput
+
+    return multioutput.ClassifierChain(linear_model.LogisticRegression())
+
+
+FALT_1, FALT_100 = "FALT, M = 1", "FALT, M = 100"
+VW, VW_LEARN = "Vowpal Wabbit, 18 bits", "Vowpal Wabbit, 18 bits, learn only"
+RIVER = "river PerOutputClassifier"
+
+
+def contenders(n_warm: int, n_vw: int, n_river: int) -> list[Contender]:
+    """All of them. The slow ones are timed on fewer examples, and river, the slowest, learns fewer before."""
+    return [
+        Contender(FALT_1, core(lambda: FALT(passes=1)), n_warm, 1000),
+        Contender(FALT_100, core(lambda: FALT(passes=100)), n_warm, 1000),
+        Contender("FALT, M = L", core(lambda: FALT(passes=1.0)), n_warm, 1000),
+        Contender("SALT, M = 1", core(lambda: SALT(passes=1)), n_warm, 1000),
+        Contender("SALT, M = L", core(lambda: SALT(passes=1.0)), n_warm, 1000),
+        Contender("FALT, M = 1, one example a call", core(lambda: FALT(passes=1), True), n_warm, 1000),
+        Contender("SALT, M = 1, one example a call", core(lambda: SALT(passes=1), True), n_warm, 1000),
+        Contender(VW, vowpal_wabbit(n_warm + n_vw, 18), n_warm, n_vw),
+        Contender(VW_LEARN, vowpal_wabbit(n_warm + n_vw, 18, predict=False), n_warm, n_vw),
+        Contender("Vowpal Wabbit, 23 bits, learn only", vowpal_wabbit(n_warm + n_vw, 23, predict=False), n_warm, n_vw),
+        Contender("Vowpal Wabbit, parsing alone", vowpal_wabbit_parser(n_warm + n_vw), n_warm, n_vw),
+        Contender(RIVER, river(_per_output, 2 * n_river), n_river, n_river),
+        Contender("river ClassifierChain", river(_chain, 2 * n_river), n_river, n_river),
+    ]
+
+
+def measure(stream: Stream, entries: Sequence[Contender], repeats: int) -> dict[str, list[float]]:
+    """Microseconds an example of every run."""
+    runs: dict[str, list[float]] = {entry.name: [] for entry in entries}
+    for _ in range(repeats):
+        for entry in entries:
+            learn = entry.start(stream)
+            learn(0, entry.warm_up)
+            began = time.perf_counter()
+            learn(entry.warm_up, entry.warm_up + entry.timed)
+            runs[entry.name].append(1e6 * (time.perf_counter() - began) / entry.timed)
+    return runs
+
+
+def print_table(stream: Stream, runs: dict[str, list[float]]) -> None:
+    base = statistics.median(runs[FALT_1])
+    print(f"\n{stream.name}\n{'predict + learn':34} {'us an example':>14} {'(min..max)':>24} {'of FALT, M = 1':>16}")
+    for name, times in runs.items():
+        middle = statistics.median(times)
+        spread = f"({min(times):,.1f}..{max(times):,.1f})"
+        print(f"{name:34} {middle:14,.1f} {spread:>24} {middle / base:15.1f}x")
+
+
+def print_aims(runs: dict[str, list[float]]) -> None:
+    middle = {name: statistics.median(times) for name, times in runs.items()}
+    print("\naims on the sparse stream")
+    for text, slow, fast, least, most in (
+        ("Vowpal Wabbit / FALT M = 1, at least 30", VW, FALT_1, 30.0, np.inf),
+        ("  its learn only (not an aim)", VW_LEARN, FALT_1, 30.0, np.inf),
+        ("river / FALT M = 1, at least 500", RIVER, FALT_1, 500.0, np.inf),
+        ("FALT M = 100 / FALT M = 1, at most 4", FALT_100, FALT_1, 0.0, 4.0),
+    ):
+        ratio = middle[slow] / middle[fast]
+        print(f"  {text:42} {ratio:10,.1f}   {'met' if least <= ratio <= most else 'MISSED'}")
+
+
+def print_machine() -> None:
+    model = next((line.split(":")[1].strip() for line in _cpu_info() if line.startswith("model name")), "")
+    print(
+        f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} x {model or platform.machine()}"
+    )
+    names = ("manylabel", "numpy", "numba", "river", "vowpalwabbit")
+    print(", ".join(f"{name} {version(name)}" for name in names))
+
+
+def _cpu_info() -> list[str]:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            return info.read().splitlines()
+    except OSError:
+        return []
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each contender, taken in turns")
+    parser.add_argument("--seed", type=int, default=0, help="of the sparse stream")
+
+
+def run(args: argparse.Namespace) -> None:
+    print_machine()
+    dense = yeast()
+    print_table(dense, measure(dense, contenders(n_warm=1000, n_vw=500, n_river=50), args.repeats))
+    text_like = sparse(3000, seed=args.seed)
+    runs = measure(text_like, contenders(n_warm=2000, n_vw=250, n_river=10), args.repeats)
+    print_table(text_like, runs)
+    print_aims(runs)
