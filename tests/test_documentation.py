@@ -1,0 +1,114 @@
+"""What README and docs show is true: every code block is run, every setting and every call is documented."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from manylabel_service.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ADDRESS = "http://127.0.0.1:8000"
+KNOWN = {"python", "sh", "json", "toml", "text"}
+"""Languages of blocks; `text` is for what is not code."""
+
+
+class Block(NamedTuple):
+    page: Path
+    language: str
+    code: str
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        for language, code in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            yield Block(page, language, code)
+
+
+def of(language: str) -> dict[Path, list[str]]:
+    """The blocks of a language by page."""
+    found: dict[Path, list[str]] = {}
+    for block in blocks():
+        if block.language == language:
+            found.setdefault(block.page, []).append(block.code)
+    return found
+
+
+@pytest.fixture(scope="module")
+def address(server_process: Callable[..., Any]) -> str:
+    return str(server_process().start().url)
+
+
+def test_every_block_says_what_it_is() -> None:
+    assert {block.language for block in blocks()} <= KNOWN
+
+
+@pytest.mark.parametrize("page", of("python"), ids=lambda page: page.name)
+def test_python(page: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program. Lines ``# -> ...`` say what the print before them prints."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": page.stem}
+    for number, code in enumerate(of("python")[page]):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code.replace(ADDRESS, address), f"{page.name} block {number}", "exec"), namespace)
+        expected = re.findall(r"^# -> (.*)$", code, re.MULTILINE)
+        assert printed.getvalue().splitlines()[: len(expected)] == expected
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which this machine has not")
+@pytest.mark.parametrize("page", of("sh"), ids=lambda page: page.name)
+def test_shell(page: Path, address: str, tmp_path: Path) -> None:
+    """Every line succeeds, and curl gets no error."""
+    script = "\n".join(of("sh")[page]).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script.replace(".venv/bin/", "")],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "MANYLABEL_URL": address},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("block", [b for b in blocks() if b.language == "json"], ids=lambda b: b.page.name)
+def test_json(block: Block) -> None:
+    json.loads(block.code)
+
+
+def test_every_setting_is_in_the_operations_page() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    assert [name for name in Settings.model_fields if f"`{name}`" not in page] == []
+
+
+def test_every_call_is_in_the_http_page(address: str) -> None:
+    import urllib.request
+
+    with urllib.request.urlopen(f"{address}/openapi.json") as answer:
+        paths = json.load(answer)["paths"]
+    page = (ROOT / "docs" / "http.md").read_text().replace("{m}", "{name}")
+    missing = [
+        f"{method.upper()} {path}"
+        for path, methods in paths.items()
+        for method in methods
+        if f"`{method.upper()} {path}`" not in page
+    ]
+    assert missing == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+?\.md)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} -> {target}"
