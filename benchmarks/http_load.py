@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -33,11 +34,13 @@ class _Connection(asyncio.Protocol):
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def start(self) -> None:
         self._send()
+
+    def close(self) -> None:
+        self._transport.abort()
 
     def _send(self) -> None:
         self._left -= 1
@@ -92,7 +95,7 @@ async def apply_load(port: int, requests: Sequence[bytes], n_connections: int, n
     await asyncio.gather(*(connection.done for connection in connections))
     elapsed = time.perf_counter() - started
     for connection in connections:
-        connection._transport.abort()
+        connection.close()
     milliseconds = 1e3 * np.array([s for connection in connections for s in connection.seconds])
     p50, p99 = np.percentile(milliseconds, [50, 99])
     return Load(len(milliseconds) / elapsed, float(p50), float(p99))
