@@ -75,9 +75,7 @@ def _bodies(n_bodies: int = 64) -> list[bytes]:
 
 def _models(port: int, body: bytes) -> dict[str, str]:
     """Create a model for each row of the table; all know every label before the measurement."""
-    all_labels = json.dumps(
-        {"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}
-    ).encode()
+    all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
     paths = {}
     for durability in ("memory", "log", "fsync"):
         spec = {"name": durability, "algorithm": "falt", "scaling": "unit", "durability": durability}

@@ -3,6 +3,7 @@
 import gc
 import signal
 import socket
+import sys
 
 import structlog
 import uvicorn
@@ -14,6 +15,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage.sqlite import SQLiteStore
 
 log = structlog.get_logger()
+
+SWITCH_SECONDS = 1e-4
+"""How long one thread may keep the interpreter from another that waits for it."""
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
@@ -27,6 +31,9 @@ def serve(settings: Settings) -> int:
     int
         The exit status: 0 after a clean stop, 1 if the server could not start.
     """
+    # The store's threads wait for the interpreter each time they are back from SQLite. At the default of 5 ms, a busy
+    # event loop makes every append pay that several times.
+    sys.setswitchinterval(SWITCH_SECONDS)
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
     try:
         listener = _listen(settings)

@@ -22,8 +22,9 @@ class FALT(LinearLearner):
     eta : float, default=0.25
         Step size, in (0, 2^20]. The default suits examples of unit norm; take a smaller one, by |x|^2, for larger ones.
     passes : int or float, default=1.0
-        The paper's M: most steps on one example. An int is the number itself, a float a multiple of the
-        number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once the loss of its example is 0.
+        The paper's M: most steps on one example. An int, 1 to 100,000, is the number itself; a float, in
+        (0, 100], is a multiple of the number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once
+        the loss of its example is 0.
     fit_intercept : bool, default=True
         Add a constant feature (after scaling).
     intercept_scaling : float, default=0.3

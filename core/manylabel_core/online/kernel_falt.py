@@ -33,8 +33,9 @@ class KernelFALT(OnlineLearner):
     eta : float, default=0.5
         Step size, in (0, 2^20].
     passes : int or float, default=1.0
-        The paper's M: most steps on one example. An int is the number itself, a float a multiple of the
-        number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once the loss of its example is 0.
+        The paper's M: most steps on one example. An int, 1 to 100,000, is the number itself; a float, in
+        (0, 100], is a multiple of the number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once
+        the loss of its example is 0.
     kernel : {"rbf", "linear", "poly"}, default="rbf"
         exp(-gamma |u - v|^2), u.v, or (gamma u.v + coef0)^degree.
     gamma : float, default=2.0

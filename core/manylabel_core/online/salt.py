@@ -25,8 +25,9 @@ class SALT(LinearLearner):
     delta : float, default=1.0
         Damps the first steps of a weight; in (0, 2^20].
     passes : int or float, default=1.0
-        The paper's M: most steps on one example. An int is the number itself, a float a multiple of the
-        number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once the loss of its example is 0.
+        The paper's M: most steps on one example. An int, 1 to 100,000, is the number itself; a float, in
+        (0, 100], is a multiple of the number of labels (1.0 is M = L, 1 is M = 1). A round ends earlier once
+        the loss of its example is 0.
     fit_intercept : bool, default=True
         Add a constant feature (after scaling).
     intercept_scaling : float, default=0.3
@@ -45,8 +46,8 @@ class SALT(LinearLearner):
 
     Notes
     -----
-    In float32 a sum of squares stops growing about 1.7e7 equal gradients after its start, so that a weight's
-    step size never falls below 1/4096 of its first value.
+    In float32 a sum of squares takes no more than about 1.7e7 equal gradients, so that the steps of a weight never
+    become smaller than about eta / 4096.
 
     References
     ----------

@@ -332,10 +332,12 @@ class Replica:
         if self._queue or self._stopping:
             return
         self._work.clear()
-        try:
-            await asyncio.wait_for(self._work.wait(), self.snapshots.seconds_until_due(self.model))
-        except TimeoutError:
-            return
+        seconds = self.snapshots.seconds_until_due(self.model)
+        # A timer, because asyncio.wait_for would make a task of its own for each update.
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._work.set)
+        await self._work.wait()
+        if timer is not None:
+            timer.cancel()
 
     def _next_group(self) -> list[_Pending]:
         group: list[_Pending] = []

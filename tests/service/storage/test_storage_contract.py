@@ -5,11 +5,12 @@ import itertools
 import random
 import time
 from collections.abc import Awaitable, Callable
+from typing import get_args
 
 import pytest
 
 from manylabel_service.errors import LogTrimmed, ModelExists, ModelGone, ModelNotFound, StorageGone
-from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+from manylabel_service.storage import START, Durability, Entry, ModelRecord, Store, position_key
 
 NewStore = Callable[[], Store]
 
@@ -23,8 +24,10 @@ async def read_all(store: Store, record: ModelRecord, after: str = START, limit:
     return entries
 
 
-async def append(store: Store, record: ModelRecord, *payloads: bytes, after: str = START) -> list[Entry]:
-    return await store.append(record, payloads, after, "log")
+async def append(
+    store: Store, record: ModelRecord, *payloads: bytes, after: str = START, durability: Durability = "log"
+) -> list[Entry]:
+    return await store.append(record, payloads, after, durability)
 
 
 def payloads_of(entries: list[Entry]) -> list[bytes]:
@@ -89,6 +92,7 @@ async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
 
 CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "append": lambda store, record: store.append(record, [b"x"], START, "log"),
+    "append in memory": lambda store, record: store.append(record, [b"x"], "3", "memory"),
     "read": lambda store, record: store.read(record, START, 10),
     "trim": lambda store, record: store.trim(record, "1"),
     "put_snapshot": lambda store, record: store.put_snapshot(record, "1", b"x"),
@@ -109,6 +113,7 @@ async def test_a_deleted_record_reaches_nothing(
     await store.open()
     old = await store.create_model("m", b"old")
     entries = await append(store, old, b"1", b"2")
+    await append(store, old, b"3", after=entries[-1].position, durability="memory")
     await store.put_snapshot(old, entries[0].position, b"snapshot")
     await store.delete_model(old)
     assert await store.models() == []
@@ -218,17 +223,19 @@ async def test_a_caller_that_knows_nothing_gets_everything(store: Store) -> None
     assert answer[-1].payload == b"own"
 
 
-async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Store) -> None:
+@pytest.mark.parametrize("durability", get_args(Durability))
+async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Store, durability: Durability) -> None:
     record, other = await store.create_model("m", b""), await store.create_model("other", b"")
 
     async def caller(who: int) -> list[Entry]:
         seen: list[Entry] = []
         for turn in range(8):
             own = [b"%d-%d-%d" % (who, turn, i) for i in range(who % 4 + 1)]
-            answer = await append(store, record, *own, after=seen[-1].position if seen else START)
+            after = seen[-1].position if seen else START
+            answer = await append(store, record, *own, after=after, durability=durability)
             assert payloads_of(answer[-len(own) :]) == own
             seen += answer
-            await append(store, other, *own)
+            await append(store, other, *own, durability=durability)
         return seen
 
     views = await asyncio.gather(*(caller(who) for who in range(16)))

@@ -38,22 +38,29 @@ class Deferred:
         self._threads = threads
         self._tables = tables
         self._tails: dict[int, _Tail] = {}
+        self._catching_up = asyncio.Lock()
 
     async def append(self, record: ModelRecord, payloads: Sequence[bytes], after: str) -> list[Entry]:
         """As `Store.append`; only the first append to a log, and one that finds too much waiting, waits itself."""
         tail = self._tails.get(record.incarnation)
         if tail is not None and tail.waiting_bytes > MAX_WAITING_BYTES:
             await self._written(tail)
+            tail = self._tails.get(record.incarnation)
         if tail is None or not payloads or number_of(after) != tail.written + len(tail.waiting):
-            await self.settle(record)
-            entries = await self._threads.write(self._tables.append, record, payloads, after, "log")
-            self._tails[record.incarnation] = _Tail(record, number_of(entries[-1].position))
-            return entries
+            return await self._append_now(record, payloads, after)
         first = tail.written + len(tail.waiting) + 1
         tail.waiting.extend(payloads)
         tail.waiting_bytes += sum(map(len, payloads))
         self._begin(tail)
         return [Entry(str(number), payload) for number, payload in enumerate(payloads, first)]
+
+    async def _append_now(self, record: ModelRecord, payloads: Sequence[bytes], after: str) -> list[Entry]:
+        """Append and wait; from then on it is known where the log ends."""
+        async with self._catching_up:  # one at a time, or an older end could replace a newer one
+            await self.settle(record)
+            entries = await self._threads.write(self._tables.append, record, payloads, after, "log")
+            self._tails[record.incarnation] = _Tail(record, number_of(entries[-1].position))
+            return entries
 
     async def settle(self, record: ModelRecord) -> None:
         """Wait until the table has the whole log.
@@ -67,6 +74,12 @@ class Deferred:
         if tail is not None:
             await self._written(tail)
             self._tails.pop(record.incarnation, None)
+
+    def forget(self, record: ModelRecord) -> None:
+        """Drop what waits: the model has been deleted."""
+        tail = self._tails.pop(record.incarnation, None)
+        if tail is not None:
+            tail.waiting.clear()
 
     async def close(self) -> None:
         """Write what waits; what cannot be written is lost."""
@@ -98,7 +111,7 @@ class Deferred:
                 tail.waiting_bytes -= sum(map(len, payloads))
                 del tail.waiting[: len(payloads)]
         except ModelGone:
-            tail.waiting.clear()
+            self.forget(tail.record)
         except StorageError as error:
             tail.failed = str(error)
             log.warning("updates_not_written", model=tail.record.name, entries=len(tail.waiting), error=str(error))

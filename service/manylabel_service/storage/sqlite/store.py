@@ -115,6 +115,7 @@ class SQLiteStore:
     async def delete_model(self, record: ModelRecord) -> None:
         with self._gate:
             await self._threads.write(self._tables.hide_model, record)
+            self._deferred.forget(record)
             self._upkeep.forget(record.incarnation)
 
     # -- logs -------------------------------------------------------------------------------------
