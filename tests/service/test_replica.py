@@ -21,11 +21,12 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.replicas import registry as registry_module
+from manylabel_service.replicas.answers import Updated
 from manylabel_service.replicas.entries import decode, encode
 from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
 from manylabel_service.replicas.folding import Folding, LogEntry
 from manylabel_service.replicas.registry import Registry
-from manylabel_service.replicas.replica import Replica, Updated
+from manylabel_service.replicas.replica import Replica
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.settings import Settings
@@ -154,13 +155,13 @@ async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> N
         first = asyncio.create_task(replica.update([example(0)]))
         await settled(lambda: len(store.group_sizes) == 1)
         others = asyncio.create_task(learn(replica, 50, start=1))
-        await settled(lambda: replica.queued_examples == 51)
+        await settled(lambda: replica.queue.examples == 51)
         store.appends.set()
         answers = [await first, *await others]
         assert store.group_sizes == [1, 50]
         assert [answer.updates for answer in answers] == list(range(1, 52))
         assert len({answer.position for answer in answers}) == 51
-        assert replica.queued_examples == 0
+        assert replica.queue.examples == 0
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
@@ -209,7 +210,7 @@ class TestKeys:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             first = asyncio.create_task(replica.update([example(0)], key=self.key, want_predictions=True))
-            await settled(lambda: replica.queued_examples == 1)
+            await settled(lambda: replica.queue.examples == 1)
             with pytest.raises(KeyInFlight):
                 await replica.update([example(0)], key=self.key)
             store_of(registry).appends.set()
@@ -247,7 +248,7 @@ class TestLimits:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             waiting = asyncio.create_task(learn(replica, 3))
-            await settled(lambda: replica.queued_examples == 3)
+            await settled(lambda: replica.queue.examples == 3)
             with pytest.raises(QueueFull) as refused:
                 await replica.update([example(9)])
             assert refused.value.retry_after > 0
@@ -285,7 +286,7 @@ class TestPredictionDoesNotWait:
             await learn(replica, 1)
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
-            await settled(lambda: replica.queued_examples == 1)
+            await settled(lambda: replica.queue.examples == 1)
             assert (await replica.predict([example(0).x])).position == "1"
             assert not update.done()
             store_of(registry).appends.set()
@@ -398,7 +399,7 @@ class TestModels:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             updates = [asyncio.create_task(replica.update([example(i)])) for i in range(5)]
-            await settled(lambda: replica.queued_examples == 5)
+            await settled(lambda: replica.queue.examples == 5)
             await registry.delete("m")
             store_of(registry).appends.set()
             results = await asyncio.gather(*updates, return_exceptions=True)
@@ -414,8 +415,10 @@ class TestModels:
                 await replica.update([example(0)])
             assert await store_of(registry).read(replica.record, "0", 10) == []
 
-    async def test_a_fold_that_breaks_answers_no_more(self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
-        async with hosting() as registry:
+    async def test_a_fold_that_breaks_answers_no_more_and_is_not_kept(
+        self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        async with hosting(snapshot_every_updates=1) as registry:
             replica = await registry.create(spec())
 
             def broken(*_: object) -> None:
@@ -426,13 +429,17 @@ class TestModels:
             for call in calls:
                 with pytest.raises(NotReady, match="failed"):
                     await call
+        assert snapshot_files(tmp_path) == []
+        monkeypatch.undo()
+        async with hosting() as registry:
+            assert registry.get("m").model.updates == 1  # it was logged: a sound fold learns it
 
     async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting) -> None:
         async with hosting() as registry:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
-            await settled(lambda: replica.queued_examples == 1)
+            await settled(lambda: replica.queue.examples == 1)
             stopping = asyncio.create_task(registry.stop())
             await settled(lambda: not registry.ready)
             with pytest.raises(NotReady):

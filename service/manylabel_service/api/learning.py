@@ -19,8 +19,9 @@ from manylabel_service.api.items import SLICE_SECONDS, Items, to_items
 from manylabel_service.api.problems import Problem, problem_of
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.errors import InvalidExample, ServiceError
+from manylabel_service.replicas.answers import Updated
 from manylabel_service.replicas.examples import Example, IdempotencyKey, Prediction
-from manylabel_service.replicas.replica import Replica, Updated
+from manylabel_service.replicas.replica import Replica
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 

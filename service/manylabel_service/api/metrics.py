@@ -69,7 +69,7 @@ class _Gauges:
             "model_labels": status["labels"],
             "model_features": status["features"],
             "model_bytes": status["bytes"],
-            "queue_depth": replica.queued_examples,
+            "queue_depth": replica.queue.examples,
             "snapshot_age_seconds": time.monotonic() - replica.snapshots.taken_at,
             "snapshot_bytes": replica.snapshots.size_bytes,
         }

@@ -70,6 +70,25 @@ def prediction(row: NDArray[np.float64], label_names: Sequence[str]) -> Predicti
     return Prediction([name for name, score in scores.items() if score > 0], scores, float(row[0]))
 
 
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """What a request to update is told; `replayed` when an earlier one with its key was learnt."""
+
+    position: str
+    updates: int
+    durability: str
+    predictions: Sequence[Prediction] | None
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a request to predict is told; `position` is that of the state which saw the last example."""
+
+    predictions: list[Prediction]
+    position: str
+
+
 class KeyWindow:
     """The latest idempotency keys with the digests of their requests and the answers given."""
 

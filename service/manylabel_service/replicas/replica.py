@@ -7,10 +7,8 @@ the kernel (group commit); a prediction waits for neither.
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -18,64 +16,28 @@ import structlog
 from manylabel_service.errors import (
     KeyInFlight,
     KeyReused,
-    LimitExceeded,
     ModelNotFound,
     NotReady,
-    QueueFull,
     ServiceError,
     StorageError,
 )
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode, encode_parts
+from manylabel_service.replicas.admission import Admission
+from manylabel_service.replicas.answers import Answer, Predicted, Updated
+from manylabel_service.replicas.entries import decode
 from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Prediction, Update
-from manylabel_service.replicas.feature_space import Layout
 from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
-from manylabel_service.replicas.projection import Projection
-from manylabel_service.replicas.slices import SLICE_SECONDS, SliceSize
+from manylabel_service.replicas.slices import SliceSize
 from manylabel_service.replicas.snapshots import Snapshots
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.replicas.update_queue import Pending, UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, ModelRecord, Store
 
-GROUP_EXAMPLES = 10_000
-"""Examples that share an append at most, unless one entry alone has more."""
 REPLAYED_ENTRIES = 1_000
 """Entries read from the log at a time when a model is restored."""
 
-WEIGHED_UPDATES = 256
-"""The size of a model that gains no columns is looked at once in so many updates."""
-
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Updated:
-    """The answer to an update."""
-
-    position: str
-    updates: int
-    durability: str
-    predictions: Sequence[Prediction] | None
-    replayed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Predicted:
-    """The answer to a prediction; `position` is that of the state which saw the last example."""
-
-    predictions: list[Prediction]
-    position: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    """An update that waits for its place in the log and in the model."""
-
-    update: Update
-    payload: bytes
-    fits: Layout
-    outcome: "asyncio.Future[Outcome]"
 
 
 class Replica:
@@ -94,25 +56,17 @@ class Replica:
         self.durability = self.spec.durability or settings.durability
         self.model = StreamModel(self.spec)
         self.snapshots = Snapshots(record, store, settings)
+        self.queue = UpdateQueue(record.name, settings)
+        self._admission = Admission(record.name, settings)
         self._store = store
-        self._settings = settings
-        self._queue: deque[_Pending] = deque()
-        self._queued_examples = 0
-        self._queued_bytes = 0
-        self._weigh_at = 0
         self._keys_in_flight: set[str] = set()
         self._fold_slice = SliceSize()
         self._predict_slice = SliceSize()
-        self._work = asyncio.Event()
         # Makes a new error for each request: one that is raised again and again keeps every traceback.
         self._closed: Callable[[], ServiceError] | None = lambda: NotReady(f"model {record.name!r} is being restored")
         self._stopping = False
+        self._broken = False
         self._runner: asyncio.Task[None] | None = None
-
-    @property
-    def queued_examples(self) -> int:
-        """Examples that wait to be learnt."""
-        return self._queued_examples
 
     def status(self) -> dict[str, Any]:
         """What GET /v1/models/{m} answers."""
@@ -159,17 +113,17 @@ class Replica:
     def refuse(self, reason: Callable[[], ServiceError]) -> None:
         """Answer every request, those that wait included, with such an error from now on."""
         self._closed = reason
-        while self._queue:
-            self._settle(self._queue.popleft(), Outcome(reason()))
+        self.queue.refuse(reason)
 
     async def stop(self) -> None:
         """Take no more updates, finish those that wait, and take a last snapshot."""
         if self._runner is None:
             return
         self._stopping = True
-        self._work.set()
+        self.queue.wake()
         await self._runner
-        await self.snapshots.take(self.model)
+        if not self._broken:
+            await self.snapshots.take(self.model)
 
     async def drop(self) -> None:
         """End without a trace: the model has been deleted."""
@@ -262,92 +216,23 @@ class Replica:
         predictions = answer.predictions(self.model.labels.names)
         return Updated(answer.position, answer.updates, answer.durability, predictions, replayed)
 
-    # -- the queue --------------------------------------------------------------------------------
-
     async def _learn(self, update: Update) -> Outcome:
-        """Check and encode the update, queue it, and wait for what becomes of it."""
-        projection, payload = await self._prepare(update)
-        self._check_learning()  # it may have changed while the update was prepared
-        self._check_limits(projection, len(payload))
-        pending = _Pending(update, payload, projection.layout, asyncio.get_running_loop().create_future())
-        self._queue.append(pending)
-        self._queued_examples += len(update.examples)
-        self._queued_bytes += len(payload)
-        self._work.set()
-        return await pending.outcome
+        payload, layout = await self._admission.admit(update, self.model)
+        self._check_learning()  # it may have ended meanwhile
+        return await self.queue.put(update, payload, layout)
 
-    async def _prepare(self, update: Update) -> tuple[Projection, bytes]:
-        projection, parts = Projection(self.model), encode_parts(update)
-        payload = bytearray(next(parts))
-        slice_ends = time.perf_counter() + SLICE_SECONDS
-        for example, part in zip(update.examples, parts, strict=True):
-            if time.perf_counter() > slice_ends:
-                await asyncio.sleep(0)
-                slice_ends = time.perf_counter() + SLICE_SECONDS
-            projection.add(example)
-            payload += part
-        return projection, bytes(payload)
-
-    def _check_limits(self, projection: Projection, payload_bytes: int) -> None:
-        name, settings = self.spec.name, self._settings
-        for waiting, more, limit, unit in (
-            (self._queued_examples, projection.n_examples, settings.max_queue_examples, "examples"),
-            (self._queued_bytes, payload_bytes, settings.max_queue_bytes, "bytes"),
-        ):
-            if waiting and waiting + more > limit:
-                raise QueueFull(name, f"{limit:,} {unit}", retry_after=1.0)
-        for what, size, limit in (
-            ("features", projection.n_features, settings.max_features),
-            ("labels", projection.n_labels, settings.max_labels),
-            ("bytes", self._bytes_after(projection), settings.max_model_bytes),
-        ):
-            if size > limit:
-                raise LimitExceeded(f"{what} of model {name!r}", size, limit)
-        if self.model.updates >= self._weigh_at:
-            self._weigh_at = self.model.updates + WEIGHED_UPDATES
-
-    def _bytes_after(self, projection: Projection) -> int:
-        """Bytes of the model once the update is learnt; 0 if it gains no columns and was weighed not long ago."""
-        if not projection.grows and self.model.updates < self._weigh_at:
-            return 0
-        p = projection
-        return self.model.nbytes_after(p.n_features, p.n_labels, p.n_examples, p.n_values)
-
-    def _settle(self, pending: _Pending, outcome: Outcome) -> None:
-        self._queued_examples -= len(pending.update.examples)
-        self._queued_bytes -= len(pending.payload)
-        if not pending.outcome.done():  # done: the client went away, and its request was cancelled
-            pending.outcome.set_result(outcome)
+    # -- the log ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while self._queue or not self._stopping:
-            await self._wait_for_work()
-            if group := self._next_group():
+        while not self._broken and (self.queue or not self._stopping):
+            if not self.queue:
+                await self.queue.wait(self.snapshots.seconds_until_due(self.model))
+            if group := self.queue.take_group():
                 await self._commit(group)
-            if self.snapshots.due(self.model):
+            if not self._broken and self.snapshots.due(self.model):
                 await self.snapshots.begin(self.model)
 
-    async def _wait_for_work(self) -> None:
-        """Wait for an update, the next snapshot's time, or the end."""
-        if self._queue or self._stopping:
-            return
-        self._work.clear()
-        seconds = self.snapshots.seconds_until_due(self.model)
-        # A timer, because asyncio.wait_for would make a task of its own for each update.
-        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._work.set)
-        await self._work.wait()
-        if timer is not None:
-            timer.cancel()
-
-    def _next_group(self) -> list[_Pending]:
-        group: list[_Pending] = []
-        room = GROUP_EXAMPLES
-        while self._queue and (not group or len(self._queue[0].update.examples) <= room):
-            group.append(self._queue.popleft())
-            room -= len(group[-1].update.examples)
-        return group
-
-    async def _commit(self, group: list[_Pending]) -> None:
+    async def _commit(self, group: list[Pending]) -> None:
         """One append for the group; fold in what others appended before it, then the group."""
         try:
             payloads = [pending.payload for pending in group]
@@ -359,16 +244,13 @@ class Replica:
             outcomes = [Outcome(ModelNotFound(self.spec.name))] * len(group)
             raise
         except Exception:
-            # The fold may have stopped half-way: this state must not answer any more.
+            # The fold may have stopped half-way: this state must neither answer nor be kept.
+            self._broken = True
             log.exception("model_failed", model=self.spec.name, position=self.model.position)
             self.refuse(lambda: NotReady(f"model {self.spec.name!r} failed; the server must be restarted"))
             outcomes = [Outcome(NotReady(f"model {self.spec.name!r} failed"))] * len(group)
         finally:
-            self._settle_all(group, outcomes)
-
-    def _settle_all(self, group: list[_Pending], outcomes: list[Outcome]) -> None:
-        for pending, outcome in zip(group, outcomes[-len(group) :], strict=True):
-            self._settle(pending, outcome)
+            self.queue.settle(group, outcomes[-len(group) :])
 
     async def _fold(self, entries: Iterable[LogEntry]) -> list[Outcome]:
         """Fold entries in, in slices between which predictions are answered."""
@@ -384,7 +266,7 @@ class Replica:
         return folding.outcomes
 
 
-def _with_updates(entries: Sequence[Entry], own: Sequence[_Pending]) -> list[LogEntry]:
+def _with_updates(entries: Sequence[Entry], own: Sequence[Pending]) -> list[LogEntry]:
     """Entries that end with our own, which need no decoding and have been checked."""
     foreign = [LogEntry(entry.position, decode(entry.payload)) for entry in entries[: -len(own)]]
     appended = entries[-len(own) :]

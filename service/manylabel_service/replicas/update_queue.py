@@ -1,0 +1,108 @@
+"""Updates that wait for their place in the log and in the model."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from manylabel_service.errors import QueueFull, ServiceError
+from manylabel_service.replicas.examples import Update
+from manylabel_service.replicas.feature_space import Layout
+from manylabel_service.replicas.folding import Outcome
+from manylabel_service.settings import Settings
+
+GROUP_EXAMPLES = 10_000
+"""Examples that share an append at most, unless one entry alone has more."""
+
+RETRY_SECONDS = 1.0
+"""After which it makes sense to come back to a full queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that waits. `fits` is the layout of features with which it has been checked."""
+
+    update: Update
+    payload: bytes
+    fits: Layout
+    outcome: "asyncio.Future[Outcome]"
+
+
+class UpdateQueue:
+    """The updates of one model, from their acceptance to their answer.
+
+    Attributes
+    ----------
+    examples, payload_bytes : how much is waiting or being committed.
+    """
+
+    def __init__(self, model_name: str, settings: Settings) -> None:
+        self._name = model_name
+        self._max_examples = settings.max_queue_examples
+        self._max_bytes = settings.max_queue_bytes
+        self._waiting: deque[Pending] = deque()
+        self._wake = asyncio.Event()
+        self.examples = 0
+        self.payload_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    async def put(self, update: Update, payload: bytes, fits: Layout) -> Outcome:
+        """Wait in the queue, and for what becomes of the update.
+
+        Raises
+        ------
+        QueueFull
+        """
+        self._check_room(len(update.examples), len(payload))
+        pending = Pending(update, payload, fits, asyncio.get_running_loop().create_future())
+        self._waiting.append(pending)
+        self.examples += len(update.examples)
+        self.payload_bytes += len(payload)
+        self._wake.set()
+        return await pending.outcome
+
+    def _check_room(self, n_examples: int, n_bytes: int) -> None:
+        for waiting, more, limit, unit in (
+            (self.examples, n_examples, self._max_examples, "examples"),
+            (self.payload_bytes, n_bytes, self._max_bytes, "bytes"),
+        ):
+            if waiting and waiting + more > limit:
+                raise QueueFull(self._name, f"{limit:,} {unit}", RETRY_SECONDS)
+
+    def wake(self) -> None:
+        """Let `wait` return."""
+        self._wake.set()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait for an update, for `wake`, or for so long."""
+        self._wake.clear()
+        # A timer, because asyncio.wait_for would make a task of its own for each update.
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        await self._wake.wait()
+        if timer is not None:
+            timer.cancel()
+
+    def take_group(self) -> list[Pending]:
+        """Take what may share an append, oldest first. Each must be settled."""
+        group: list[Pending] = []
+        room = GROUP_EXAMPLES
+        while self._waiting and (not group or len(self._waiting[0].update.examples) <= room):
+            group.append(self._waiting.popleft())
+            room -= len(group[-1].update.examples)
+        return group
+
+    def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+        """Let the requests know."""
+        for pending, outcome in zip(group, outcomes, strict=True):
+            self.examples -= len(pending.update.examples)
+            self.payload_bytes -= len(pending.payload)
+            if not pending.outcome.done():  # done: the client went away, and its request was cancelled
+                pending.outcome.set_result(outcome)
+
+    def refuse(self, reason: Callable[[], ServiceError]) -> None:
+        """Settle all that wait with an error."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self.settle(waiting, [Outcome(reason()) for _ in waiting])
