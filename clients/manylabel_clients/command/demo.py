@@ -1,7 +1,10 @@
 """`manylabel demo`: a server, a real stream through it, and how to go on."""
 
 import json
+import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -100,6 +103,7 @@ def _say_how_to_go_on(server: Background, x: dict[str, float], y: dict[str, bool
     strongest = sorted(x, key=lambda name: -abs(x[name]))[:FEATURES_SHOWN]
     example: dict[str, Any] = {"x": {name: round(x[name], 2) for name in strongest}}
     labelled = {**example, "y": [name for name, relevant in y.items() if relevant]}
+    command = _this_command()
     pid = server.pid()
     stop = f"kill {pid}" if pid else "where you started it"
     typer.echo(f"""
@@ -110,10 +114,15 @@ predict  {_curl(server.url, "predict", example)}
 learn    {_curl(server.url, "update", labelled)}
 
 docs     {server.url}/docs
-measure  manylabel evaluate {MODEL} --url {server.url}
+measure  {command} evaluate {MODEL} --url {server.url}
 stop     {stop}
-restart  manylabel serve --host {server.host} --port {server.port} --data-dir {shlex.quote(str(server.data_dir))}
+restart  {command} serve --host {server.host} --port {server.port} --data-dir {shlex.quote(str(server.data_dir))}
 log      {server.log}""")
+
+
+def _this_command() -> str:
+    """How this command is called from here: by its path where the shell would not find it."""
+    return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 
 def _curl(url: str, call: str, body: dict[str, Any]) -> str:
