@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import uvloop
 from benchmarks.http_load import Load, apply_load, post
+from benchmarks.machine import print_machine
 
 N_FEATURES, N_LABELS = 103, 14
 AIMS = {"predict": 0.8, "update (log)": 0.6}
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    print_machine("fastapi", "uvicorn", "uvloop", "httptools", "pydantic", "numba")
     bodies = _bodies()
     with ExitStack() as stack:
         empty, ours = args.port, args.port + 1
