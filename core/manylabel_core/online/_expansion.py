@@ -35,30 +35,25 @@ def score_expansion(  # type: ignore[no-untyped-def]
     -------
     K(x, x), |x|^2
     """
-    known = np.searchsorted(features, work.shape[1])
+    dense, gathered = work[0], work[1]
+    known = np.searchsorted(features, len(dense))
     for p in range(known):
-        work[0, features[p]] = values[p]
+        dense[features[p]] = values[p]
     xx = inner_product(values, values)
     scores[:] = 0.0
     for v in range(n_vectors):
-        entries = slice(place[v, 0], place[v, 1])
-        uv = _project(work, pool_indices[entries], pool_values[entries])
+        first, last = place[v, 0], place[v, 1]
+        n = last - first
+        source, at = gathered, 0
+        if n > 0 and pool_indices[last - 1] - pool_indices[first] == n - 1:
+            source, at = dense, pool_indices[first]  # no gaps: nothing to gather
+        else:
+            for p in range(n):
+                gathered[p] = dense[pool_indices[first + p]]
+        uv = inner_product(source[at : at + n], pool_values[first:last])
         value = kernel_value(shape, uv, norms[v, 0], xx) + bias
         for column in range(len(scores)):
             scores[column] += value * alpha[v, column]
     for p in range(known):
-        work[0, features[p]] = 0.0
+        dense[features[p]] = 0.0
     return kernel_value(shape, xx, xx, xx) + bias, xx
-
-
-@kernel
-def _project(work, features, values):  # type: ignore[no-untyped-def]
-    """Inner product of the dense vector in `work` with a sparse one."""
-    n = len(features)
-    if n == 0:
-        return 0.0
-    if features[n - 1] - features[0] == n - 1:  # no gaps: nothing to gather
-        return inner_product(work[0, features[0] : features[0] + n], values)
-    for p in range(n):
-        work[1, p] = work[0, features[p]]
-    return inner_product(work[1, :n], values)
