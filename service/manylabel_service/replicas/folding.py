@@ -138,7 +138,7 @@ class Folding:
         projection = Projection(self._model)
         try:
             for example in entry.update.examples:
-                projection.add(example)
+                projection.check(example)
         except InvalidExample as error:
             return Outcome(error)
         return None

@@ -37,7 +37,7 @@ class Projection:
         """Whether the model will have more columns than now."""
         return self.n_features > len(self._model.features) or bool(self._new_labels)
 
-    def add(self, example: Example) -> None:
+    def check(self, example: Example) -> None:
         """Try the next example.
 
         Raises
@@ -45,14 +45,18 @@ class Projection:
         InvalidExample
             It cannot be learnt after those before it.
         """
+        self._model.features.check(self.n_examples, example.x, self.layout)
+        self._check_labels(example.y)
+        self.layout = self.layout.after(example.x)
+        self.n_examples += 1
+
+    def add(self, example: Example) -> None:
+        """Try the next example, and count what the model would gain by it; raises as `check`."""
+        self.check(example)
         x, y = example
-        self._model.features.check(self.n_examples, x, self.layout)
-        self._check_labels(y)
-        self.layout = self.layout.after(x)
         if x.names is not None and not self.layout.declared:
             self._new_features.update(name for name in x.names if name not in self._model.features.names)
         self._new_labels.update(name for name in y.names if name not in self._model.labels)
-        self.n_examples += 1
         self.n_values += len(x.values)
 
     def _check_labels(self, y: Labels) -> None:
