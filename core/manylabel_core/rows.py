@@ -13,6 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+MAX_COLUMNS = 2**31 - 1
+"""Most columns of a matrix: they are counted in int32."""
+
 MAX_MAGNITUDE = 1e15
 """Largest absolute value of a feature. Within it no sum inside a learner can overflow."""
 
@@ -173,6 +176,8 @@ def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
         raise ValueError(f"{name} must hold real numbers, not {given.dtype}")
     if given.dtype.kind == "b" or given.dtype == np.float16:
         given = given.astype(np.float32)
+    if given.shape[1] > MAX_COLUMNS:
+        raise ValueError(f"{name} must have at most {MAX_COLUMNS:,} columns, not {given.shape[1]:,}")
     csr = sp.csr_array(given, copy=True)
     csr.sum_duplicates()
     return csr

@@ -253,3 +253,30 @@ def test_no_rows_and_no_labels(make: type[FALT]) -> None:
     unlabelled = make().partial_fit(X, np.zeros((40, 0)))
     assert unlabelled.n_labels_ == 0
     assert unlabelled.partial_fit(X, Y).n_labels_ == 3
+
+
+@pytest.mark.parametrize("learner", [FALT(), SALT(), KernelFALT(), FALT(scaling="standard")], ids=str)
+def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
+    learner = clone(learner).partial_fit([[1.0, 2.0]], [[1, 0]])
+    before = learner.state()
+
+    def no_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(learner), "_enlarge", no_memory)
+        with pytest.raises(MemoryError):
+            learner.grow(10, 10)
+    assert (learner.n_features_, learner.n_labels_) == (2, 2)
+    learner.partial_fit([[1.0, 2.0, 3.0]], [[1, 0, 1]])
+    assert (learner.n_features_, learner.n_labels_) == (3, 3)
+    assert before.keys() == learner.state().keys()
+
+
+def test_reserving_changes_no_state():
+    one, other = (FALT(scaling="standard").partial_fit([[1.0, 2.0]], [[1, 0]]) for _ in range(2))
+    one.reserve(1000, 50)
+    assert (one.n_features_, one.n_labels_, one.nbytes) == (2, 2, other.nbytes)
+    for model in (one, other):
+        model.partial_fit([[1.0, 0.0, 3.0]], [[1, 0, 1]])
+    assert {k: v.tobytes() for k, v in one.state().items()} == {k: v.tobytes() for k, v in other.state().items()}

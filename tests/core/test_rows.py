@@ -117,3 +117,12 @@ def test_zeros_can_be_dropped_later() -> None:
     rows = Rows(np.array([0, 2, 3]), np.array([0, 4, 1], np.int32), np.array([0.0, 2.0, 0.0], np.float32))
     assert [array.tolist() for array in rows.without_zeros()] == [[0, 1, 1], [4], [2.0]]
     assert [array.dtype for array in rows.without_zeros()] == [array.dtype for array in rows]
+
+
+def test_columns_beyond_int32_are_refused():
+    """They would wrap around to columns that exist."""
+    wide = sp.csr_array((np.ones(1), (np.zeros(1, np.int64), np.array([2**32]))), shape=(1, 2**32 + 1))
+    with pytest.raises(ValueError, match="X must have at most 2,147,483,647 columns"):
+        as_rows(wide)
+    with pytest.raises(ValueError, match="Y must have at most"):
+        as_targets(wide.astype(np.int8))

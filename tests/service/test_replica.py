@@ -272,6 +272,32 @@ class TestLimits:
             assert replica.model.to_bytes() == before
             assert (await replica.update([example(0)])).updates == 3
 
+    async def test_updates_that_wait_together_keep_to_it_too(self, hosting: Hosting) -> None:
+        async with hosting(max_labels=100) as registry:
+            replica = await registry.create(spec())
+            store_of(registry).appends.clear()
+            updates = [
+                asyncio.create_task(
+                    replica.update([Example(example(0).x, Labels.all_of([f"{i}-{j}" for j in range(30)]))])
+                )
+                for i in range(10)
+            ]
+            await settled(lambda: sum(update.done() for update in updates) == 7)
+            store_of(registry).appends.set()
+            results = await asyncio.gather(*updates, return_exceptions=True)
+            assert sorted(type(result).__name__ for result in results) == ["QueueFull"] * 7 + ["Updated"] * 3
+            assert len(replica.model.labels) == 90
+            with pytest.raises(LimitExceeded):  # now it is certain
+                await replica.update([Example(example(0).x, Labels.all_of([f"x{j}" for j in range(30)]))])
+
+    @pytest.mark.parametrize("fields", [{"features": 2**24, "labels": [f"l{i}" for i in range(400)]}], ids=["huge"])
+    async def test_of_a_model_that_declares_too_much(self, hosting: Hosting, fields: dict[str, Any]) -> None:
+        async with hosting() as registry:
+            with pytest.raises(LimitExceeded, match="bytes of model"):
+                await registry.create(spec(**fields))
+        async with hosting() as registry:
+            assert registry.list() == []
+
     async def test_of_models(self, hosting: Hosting) -> None:
         async with hosting(max_models=1) as registry:
             await registry.create(spec("a"))
@@ -353,8 +379,36 @@ class TestSnapshots:
             with pytest.raises(NotReady):
                 await registry.get("m").update([example(0)])
             assert (await registry.get("other").update([example(0)])).updates == 2
+            with pytest.raises(NotReady):
+                registry.get("m").status()
             await registry.delete("m")
+            assert registry.failed == []
             assert (await (await registry.create(spec())).update([example(0)])).updates == 1
+
+    async def test_one_that_finds_no_memory_holds_nothing_up(
+        self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        async with hosting(snapshot_every_updates=1) as registry:
+            replica, other = await registry.create(spec()), await registry.create(spec("other"))
+
+            def no_memory() -> bytes:
+                raise MemoryError
+
+            monkeypatch.setattr(replica.model, "to_bytes", no_memory)
+            await learn(replica, 3)
+            assert (await replica.update([example(0)])).updates == 4
+            await learn(other, 1)
+        assert "snapshot_failed" in capsys.readouterr().out
+        async with hosting() as registry:
+            assert (registry.get("m").model.updates, registry.get("other").model.updates) == (4, 1)
+
+    async def test_an_unreadable_one_costs_a_longer_replay(self, hosting: Hosting, tmp_path: Path) -> None:
+        before, _ = await _two_snapshots(hosting)
+        newest = snapshot_files(tmp_path)[-1]
+        newest.unlink()
+        newest.mkdir()
+        async with hosting() as registry:
+            assert registry.get("m").model.to_bytes() == before
 
     async def test_one_that_cannot_be_stored_is_tried_again(self, hosting: Hosting, tmp_path: Path) -> None:
         async with hosting(snapshot_every_seconds=0.01) as registry:

@@ -74,12 +74,22 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
         ValueError
             If a parameter of the constructor is not allowed.
         """
-        self._settle()
+        self.reserve(n_features, n_labels)
         if n_features > self._n_features or n_labels > self._n_labels:
             self._n_features = max(n_features, self._n_features)
             self._n_labels = max(n_labels, self._n_labels)
             self._scaler.grow(self._n_features)
-            self._enlarge()
+
+    def reserve(self, n_features: int, n_labels: int) -> None:
+        """Take the memory for so many features and labels, changing nothing else.
+
+        `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`.
+        """
+        self._settle()
+        n_features, n_labels = max(n_features, self._n_features), max(n_labels, self._n_labels)
+        if n_features > self._n_features or n_labels > self._n_labels:
+            self._scaler.reserve(n_features)
+            self._enlarge(n_features, n_labels)
 
     def learn(self, rows: Rows, targets: Targets) -> NDArray[np.float64]:
         """Learn examples in order.
@@ -210,8 +220,8 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
         """Make an empty model."""
 
     @abstractmethod
-    def _enlarge(self) -> None:
-        """Make room for the numbers of features and labels."""
+    def _enlarge(self, n_features: int, n_labels: int) -> None:
+        """Make room for so many features and labels."""
 
     @abstractmethod
     def _learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:

@@ -131,8 +131,8 @@ class KernelFALT(OnlineLearner):
     def _create(self) -> None:
         self._support = SupportVectors(self.dtype, self.budget)
 
-    def _enlarge(self) -> None:
-        self._support.grow(1 + self._n_labels)
+    def _enlarge(self, n_features: int, n_labels: int) -> None:
+        self._support.grow(1 + n_labels)
 
     def _learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         rows, work = rows.without_zeros(), self._work()

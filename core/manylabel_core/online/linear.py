@@ -25,8 +25,8 @@ class LinearLearner(OnlineLearner):
     def _create(self) -> None:
         self._table = np.zeros((1, len(self._planes), 1), dtype=self.dtype)
 
-    def _enlarge(self) -> None:
-        self._table = enlarged(self._table, (1 + self._n_features, len(self._planes), 1 + self._n_labels))
+    def _enlarge(self, n_features: int, n_labels: int) -> None:
+        self._table = enlarged(self._table, (1 + n_features, len(self._planes), 1 + n_labels))
 
     def _score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         score_linear(self._table, self._constant, *rows, scores)

@@ -19,8 +19,11 @@ MAX_SCALED_VALUES = 2**20
 class Scaling(Protocol):
     """What a learner needs of its scaling."""
 
+    def reserve(self, n_features: int) -> None:
+        """Take the memory for this many features, changing nothing else."""
+
     def grow(self, n_features: int) -> None:
-        """Make room for at least this many features."""
+        """Have at least this many features."""
 
     @property
     def rows_at_once(self) -> int:
@@ -47,6 +50,9 @@ class Scaling(Protocol):
 
 class NoScaling:
     """Features as they come."""
+
+    def reserve(self, n_features: int) -> None:
+        """Nothing to do."""
 
     def grow(self, n_features: int) -> None:
         """Nothing to do."""
@@ -104,10 +110,14 @@ class RunningStandardisation:
         self._moments = np.zeros((0, 2), dtype=np.float64)
         self._set_size(0)
 
+    def reserve(self, n_features: int) -> None:
+        """Take the memory for this many features, changing nothing else."""
+        self._moments = enlarged(self._moments, (n_features, 2))
+
     def grow(self, n_features: int) -> None:
-        """Make room for at least this many features."""
+        """Have at least this many features."""
+        self.reserve(n_features)
         self._set_size(max(n_features, self._n_features))
-        self._moments = enlarged(self._moments, (self._n_features, 2))
 
     def _set_size(self, n_features: int) -> None:
         self._n_features = n_features

@@ -64,7 +64,7 @@ async def predict(request: Request, name: str) -> Response:
     started = time.perf_counter()
     convert = partial(to_features, max_features=context.settings.max_features)
     items = await to_items(document, convert, context.settings.max_batch_examples)
-    _check_answer(items, replica, context)
+    _check_answer(items, len(items.values) * len(replica.model.labels), context)
     try:
         predicted = await replica.predict(items.values)
     except InvalidExample as error:
@@ -121,7 +121,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     items = await to_items(document, convert, settings.max_batch_examples)
     want_predictions = operation == "predict-update"
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
-        _check_answer(items, replica, context)
+        _check_answer(items, _scores_before_learning(items.values, replica), context)
     updated = await _update(replica, items, key, want_predictions)
     seconds = time.perf_counter() - started
     facts = {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
@@ -139,11 +139,21 @@ async def _update(
         raise items.problem(error) from error
 
 
-def _check_answer(items: Items[Any], replica: Replica, context: Context) -> None:
-    n_labels, most = len(replica.model.labels), context.settings.max_answer_scores
-    if items.batch and len(items.values) * n_labels > most:
-        fitting = max(1, most // n_labels)
-        raise Problem("batch_too_large", f"with {n_labels:,} labels a batch has at most {fitting:,} examples")
+def _scores_before_learning(examples: Sequence[Example], replica: Replica) -> int:
+    """How many scores the predictions have: each example knows the labels that came before it."""
+    known, new = len(replica.model.labels), set[str]()
+    scores = 0
+    for _, y in examples:
+        scores += known + len(new)
+        new.update(name for name in y.names if name not in replica.model.labels)
+    return scores
+
+
+def _check_answer(items: Items[Any], scores: int, context: Context) -> None:
+    most = context.settings.max_answer_scores
+    if items.batch and scores > most:
+        fitting = max(1, len(items.values) * most // scores)
+        raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
 
 
 async def _answer(predictions: Sequence[Prediction] | None, batch: bool, facts: dict[str, Any]) -> bytes:

@@ -56,6 +56,8 @@ async def list_models(request: Request) -> Response:
     context.registry.require_ready()
     statuses = []
     for replica in context.registry.list():
+        if replica.failed:  # named by /readyz; it has no status
+            continue
         statuses.append(replica.status())
         await asyncio.sleep(0)  # others may be served between two models
     return _json({"models": statuses})

@@ -2,18 +2,31 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from manylabel_service.errors import LimitExceeded
+from manylabel_service.errors import LimitExceeded, QueueFull
 from manylabel_service.replicas.entries import encode_parts
 from manylabel_service.replicas.examples import Update
 from manylabel_service.replicas.feature_space import Layout
-from manylabel_service.replicas.projection import Projection
+from manylabel_service.replicas.projection import Growth, Projection
 from manylabel_service.replicas.slices import SLICE_SECONDS
 from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.replicas.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings
 
-WEIGHED_UPDATES = 256
-"""The bytes of a model that gains no columns are looked at once in so many updates."""
+WEIGHED_EXAMPLES = 256
+WEIGHED_VALUES = 65_536
+"""The bytes of a model that gains no columns are looked at once in so many examples or values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An update that may wait: its log entry, the layout with which it was checked, and what it brings."""
+
+    payload: bytes
+    fits: Layout
+    growth: Growth
 
 
 class Admission:
@@ -25,14 +38,16 @@ class Admission:
     def __init__(self, model_name: str, settings: Settings) -> None:
         self._name = model_name
         self._settings = settings
-        self._weigh_at = 0
+        self._unweighed = Growth()
 
-    async def admit(self, update: Update, model: StreamModel) -> tuple[bytes, Layout]:
-        """The log entry of an update, and the layout with which it was checked; in slices.
+    async def admit(self, update: Update, model: StreamModel, queue: UpdateQueue) -> Admitted:
+        """Check and encode an update, in slices.
 
         Raises
         ------
         InvalidExample, LimitExceeded
+        QueueFull
+            It would fit by itself, but perhaps not after those that wait.
         """
         projection, parts = Projection(model), encode_parts(update)
         payload = bytearray(next(parts))
@@ -43,23 +58,31 @@ class Admission:
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             projection.add(example)
             payload += part
-        self._check_size(projection, model)
-        return bytes(payload), projection.layout
+        growth = projection.growth
+        self._check_size(model, growth, queue.growth)
+        return Admitted(bytes(payload), projection.layout, growth)
 
-    def _check_size(self, projection: Projection, model: StreamModel) -> None:
-        for what, size, limit in (
-            ("features", projection.n_features, self._settings.max_features),
-            ("labels", projection.n_labels, self._settings.max_labels),
-            ("bytes", self._weigh(projection, model), self._settings.max_model_bytes),
-        ):
+    def _check_size(self, model: StreamModel, growth: Growth, waiting: Growth) -> None:
+        self._unweighed = self._unweighed.plus(growth)
+        for what, size, limit in self._sizes(model, growth):
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
-        if model.updates >= self._weigh_at:
-            self._weigh_at = model.updates + WEIGHED_UPDATES
+        for what, size, limit in self._sizes(model, growth.plus(waiting)):
+            if size > limit:
+                raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
+        if self._must_weigh(growth):
+            self._unweighed = Growth()
 
-    def _weigh(self, projection: Projection, model: StreamModel) -> int:
-        """Bytes of the model once the update is learnt; 0 if it gains no columns and was weighed not long ago."""
-        if not projection.grows and model.updates < self._weigh_at:
-            return 0
-        p = projection
-        return model.nbytes_after(p.n_features, p.n_labels, p.n_examples, p.n_values)
+    def _sizes(self, model: StreamModel, growth: Growth) -> Iterator[tuple[str, int, int]]:
+        n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
+        yield "features", n_features, self._settings.max_features
+        yield "labels", n_labels, self._settings.max_labels
+        if self._must_weigh(growth):
+            nbytes = model.nbytes_after(n_features, n_labels, growth.examples, growth.values)
+            yield "bytes", nbytes, self._settings.max_model_bytes
+
+    def _must_weigh(self, growth: Growth) -> bool:
+        """Whether columns are added, or it was long ago that the model was weighed."""
+        since = self._unweighed
+        grows = growth.features > 0 or growth.labels > 0
+        return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES

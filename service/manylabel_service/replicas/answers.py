@@ -17,8 +17,8 @@ from manylabel_service.replicas.examples import IdempotencyKey, Prediction
 
 MAX_KEYS = 10_000
 """Keys remembered per model; a retry that comes later counts as a new update."""
-MAX_ANSWER_BYTES = 8 * 2**20
-"""Predictions remembered with them; beyond it the oldest keys are forgotten early."""
+MAX_ANSWER_BYTES = 32 * 2**20
+"""Predictions remembered with them; beyond it the oldest keys are forgotten early, never the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class KeyWindow:
     def add(self, key: IdempotencyKey, answer: Answer) -> None:
         self._answers[key.key] = (key.digest, answer)
         self._answer_bytes += answer.nbytes
-        while len(self._answers) > MAX_KEYS or self._answer_bytes > MAX_ANSWER_BYTES:
+        while len(self._answers) > MAX_KEYS or (self._answer_bytes > MAX_ANSWER_BYTES and len(self._answers) > 1):
             _, (_, oldest) = self._answers.popitem(last=False)
             self._answer_bytes -= oldest.nbytes
 

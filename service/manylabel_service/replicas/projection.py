@@ -1,8 +1,23 @@
 """What a model will have grown to once some examples are learnt, and whether they can be."""
 
+from typing import NamedTuple
+
 from manylabel_service.errors import InvalidExample
 from manylabel_service.replicas.examples import Example, Labels
 from manylabel_service.replicas.stream_model import StreamModel
+
+
+class Growth(NamedTuple):
+    """What a model gains by an update, or by several: columns, examples, and the values in them."""
+
+    features: int = 0
+    labels: int = 0
+    examples: int = 0
+    values: int = 0
+
+    def plus(self, other: "Growth", sign: int = 1) -> "Growth":
+        """Both together; with `sign` -1, this without the other."""
+        return Growth(*(a + sign * b for a, b in zip(self, other, strict=True)))
 
 
 class Projection:
@@ -33,9 +48,10 @@ class Projection:
         return len(self._model.labels) + len(self._new_labels)
 
     @property
-    def grows(self) -> bool:
-        """Whether the model will have more columns than now."""
-        return self.n_features > len(self._model.features) or bool(self._new_labels)
+    def growth(self) -> "Growth":
+        """What the model will gain."""
+        n_new_features = max(self.n_features - len(self._model.features), 0)
+        return Growth(n_new_features, len(self._new_labels), self.n_examples, self.n_values)
 
     def check(self, example: Example) -> None:
         """Try the next example.

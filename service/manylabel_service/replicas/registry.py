@@ -27,7 +27,6 @@ class Registry:
     Attributes
     ----------
     ready : True once the kernels are compiled and every model is restored, until `stop`.
-    failed : names of models that could not be restored; they answer 503, the others are not held up.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -36,7 +35,6 @@ class Registry:
         self._replicas: dict[str, Replica] = {}
         self._creating: set[str] = set()
         self.ready = False
-        self.failed: list[str] = []
 
     async def start(self) -> None:
         """Warm the kernels and restore every model of the store.
@@ -57,17 +55,29 @@ class Registry:
         name = replica.spec.name
         try:
             await replica.restore()
-        except (StorageError, UnreadableEntry) as error:
-            log.error("model_not_restored", model=name, error=str(error), action="delete it, or restore the store")
-            replica.refuse(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
-            self.failed.append(name)
+        except Exception as error:  # whatever it is, it must not keep the other models from serving
+            expected = isinstance(error, StorageError | UnreadableEntry)
+            action = "delete it, or mend the store"
+            log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=not expected)
+            replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
         else:
             log.info("model_restored", model=name, position=replica.model.position, updates=replica.model.updates)
 
+    @property
+    def failed(self) -> list[str]:
+        """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
+        return [replica.spec.name for replica in self.list() if replica.failed]
+
     async def stop(self) -> None:
-        """Finish what waits, and take last snapshots."""
+        """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
         self.ready = False
-        await asyncio.gather(*(replica.stop() for replica in self._replicas.values()))
+        for replica in self._replicas.values():
+            replica.stop_learning()
+        for replica in self._replicas.values():
+            try:
+                await replica.stop()
+            except Exception:  # the others, and the store, still have to be put away in good order
+                log.exception("model_not_stopped", model=replica.spec.name)
 
     def get(self, name: str) -> Replica:
         """The replica of a model.
@@ -120,10 +130,13 @@ class Registry:
     def _check_limits(self, spec: ModelSpec) -> None:
         settings = self._settings
         n_features = spec.features if isinstance(spec.features, int) else len(spec.features or ())
+        n_labels = len(spec.labels or ())
+        nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
         for what, size, limit in (
             ("the number of models", len(self._replicas) + len(self._creating) + 1, settings.max_models),
             (f"features of model {spec.name!r}", n_features, settings.max_features),
-            (f"labels of model {spec.name!r}", len(spec.labels or ()), settings.max_labels),
+            (f"labels of model {spec.name!r}", n_labels, settings.max_labels),
+            (f"bytes of model {spec.name!r}", nbytes, settings.max_model_bytes),
         ):
             if size > limit:
                 raise LimitExceeded(what, size, limit)

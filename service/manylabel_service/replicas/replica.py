@@ -37,6 +37,9 @@ from manylabel_service.storage import Entry, ModelRecord, Store
 REPLAYED_ENTRIES = 1_000
 """Entries read from the log at a time when a model is restored."""
 
+COPIED_BYTES = 2**22
+"""Bytes of a model that can be copied within a slice."""
+
 log = structlog.get_logger()
 
 
@@ -65,11 +68,18 @@ class Replica:
         # Makes a new error for each request: one that is raised again and again keeps every traceback.
         self._closed: Callable[[], ServiceError] | None = lambda: NotReady(f"model {record.name!r} is being restored")
         self._stopping = False
-        self._broken = False
+        self.failed = False
         self._runner: asyncio.Task[None] | None = None
 
     def status(self) -> dict[str, Any]:
-        """What GET /v1/models/{m} answers."""
+        """What GET /v1/models/{m} answers.
+
+        Raises
+        ------
+        NotReady
+            There is no state to speak of: it is being restored, or could not be.
+        """
+        self._check_open()
         return {
             "name": self.spec.name,
             "algorithm": self.spec.algorithm,
@@ -85,7 +95,8 @@ class Replica:
         }
 
     def measures(self) -> dict[str, Any]:
-        """Prequential measures, cumulative and over the window."""
+        """Prequential measures, cumulative and over the window; raises as `status`."""
+        self._check_open()
         return self.model.prequential.measures()
 
     # -- life -------------------------------------------------------------------------------------
@@ -115,14 +126,23 @@ class Replica:
         self._closed = reason
         self.queue.refuse(reason)
 
-    async def stop(self) -> None:
-        """Take no more updates, finish those that wait, and take a last snapshot."""
-        if self._runner is None:
-            return
+    def fail(self, reason: Callable[[], ServiceError]) -> None:
+        """The same, because the state cannot be trusted: it will not be kept either."""
+        self.failed = True
+        self.refuse(reason)
+
+    def stop_learning(self) -> None:
+        """Take no more updates."""
         self._stopping = True
         self.queue.wake()
+
+    async def stop(self) -> None:
+        """Take no more updates, finish those that wait, and take a last snapshot."""
+        self.stop_learning()
+        if self._runner is None:
+            return
         await self._runner
-        if not self._broken:
+        if not self.failed:
             await self.snapshots.take(self.model)
 
     async def drop(self) -> None:
@@ -217,19 +237,19 @@ class Replica:
         return Updated(answer.position, answer.updates, answer.durability, predictions, replayed)
 
     async def _learn(self, update: Update) -> Outcome:
-        payload, layout = await self._admission.admit(update, self.model)
+        admitted = await self._admission.admit(update, self.model, self.queue)
         self._check_learning()  # it may have ended meanwhile
-        return await self.queue.put(update, payload, layout)
+        return await self.queue.put(update, admitted.payload, admitted.fits, admitted.growth)
 
     # -- the log ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while not self._broken and (self.queue or not self._stopping):
+        while not self.failed and (self.queue or not self._stopping):
             if not self.queue:
                 await self.queue.wait(self.snapshots.seconds_until_due(self.model))
             if group := self.queue.take_group():
                 await self._commit(group)
-            if not self._broken and self.snapshots.due(self.model):
+            if not self.failed and self.snapshots.due(self.model):
                 await self.snapshots.begin(self.model)
 
     async def _commit(self, group: list[Pending]) -> None:
@@ -237,6 +257,7 @@ class Replica:
         try:
             payloads = [pending.payload for pending in group]
             entries = await self._store.append(self.record, payloads, self.model.position, self.durability)
+            await self._make_room(group)
             outcomes = await self._fold(_with_updates(entries, group))
         except StorageError as error:
             outcomes = [Outcome(error)] * len(group)
@@ -245,12 +266,20 @@ class Replica:
             raise
         except Exception:
             # The fold may have stopped half-way: this state must neither answer nor be kept.
-            self._broken = True
             log.exception("model_failed", model=self.spec.name, position=self.model.position)
-            self.refuse(lambda: NotReady(f"model {self.spec.name!r} failed; the server must be restarted"))
+            self.fail(lambda: NotReady(f"model {self.spec.name!r} failed; the server must be restarted"))
             outcomes = [Outcome(NotReady(f"model {self.spec.name!r} failed"))] * len(group)
         finally:
             self.queue.settle(group, outcomes[-len(group) :])
+
+    async def _make_room(self, group: list[Pending]) -> None:
+        """Have the memory that the group's new columns need, if copying the model there takes a while."""
+        model = self.model
+        n_features = len(model.features) + sum(pending.growth.features for pending in group)
+        n_labels = len(model.labels) + sum(pending.growth.labels for pending in group)
+        grows = n_features > len(model.features) or n_labels > len(model.labels)
+        if grows and model.learner.nbytes > COPIED_BYTES:
+            await asyncio.to_thread(model.learner.reserve, n_features, n_labels)
 
     async def _fold(self, entries: Iterable[LogEntry]) -> list[Outcome]:
         """Fold entries in, in slices between which predictions are answered."""

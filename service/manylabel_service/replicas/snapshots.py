@@ -10,7 +10,7 @@ import time
 import structlog
 
 from manylabel_core.state import DamagedState, load
-from manylabel_service.errors import ModelGone, StorageError
+from manylabel_service.errors import ModelGone, StorageError, StorageGone
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
@@ -35,6 +35,7 @@ class Snapshots:
         self._store = store
         self._settings = settings
         self._updates_covered = 0
+        self._tried_updates = 0
         self._storing: asyncio.Task[None] | None = None
         self.taken_at = time.monotonic()
         self.size_bytes = 0
@@ -42,10 +43,10 @@ class Snapshots:
     async def newest_intact(self) -> StreamModel | None:
         """The model of the newest snapshot that is whole; None when there is none."""
         for snapshot in await self._store.snapshots(self._record):
-            data = await self._store.get_snapshot(self._record, snapshot.position)
             try:
+                data = await self._store.get_snapshot(self._record, snapshot.position)
                 model = await asyncio.to_thread(StreamModel.from_bytes, data or b"")
-            except DamagedState as error:
+            except (DamagedState, StorageGone) as error:
                 log.warning(
                     "snapshot_damaged",
                     model=self._record.name,
@@ -54,14 +55,15 @@ class Snapshots:
                     action="falling back to an older snapshot and a longer replay",
                 )
                 continue
-            self._updates_covered, self.size_bytes = model.updates, snapshot.size_bytes
+            self._updates_covered = self._tried_updates = model.updates
+            self.size_bytes = snapshot.size_bytes
             return model
         return None
 
     def due(self, model: StreamModel) -> bool:
         """Whether it is time for the next."""
         return not self._busy and (
-            model.updates - self._updates_covered >= self._settings.snapshot_every_updates
+            model.updates - self._tried_updates >= self._settings.snapshot_every_updates
             or self.seconds_until_due(model) == 0
         )
 
@@ -78,8 +80,13 @@ class Snapshots:
         The caller must not fold anything in until this returns; predictions may go on.
         """
         position, updates = model.position, model.updates
-        data = await asyncio.to_thread(model.to_bytes)
         self.taken_at = time.monotonic()
+        self._tried_updates = updates
+        try:
+            data = await asyncio.to_thread(model.to_bytes)
+        except MemoryError as error:
+            log.warning("snapshot_failed", model=self._record.name, position=position, error=repr(error))
+            return
         self._storing = asyncio.create_task(self._put(position, updates, data))
 
     async def take(self, model: StreamModel) -> None:

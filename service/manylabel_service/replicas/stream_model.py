@@ -35,7 +35,8 @@ class StreamModel:
         self.labels = Vocabulary()
         self.labels.add(spec.labels or ())
         self.learner = spec.learner()
-        self.learner.grow(len(self.features), len(self.labels))
+        # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
+        self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = KeyWindow()
         self.position = START

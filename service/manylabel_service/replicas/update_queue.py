@@ -9,6 +9,7 @@ from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.replicas.examples import Update
 from manylabel_service.replicas.feature_space import Layout
 from manylabel_service.replicas.folding import Outcome
+from manylabel_service.replicas.projection import Growth
 from manylabel_service.settings import Settings
 
 GROUP_EXAMPLES = 10_000
@@ -20,11 +21,12 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that waits. `fits` is the layout of features with which it has been checked."""
+    """An update that waits, as `Admission` let it in."""
 
     update: Update
     payload: bytes
     fits: Layout
+    growth: Growth
     outcome: "asyncio.Future[Outcome]"
 
 
@@ -33,7 +35,8 @@ class UpdateQueue:
 
     Attributes
     ----------
-    examples, payload_bytes : how much is waiting or being committed.
+    growth : what all that is waiting or being committed will bring.
+    payload_bytes : of its log entries.
     """
 
     def __init__(self, model_name: str, settings: Settings) -> None:
@@ -42,23 +45,28 @@ class UpdateQueue:
         self._max_bytes = settings.max_queue_bytes
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
-        self.examples = 0
+        self.growth = Growth()
         self.payload_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    async def put(self, update: Update, payload: bytes, fits: Layout) -> Outcome:
+    @property
+    def examples(self) -> int:
+        """Examples that are waiting or being committed."""
+        return self.growth.examples
+
+    async def put(self, update: Update, payload: bytes, fits: Layout, growth: Growth) -> Outcome:
         """Wait in the queue, and for what becomes of the update.
 
         Raises
         ------
         QueueFull
         """
-        self._check_room(len(update.examples), len(payload))
-        pending = Pending(update, payload, fits, asyncio.get_running_loop().create_future())
+        self._check_room(growth.examples, len(payload))
+        pending = Pending(update, payload, fits, growth, asyncio.get_running_loop().create_future())
         self._waiting.append(pending)
-        self.examples += len(update.examples)
+        self.growth = self.growth.plus(growth)
         self.payload_bytes += len(payload)
         self._wake.set()
         return await pending.outcome
@@ -96,7 +104,7 @@ class UpdateQueue:
     def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
         """Let the requests know."""
         for pending, outcome in zip(group, outcomes, strict=True):
-            self.examples -= len(pending.update.examples)
+            self.growth = self.growth.plus(pending.growth, sign=-1)
             self.payload_bytes -= len(pending.payload)
             if not pending.outcome.done():  # done: the client went away, and its request was cancelled
                 pending.outcome.set_result(outcome)
