@@ -5,12 +5,26 @@ NumPy does (no exception, so that loops with a division vectorise), and never re
 the same input gives the same bits, however it is grouped into calls.
 """
 
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from numba import njit
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
-"""Decorator of every kernel."""
+_compile: Any = partial(njit, nogil=True, error_model="numpy")
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Decorate a kernel. Where numba finds no directory it may write, the kernel is compiled anew in each process."""
+    try:
+        return _compile(cache=True)(function)
+    except RuntimeError as error:
+        message = f"compiled kernels cannot be kept ({error}): set NUMBA_CACHE_DIR to a directory that can be written"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return _compile()(function)
 
 
 def discard_stale_kernels(package: Path) -> int:
@@ -18,7 +32,8 @@ def discard_stale_kernels(package: Path) -> int:
 
     Numba recompiles a kernel when its own file has changed, not when one that it calls from another file has.
     After an update such a kernel would go on computing as before, differently from the rest. A kernel calls
-    kernels of its own folder and of the package's root, nowhere else.
+    kernels of its own folder and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names are not
+    looked at.
     """
     shared = _newest_kernel_ns(package)
     stale = []
@@ -26,7 +41,8 @@ def discard_stale_kernels(package: Path) -> int:
         newest = max(shared, _newest_kernel_ns(folder))
         stale += [index for index in folder.glob("__pycache__/*.nbi") if 0 < _changed_ns(index) < newest]
     for index in stale:
-        index.unlink(missing_ok=True)
+        with suppress(OSError):  # gone already, or not ours to delete
+            index.unlink()
     return len(stale)
 
 

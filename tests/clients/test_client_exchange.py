@@ -363,6 +363,12 @@ def test_a_key_that_fits_no_header_is_refused(key: str) -> None:
             Talk()(call)
 
 
+def test_a_key_leaves_room_for_the_places_of_a_long_call() -> None:
+    """Else the first requests would be learnt, and the one whose key is too long never."""
+    with pytest.raises(ValueError, match="at most 240 characters"):
+        Talk()(model().update_many([([1], ["a"])] * 2, 1, "k" * 241))
+
+
 def test_what_cannot_be_written_is_not_tried_again() -> None:
     talk = Talk(httpx2.LocalProtocolError("illegal header value"))
     with pytest.raises(ValueError, match="illegal header"):

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import manylabel_core
+from manylabel_core import _compiled
 from manylabel_core._compiled import discard_stale_kernels
 
 INNER = """
@@ -69,3 +72,28 @@ def test_no_stale_kernel_of_this_package_is_on_disk() -> None:
 
 def test_a_package_without_compiled_kernels(tmp_path: Path) -> None:
     assert discard_stale_kernels(tmp_path) == 0
+
+
+def test_a_kernel_without_a_place_for_its_cache_still_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(**options: object) -> object:
+        if options:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(_compiled, "_compile", nowhere)
+    with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
+        assert _compiled.kernel(len)("abc") == 3
+
+
+def test_a_stale_kernel_that_cannot_be_deleted_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__pycache__").mkdir()
+    index = tmp_path / "__pycache__" / "a.nbi"
+    index.touch()
+    os.utime(index, (1, 1))
+    (tmp_path / "a.py").write_text("\n@kernel\n")
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError("Read-only file system")
+
+    monkeypatch.setattr(Path, "unlink", read_only)
+    assert _compiled.discard_stale_kernels(tmp_path) == 1

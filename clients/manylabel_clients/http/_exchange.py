@@ -88,7 +88,7 @@ def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T
     """
     try:
         return convert(response.json())
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
         kind = response.headers.get("content-type", "no content type")
         raise UnexpectedAnswer(
             f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
@@ -15,6 +15,9 @@ from manylabel_clients.http._exchange import Request, Steps, count_from, exchang
 from manylabel_clients.http.errors import ManyLabelError, NotFound
 from manylabel_clients.http.retry import Retry
 from manylabel_clients.http.types import Example, Features, Labels, Metrics, ModelStatus, Prediction, Updated
+
+MAX_MANY_KEY = 240
+"""Longest key of a call with many examples, whose later requests append their places to it."""
 
 T = TypeVar("T")
 
@@ -52,7 +55,7 @@ class ModelCalls:
     def predict(self, x: Features) -> Steps[Prediction]:
         """Labels of one example."""
         response = yield from self._post("predict", _wire.item(x))
-        return _predictions(response)[0]
+        return read(response, _only_prediction)
 
     def predict_many(self, xs: Iterable[Features], batch_size: int) -> Steps[list[Prediction]]:
         """Labels of many examples."""
@@ -71,7 +74,7 @@ class ModelCalls:
     def predict_update(self, x: Features, y: Labels, key: str | None) -> Steps[tuple[Prediction, Updated]]:
         """Predict one example, then learn it."""
         response = yield from self._post("predict-update", _wire.item(x, y), _key(key))
-        return _predictions(response)[0], _receipt([response])
+        return read(response, _only_prediction), _receipt([response])
 
     def predict_update_many(
         self, examples: Iterable[Example], batch_size: int, key: str | None
@@ -84,7 +87,7 @@ class ModelCalls:
     def _learn_many(
         self, what: str, examples: Iterable[Example], batch_size: int, key: str | None
     ) -> Steps[list[httpx2.Response]]:
-        responses = yield from self._post_many(what, _items(examples, _labelled), batch_size, _key(key))
+        responses = yield from self._post_many(what, _items(examples, _labelled), batch_size, _key(key, MAX_MANY_KEY))
         if not responses:
             raise ValueError("there must be at least one example")
         return responses
@@ -124,7 +127,7 @@ def _labelled(example: Example) -> bytes:
     return _wire.item(x, y)
 
 
-def _key(given: str | None) -> str:
+def _key(given: str | None, longest: int | None = None) -> str:
     """The idempotency key of a call: the one given, or a new one.
 
     Raises
@@ -136,11 +139,17 @@ def _key(given: str | None) -> str:
         return uuid.uuid4().hex
     if not re.fullmatch("[!-~]+", given):
         raise ValueError(f"key must consist of visible ASCII characters, not {given!r}")
+    if longest is not None and len(given) > longest:
+        raise ValueError(f"key must have at most {longest} characters here, not {len(given)}")
     return given
 
 
 def _predictions(response: httpx2.Response) -> list[Prediction]:
     return read(response, types.predictions)
+
+
+def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
+    return types.predictions(answer)[0]
 
 
 def _receipt(responses: list[httpx2.Response]) -> Updated:

@@ -33,7 +33,8 @@ class ServerCalls:
         given = {part: value for part, value in spec.items() if value is not None}
         request = Request("POST", "/v1/models", _wire.encode(given), _wire.JSON)
         try:
-            yield from exchange(request, self._retry)
+            response = yield from exchange(request, self._retry)
+            read(response, lambda answer: answer["name"])
         except Conflict as conflict:
             if exist_ok or (conflict.maybe_done and (yield from self._is_new(given))):
                 return

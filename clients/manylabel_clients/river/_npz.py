@@ -192,7 +192,7 @@ class _Array:
             if version == (1, 0):
                 return npy.read_array_header_1_0(self._file)
             return npy.read_array_header_2_0(self._file)
-        except ValueError as error:
+        except (ValueError, zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise FileFormatError(self._path, f"{self._name!r} is not a NumPy array: {error}") from None
 
     def __enter__(self) -> "_Array":

@@ -99,22 +99,8 @@ class Prequential:
             self._make_room()
 
     def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
-        return kernels.advance(
-            scores,
-            targets.indptr,
-            targets.indices,
-            targets.signs,
-            targets.complete,
-            targets.n_labels,
-            n_known,
-            first,
-            self._window,
-            self._counts,
-            self._totals,
-            self._sums,
-            self._ring,
-            self._codes,
-        )
+        own = self._counts, self._totals, self._sums, self._ring, self._codes
+        return int(kernels.advance(scores, *targets, n_known, first, self._window, *own))
 
     def measures(self) -> dict[str, dict[str, float]]:
         """The measures so far.
@@ -129,8 +115,8 @@ class Prequential:
         """
         n_labels = int(self._totals[kernels.LABELS])
         cumulative = _named(self._totals, self._sums, self._counts[kernels.ALL], n_labels)
-        recent = kernels.recent(self._totals, self._ring)
-        window = _named(*recent, self._counts[kernels.RECENT], n_labels)
+        totals, sums = kernels.recent(self._totals, self._ring)
+        window = _named(totals, sums, self._counts[kernels.RECENT], n_labels)
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
     def state(self) -> dict[str, NDArray[Any]]:
