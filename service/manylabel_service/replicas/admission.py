@@ -67,10 +67,10 @@ class Admission:
         for what, size, limit in self._sizes(model, growth):
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
-        for what, size, limit in self._sizes(model, growth.plus(waiting)):
-            if size > limit:
-                raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
         if self._must_weigh(growth):
+            for what, size, limit in self._sizes(model, growth.plus(waiting)):
+                if size > limit:
+                    raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
             self._unweighed = Growth()
 
     def _sizes(self, model: StreamModel, growth: Growth) -> Iterator[tuple[str, int, int]]:

@@ -17,7 +17,12 @@ class Growth(NamedTuple):
 
     def plus(self, other: "Growth", sign: int = 1) -> "Growth":
         """Both together; with `sign` -1, this without the other."""
-        return Growth(*(a + sign * b for a, b in zip(self, other, strict=True)))
+        return Growth(
+            self.features + sign * other.features,
+            self.labels + sign * other.labels,
+            self.examples + sign * other.examples,
+            self.values + sign * other.values,
+        )
 
 
 class Projection:
