@@ -168,6 +168,7 @@ def _checked(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[
         if array is None or array.ndim != 1 or array.dtype != dtype:
             raise ValueError(f"{name}: a one-dimensional array of {dtype.__name__} is due")
     data, offsets = arrays["bytes"], arrays["offsets"]
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
+    # Compared, not subtracted: a difference of two int64 can wrap around.
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():
         raise ValueError(f"offsets: must rise from 0 to {len(data)}, the length of bytes")
     return data, offsets

@@ -21,6 +21,9 @@ _FIELDS = {
     "codes": (np.int32, (None,)),
 }
 
+MAX_EXAMPLES = 2**53
+"""More examples than any stream has."""
+
 
 class Prequential:
     """Measures of the predictions made before learning: since the start, and over the last examples.
@@ -233,10 +236,43 @@ def _check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
             raise ValueError(f"{name}: an array of {dtype.__name__} of shape {shape} is due")
     if arrays["window"][0] != window:
         raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
-    ring, codes, n_labels = arrays["ring"], arrays["codes"], len(arrays["counts"])
-    if arrays["totals"][kernels.LABELS] != n_labels or len(ring) > window:
-        raise ValueError("totals: does not fit counts and ring")
-    if (ring < 0).any() or ring[:, [kernels.TP, kernels.FP, kernels.FN]].sum() != len(codes):
-        raise ValueError("codes: not as many as ring says")
-    if (codes < 0).any() or (codes >> 2 >= n_labels).any() or (codes & 3 > kernels.FN).any():
+    _check_totals(arrays, window)
+    _check_ring(arrays["ring"], len(arrays["counts"]))
+    _check_codes(arrays["codes"], arrays["ring"], arrays["counts"])
+
+
+def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
+    totals, counts, sums = arrays["totals"], arrays["counts"], arrays["sums"]
+    examples = int(totals[kernels.EXAMPLES])
+    if not 0 <= examples < MAX_EXAMPLES or len(arrays["ring"]) != min(examples, window):
+        raise ValueError("totals: the examples do not fit ring")
+    if totals[kernels.LABELS] != len(counts):
+        raise ValueError("totals: the labels do not fit counts")
+    for name, array in (("totals", totals[: kernels.LABELS]), ("counts", counts), ("sums", sums)):
+        if not ((array >= 0) & (array <= examples)).all():
+            raise ValueError(f"{name}: outside 0 to the number of examples")
+
+
+def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
+    known, pairs = ring[:, kernels.KNOWN], ring[:, kernels.PAIRS]
+    if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
+        raise ValueError("ring: not counts of labels")
+    if (ring[:, : kernels.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
+        raise ValueError("ring: more than the labels known")
+    if (ring[:, kernels.MISRANKED] > pairs).any() or (ring[:, kernels.ONE_ERROR] > 1).any():
+        raise ValueError("ring: more errors than can be made")
+
+
+def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > kernels.FN).any():
         raise ValueError("codes: names a label or an outcome that does not exist")
+    found = ring[:, : kernels.KNOWN]
+    lengths = found.sum(axis=1)
+    if lengths.sum() != len(codes):
+        raise ValueError("codes: not as many as ring says")
+    outcomes = np.zeros_like(found)
+    np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
+    recent = np.zeros_like(counts)
+    np.add.at(recent, (codes >> 2, codes & 3), 1)
+    if (outcomes != found).any() or (recent > counts).any():
+        raise ValueError("codes: not the outcomes that ring and counts say")

@@ -1,9 +1,18 @@
-"""Arrays that grow."""
+"""Arrays that grow, and what may stand in those of a state."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+MAX_WEIGHT = 1e60
+"""No learner gets to weights of this size, and sums of smaller ones stay finite; float32 ends before it."""
+
+
+def check_range(name: str, array: NDArray[Any], least: float, most: float) -> None:
+    """Raise ValueError if an element of the array lies outside, or is NaN."""
+    if array.size and not (array.min().item() >= least and array.max().item() <= most):
+        raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
 
 
 def enlarged(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

@@ -160,10 +160,13 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over the `state` of a learner with the same parameters.
 
+        The arrays may come from anybody: whatever a kernel relies on is checked.
+
         Raises
         ------
         ValueError
-            If an array is missing or does not fit to the parameters; the learner is unchanged then.
+            If an array is missing, does not fit to the parameters, or holds what no learner does; the learner
+            is unchanged then.
         """
         self._settle()
         fresh = type(self)(**self.get_params())
@@ -173,8 +176,9 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
                 raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
         owned = {name: np.array(arrays[name], order="C") for name in expected}
-        self._n_features, self._n_labels = self._restore(owned)
-        self._scaler.restore(owned)
+        fresh._n_features, fresh._n_labels = fresh._restore(owned)
+        fresh._scaler.restore(owned, fresh._n_features)
+        self.__dict__.update(fresh.__dict__)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """The live part of the arrays of the state; views where possible."""
@@ -243,5 +247,5 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over arrays, already owned and of the right types; give the numbers of features and labels.
 
-        Raises ValueError, changing nothing, if they do not fit together.
+        Raises ValueError if they do not fit together, or a kernel cannot rely on them.
         """

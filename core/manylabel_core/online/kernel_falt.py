@@ -11,9 +11,10 @@ from manylabel_core.kernels import KERNELS, inner_product
 from manylabel_core.online._expansion import score_expansion
 from manylabel_core.online._parameters import check_choice, check_count, check_not_negative, check_positive
 from manylabel_core.online._rounds import run_round
+from manylabel_core.online._storage import MAX_WEIGHT, check_range
 from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.support import SupportVectors
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.online.support import SupportVectors, check_rows
+from manylabel_core.rows import MAX_COLUMNS, Rows, Targets
 
 MAX_BUDGET = 2**31 - 1
 MAX_DEGREE = 10
@@ -186,10 +187,17 @@ class KernelFALT(OnlineLearner):
         return 16 + 8 * (n_vectors + 1) + (4 + item) * (self._support.n_values + n_values) + coefficients
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        n_features, n_labels = map(int, arrays["size"])
         alpha, vectors = arrays["coefficients"], Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))
+        if arrays["size"].shape != (2,):
+            raise ValueError("state must hold a size of two numbers")
+        check_range("size", arrays["size"], 0, MAX_COLUMNS)
+        n_features, n_labels = map(int, arrays["size"])
         if alpha.shape != (len(vectors.indptr) - 1, 1 + n_labels):
             raise ValueError("state must hold one row of 1 + n_labels coefficients for each support vector")
+        if self.budget is not None and len(alpha) > self.budget:
+            raise ValueError(f"state must hold at most {self.budget} support vectors")
+        check_range("coefficients", alpha, -MAX_WEIGHT, MAX_WEIGHT)
+        check_rows("vectors", vectors, n_features)
         support = SupportVectors(self.dtype, self.budget)
         support.grow(1 + n_labels)
         for i, tau in enumerate(alpha):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online._linear import score_linear
-from manylabel_core.online._storage import enlarged
+from manylabel_core.online._storage import MAX_WEIGHT, check_range, enlarged
 from manylabel_core.online.base import OnlineLearner
 from manylabel_core.rows import Rows
 
@@ -20,6 +20,7 @@ class LinearLearner(OnlineLearner):
     """
 
     _planes: tuple[str, ...]
+    _not_negative: tuple[str, ...] = ()
     _table: NDArray[Any]
 
     def _create(self) -> None:
@@ -42,5 +43,7 @@ class LinearLearner(OnlineLearner):
         shapes = {arrays[name].shape for name in self._planes}
         if len(shapes) > 1 or 0 in arrays[self._planes[0]].shape:
             raise ValueError(f"state must hold {' and '.join(self._planes)} of one shape, not empty")
+        for name in self._planes:
+            check_range(name, arrays[name], 0.0 if name in self._not_negative else -MAX_WEIGHT, MAX_WEIGHT)
         self._table = np.stack([arrays[name] for name in self._planes], axis=1)
         return len(self._table) - 1, self._table.shape[2] - 1

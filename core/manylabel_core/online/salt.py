@@ -70,6 +70,7 @@ class SALT(LinearLearner):
     """
 
     _planes = ("weights", "squares")
+    _not_negative = ("squares",)
 
     def __init__(
         self,

@@ -9,11 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online import _scaling
-from manylabel_core.online._storage import enlarged
-from manylabel_core.rows import Rows
+from manylabel_core.online._storage import check_range, enlarged
+from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 MAX_SCALED_VALUES = 2**20
 """Most values that a scaling which fills rows up produces at once."""
+
+MAX_COUNT = 2**53
+"""More examples than any stream has."""
 
 
 class Scaling(Protocol):
@@ -44,8 +47,8 @@ class Scaling(Protocol):
     def state(self) -> dict[str, NDArray[Any]]:
         """Arrays for `restore`; views, not copies."""
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over a state."""
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+        """Take over a state for so many features; raises ValueError, changing nothing, if it is none."""
 
 
 class NoScaling:
@@ -79,7 +82,7 @@ class NoScaling:
         """Nothing."""
         return {}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Nothing to do."""
 
 
@@ -147,9 +150,15 @@ class RunningStandardisation:
         """The number of examples, and mean and sum of squared distances of every feature."""
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Take over a state."""
-        self._count, self._moments = arrays["scaling.count"], arrays["scaling.moments"]
+        count, moments = arrays["scaling.count"], arrays["scaling.moments"]
+        if count.shape != (1,) or moments.shape != (n_features, 2):
+            raise ValueError("state must hold one scaling.count, and two scaling.moments for each feature")
+        check_range("scaling.count", count, 0, MAX_COUNT)
+        check_range("scaling.moments", moments[:, 0], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
+        check_range("scaling.moments", moments[:, 1], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        self._count, self._moments = count, moments
         self._set_size(len(self._moments))
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online._linear import squared_norm
-from manylabel_core.online._storage import enlarged
+from manylabel_core.online._storage import check_range, enlarged
+from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 
 class SupportVectors:
@@ -98,3 +99,19 @@ class SupportVectors:
         """Number of values in all vectors."""
         place = self.place[: self.n_vectors]
         return int((place[:, 1] - place[:, 0]).sum())
+
+
+def check_rows(name: str, rows: Rows, n_features: int) -> None:
+    """Raise ValueError if the kernels cannot rely on rows that are to become support vectors."""
+    indptr, indices, values = rows
+    if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
+        raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")
+    if (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"state must hold a {name}.indptr that ascends")
+    begins = np.zeros(len(indices) + 1, dtype=np.bool_)
+    begins[indptr] = True
+    if ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
+        raise ValueError(f"state must hold {name}.indices that ascend in each row")
+    check_range(f"{name}.indices", indices, 0, n_features - 1)
+    # Rounding to float32 may have made the largest a little larger.
+    check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)
