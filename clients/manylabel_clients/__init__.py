@@ -3,14 +3,16 @@
 Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams.
 """
 
-from manylabel_clients.http.async_client import AsyncClient, AsyncModel
-from manylabel_clients.http.client import Client, Model
+from manylabel_clients.http.async_client import AsyncClient
+from manylabel_clients.http.async_model import AsyncModel
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import (
     ApiError,
     Busy,
     Conflict,
     ConnectionFailed,
     Denied,
+    Expired,
     FieldError,
     Invalid,
     ManyLabelError,
@@ -19,12 +21,18 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.retry import Retry
 from manylabel_clients.http.types import (
+    Event,
+    LineAnswer,
     Measures,
     Metrics,
     ModelStatus,
+    ModelSummary,
     Prediction,
+    RolledBack,
+    Snapshot,
     Sparse,
     Updated,
     WindowMeasures,
@@ -39,16 +47,22 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Denied",
+    "Event",
+    "Expired",
     "FieldError",
     "Invalid",
+    "LineAnswer",
     "ManyLabelError",
     "Measures",
     "Metrics",
     "Model",
     "ModelStatus",
+    "ModelSummary",
     "NotFound",
     "Prediction",
     "Retry",
+    "RolledBack",
+    "Snapshot",
     "Sparse",
     "TooLarge",
     "Unavailable",

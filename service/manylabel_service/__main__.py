@@ -16,7 +16,11 @@ def main() -> int:
     """
     settings = read_settings(sys.argv[1:])
     configure_logging(settings)
-    # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none of them.
+    # Only now: numerical libraries take seconds to load, and --help, a wrong flag or a parent of workers need none.
+    if settings.workers > 1:
+        from manylabel_service.workers import supervise
+
+        return supervise(settings)
     from manylabel_service.server import serve
 
     return serve(settings)

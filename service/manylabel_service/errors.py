@@ -14,9 +14,17 @@ ServiceError
 │   ├── KeyInFlight          its first request is still under way
 │   └── KeyReused            it belongs to another request
 ├── LimitExceeded            a model, or their number, would grow over its limit
+├── PredictionError          a kept prediction cannot be labelled
+│   ├── PredictionNotFound   none has that id
+│   ├── PredictionExpired    its time is over
+│   └── PredictionLabelled   it has its labels already
+├── PredictionsFull          a model has as many predictions kept as it may
+├── SnapshotNotFound         no snapshot at that position
+├── DurabilityUnavailable    the store cannot give what a model asks for
 └── StorageError
     ├── StorageGone          an operation failed: disk full, input/output error, connection lost
     ├── LogTrimmed           the entries asked for lie behind the trimmed start of the log
+    ├── LogLost              the store no longer has entries that the caller has seen
     └── StoreUnusable        the store cannot be opened
         ├── StoreLocked      another process has it open
         ├── StoreDamaged     the file is not an intact database
@@ -25,6 +33,7 @@ ServiceError
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 
@@ -154,6 +163,79 @@ class LimitExceeded(ServiceError):
         self.limit = limit
 
 
+class PredictionError(ServiceError):
+    """A kept prediction cannot be labelled; nothing of the request was learnt.
+
+    Parameters
+    ----------
+    id : of the prediction.
+    message : why.
+    """
+
+    def __init__(self, id: str, message: str) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class PredictionNotFound(PredictionError):
+    """No prediction is kept under this id."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id, f"there is no kept prediction {id!r} of this model; predict with keep=true to get an id")
+
+
+class PredictionExpired(PredictionError):
+    """The prediction was kept, and its time is over."""
+
+    def __init__(self, id: str, detail: str) -> None:
+        super().__init__(id, f"prediction {id!r} expired {detail}")
+
+
+class PredictionLabelled(PredictionError):
+    """The prediction has been given its labels before."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id, f"prediction {id!r} has its labels already; they are learnt once")
+
+
+class PredictionsFull(ServiceError):
+    """As many predictions wait for their labels as may.
+
+    Parameters
+    ----------
+    name : the model.
+    limit : how many.
+    retry_after : seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, name: str, limit: int, retry_after: float = 60.0) -> None:
+        super().__init__(f"model {name!r} keeps {limit:,} predictions already, its limit; they go when they expire")
+        self.name = name
+        self.limit = limit
+        self.retry_after = retry_after
+
+
+class SnapshotNotFound(ServiceError):
+    """The model has no snapshot at this position."""
+
+    def __init__(self, name: str, position: str) -> None:
+        super().__init__(
+            f"model {name!r} has no snapshot at position {position!r}; list its snapshots to see which it has"
+        )
+        self.name = name
+        self.position = position
+
+
+class DurabilityUnavailable(ServiceError):
+    """A model asks for more than the store can promise."""
+
+    def __init__(self, durability: str, available: Collection[str]) -> None:
+        super().__init__(
+            f"this server's store cannot give the durability {durability!r}, only {', '.join(sorted(available))}"
+        )
+        self.durability = durability
+
+
 class StorageError(ServiceError):
     """Base of what storage raises."""
 
@@ -193,6 +275,24 @@ class LogTrimmed(StorageError):
         self.name = name
         self.after = after
         self.trimmed = trimmed
+
+
+class LogLost(StorageError):
+    """The store lost entries that the caller has seen: it was restarted without all of its data.
+
+    Parameters
+    ----------
+    name : the model.
+    position : of an entry that is no longer there.
+    """
+
+    def __init__(self, name: str, position: str) -> None:
+        super().__init__(
+            f"the log of model {name!r} no longer has the entry at {position}: the store was restarted without all "
+            "of its data; what it has left is the truth now"
+        )
+        self.name = name
+        self.position = position
 
 
 class StoreUnusable(StorageError):

@@ -1,14 +1,17 @@
 """From an opened store to restored models, and back in good order."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import structlog
 
-from manylabel_service.errors import ServiceError
+from manylabel_service.errors import ServiceError, StorageGone
 from manylabel_service.replicas.registry import Registry
 from manylabel_service.storage import Store
+
+BACKOFF_SECONDS = (0.1, 5.0)
+"""From, and up to: between two attempts to reach a store that is not there yet."""
 
 log = structlog.get_logger()
 
@@ -38,10 +41,7 @@ class Lifecycle:
 
     @asynccontextmanager
     async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """The application serves inside; models are restored meanwhile, so that /livez answers at once."""
-        if not await self._succeeds(self._store.open):
-            yield  # nothing else to do until the server has ended
-            return
+        """The application serves inside; it gets ready meanwhile, so that /livez answers at once."""
         starting = asyncio.create_task(self._start())
         try:
             yield
@@ -52,17 +52,30 @@ class Lifecycle:
             await self._store.close()
 
     async def _start(self) -> None:
-        if await self._succeeds(self._registry.start):
-            self._on_ready()
-
-    async def _succeeds(self, step: Callable[[], Awaitable[None]]) -> bool:
         try:
-            await step()
+            await self._reach()
         except ServiceError as error:
             log.error("cannot_start", error=str(error))
+            self._on_failure()
         except Exception:
             log.exception("cannot_start")
+            self._on_failure()
         else:
-            return True
-        self._on_failure()
-        return False
+            self._on_ready()
+
+    async def _reach(self) -> None:
+        """Open the store and start; a store that is not there yet is waited for."""
+        pause, is_open = BACKOFF_SECONDS[0], False
+        while True:
+            try:
+                if not is_open:
+                    await self._store.open()
+                is_open = True
+                await self._registry.start()
+                return
+            except StorageGone as error:
+                if not error.heals:
+                    raise
+                log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, BACKOFF_SECONDS[1])

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
-from pydantic import Field, PositiveFloat, PositiveInt, ValidationError
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     CliApp,
@@ -20,8 +30,9 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from manylabel_service.storage.address import EMBEDDED, Address
+
 Durability = Literal["memory", "log", "fsync"]
-Store = Literal["sqlite"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["json", "console"]
 
@@ -52,8 +63,23 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which the line `serving` of the log then names."""
 
-    store: Store = "sqlite"
-    """Where logs and snapshots live: sqlite is a file in the data directory."""
+    store: Annotated[str, Field(repr=False)] = EMBEDDED
+    """Where logs and snapshots live: sqlite is a file in the data directory of one process; any number of processes
+    share redis://[user:password@]host[:port][/database], or rediss:// with TLS."""
+
+    redis_password: SecretStr | None = None
+    """Password for Redis, where the address has none; better given by the environment than by a flag, which others on
+    the machine can see."""
+
+    redis_ca_file: Path | None = None
+    """Certificates (PEM) of the authorities trusted for rediss://, instead of those of the system."""
+
+    redis_timeout_seconds: Annotated[float, Field(ge=0.1, le=300)] = 5.0
+    """How long to wait for a connection to Redis, and for an answer; a request that needs it is then answered 503."""
+
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes that answer on the port, each with all models in its memory; more than one needs a store that processes
+    share (redis://)."""
 
     data_dir: Path = Path("manylabel-data")
     """Directory of the embedded store; made if it is not there."""
@@ -80,6 +106,9 @@ class Settings(BaseSettings):
     max_answer_scores: PositiveInt = 1_000_000
     """Most scores (examples times labels) in one answer; a batch that would have more is answered 413."""
 
+    stream_idle_seconds: PositiveFloat = 60.0
+    """A stream, an upload or a download is ended when its client sends nothing, or takes nothing, for so long."""
+
     max_queue_examples: PositiveInt = 100_000
     """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
 
@@ -88,6 +117,27 @@ class Settings(BaseSettings):
 
     max_models: PositiveInt = 1_000
     """Most models on this server."""
+
+    preload: bool = True
+    """Whether models are restored before the server is ready; otherwise each is when it is first asked for."""
+
+    evict_idle_seconds: NonNegativeFloat = 3600.0
+    """A model that nobody has asked for in so long leaves the memory until somebody does; 0 for never."""
+
+    max_resident_bytes: PositiveInt = 2**32
+    """Most memory for models; beyond it those that were asked for longest ago leave it."""
+
+    load_wait_seconds: PositiveFloat = 10.0
+    """How long a request waits for a model that is being loaded before it is answered 503."""
+
+    position_wait_seconds: PositiveFloat = 5.0
+    """How long a prediction waits for the position that it asks for before it is answered 503."""
+
+    prediction_ttl_seconds: PositiveFloat = 86_400.0
+    """How long a prediction is kept for labels that come later."""
+
+    max_kept_predictions: PositiveInt = 100_000
+    """Most predictions kept at a time, per model; beyond it they are answered 429."""
 
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Most features of a model; an index must be below it."""
@@ -106,6 +156,23 @@ class Settings(BaseSettings):
 
     drain_seconds: PositiveInt = 10
     """How long a stopping server lets requests in flight finish before it takes the last snapshots."""
+
+    @field_validator("workers")
+    @classmethod
+    def _share_the_store(cls, workers: int, info: ValidationInfo) -> int:
+        if workers > 1 and info.data.get("store") == "sqlite":
+            raise ValueError("must be 1 with store = sqlite, which one process has for itself; use a redis:// store")
+        return workers
+
+    @field_validator("store")
+    @classmethod
+    def _name_a_store(cls, store: str) -> str:
+        if store == EMBEDDED:
+            return store
+        if not store.startswith(("redis://", "rediss://")):
+            raise ValueError("must be sqlite or the address of a Redis, redis://host:port/database")
+        Address.parse(store)
+        return store
 
     @classmethod
     def settings_customise_sources(
@@ -147,7 +214,12 @@ def read_settings(arguments: Sequence[str]) -> Settings:
     except SettingsError as error:
         _refuse([str(error)])
     except ValidationError as error:
-        _refuse([f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors()])
+        _refuse([f"{'.'.join(map(str, e['loc']))}: {e['msg']}{_got(e)}" for e in error.errors()])
+
+
+def _got(error: ErrorDetails) -> str:
+    secret = error["loc"] and error["loc"][0] in ("store", "redis_password")  # an address may have a password in it
+    return "" if secret else f" (got {error['input']!r})"
 
 
 def _refuse(messages: Sequence[str]) -> NoReturn:

@@ -2,13 +2,17 @@
 
 import logging
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from importlib.metadata import version
+from typing import Any
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
+from manylabel_service.peers import Peers
 from manylabel_service.settings import Settings
 
 BUCKETS_SECONDS = (
@@ -27,8 +31,15 @@ _PROCESSORS: tuple[structlog.typing.Processor, ...] = (
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
 
 
-def configure_logging(settings: Settings) -> None:
-    """Send the lines of this program and of its libraries to stderr, in one format."""
+def configure_logging(settings: Settings, **always: object) -> None:
+    """Send the lines of this program and of its libraries to stderr, in one format.
+
+    Parameters
+    ----------
+    settings : of the server.
+    always : what every line says besides.
+    """
+    processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
     if settings.log_format == "json":
         last: tuple[structlog.typing.Processor, ...] = (_TRACEBACKS, structlog.processors.JSONRenderer())
     else:
@@ -37,28 +48,41 @@ def configure_logging(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_PROCESSORS,
+            foreign_pre_chain=processors,
             processors=(structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last),
         )
     )
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
     structlog.configure(
-        processors=[*_PROCESSORS, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
         logger_factory=structlog.stdlib.LoggerFactory(),
     )
 
 
+def _adding(always: dict[str, object]) -> structlog.typing.Processor:
+    def add(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        line.update(always)
+        return line
+
+    return add
+
+
 class Telemetry:
     """The counters of one application.
+
+    Parameters
+    ----------
+    peers : the workers of this server, if it has several.
 
     Attributes
     ----------
     registry : all that /metrics shows; collectors may be added.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, peers: Peers | None = None) -> None:
+        self.peers = peers
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
@@ -108,6 +132,13 @@ class Telemetry:
         self._of_model(model)
         self._rejected.labels(model, reason).inc()
 
+    def exposition(self, *others: Collector) -> bytes:
+        """Everything of this process in Prometheus' text format, with what further collectors have."""
+        collectors: list[Any] = [self.registry, *others]
+        if self.peers is not None:
+            collectors = [_Labelled(collector, {"worker": str(self.peers.number)}) for collector in collectors]
+        return b"".join(map(generate_latest, collectors))
+
     def keep(self, models: Collection[str]) -> None:
         """Drop the series of all other models."""
         for model in self._by_model.keys() - set(models):
@@ -127,3 +158,15 @@ class Telemetry:
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
         return Histogram(name, text, labels, buckets=BUCKETS_SECONDS, registry=self.registry)
+
+
+class _Labelled:
+    """A collector whose series all have further labels."""
+
+    def __init__(self, collector: Collector, labels: dict[str, str]) -> None:
+        self._collector, self._labels = collector, labels
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._collector.collect():
+            family.samples = [s._replace(labels={**s.labels, **self._labels}) for s in family.samples]
+            yield family

@@ -15,6 +15,8 @@ from manylabel_clients import (
     Denied,
     FieldError,
     Invalid,
+    ModelStatus,
+    ModelSummary,
     NotFound,
     Retry,
     TooLarge,
@@ -472,3 +474,12 @@ def test_waiting_ends_at_once_where_no_such_server_is() -> None:
     talk = Talk(httpx2.Response(404, text="not here"))
     with pytest.raises(NotFound):
         talk(ServerCalls(RETRY, Clock(talk)).wait_ready(60))
+
+
+def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
+    parts = ("name", "algorithm", "params", "scaling", "durability")
+    stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
+    loaded, summary = Talk(ok({"models": [{**STATUS, "loaded": True}, stored]}))(ServerCalls(RETRY, float).models())
+    assert isinstance(loaded, ModelStatus)
+    assert type(summary) is ModelSummary
+    assert [getattr(loaded, part) for part in parts] == [getattr(summary, part) for part in parts]

@@ -280,3 +280,20 @@ def test_kills_under_load_lose_and_repeat_nothing(mortal: Any, name: str) -> Non
         seen = [count for worker in workers for count in worker.result()]
         assert model.status().updates == len(seen)
         assert sorted(seen) == list(range(1, len(seen) + 1))
+
+
+def test_streams_and_events_go_on_over_a_kill(server_process: Callable[..., Any]) -> None:
+    server = server_process().start()
+    with Client(server.url, retry=PATIENT) as client:
+        model = client.create_model("m")
+        events = model.events()
+        assert next(events).data["updates"] == 0
+        lines = []
+        for answer in model.stream((({f"w{i % 9}": 1.0}, [f"t{i % 3}"]) for i in range(400)), batch_size=50):
+            lines.append(answer.line)
+            if answer.line == 175:
+                server.kill()
+                server.start()
+        assert lines == list(range(1, 401))
+        assert model.status().updates == 400
+        assert next(event for event in events if event.data.get("updates") == 400)

@@ -60,6 +60,91 @@ def test_every_call(client: Client, name: str) -> None:
         model.status()
 
 
+def test_labels_may_come_later(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    kept = model.predict({"f": 1}, keep=True)
+    assert kept.id
+    assert kept.expires
+    assert (kept.expires[-1], kept.stale_seconds) == ("Z", None)
+    assert model.predict({"f": 1}).id is None
+    receipt = model.label(kept.id, ["a"])
+    assert receipt.updates == 1
+    assert model.predict({"f": 1}, at_least=receipt.position).labels == ["a"]
+    with pytest.raises(Conflict, match="labels already"):
+        model.label(kept.id, ["a"])
+    many = model.predict_many([{"f": i} for i in range(5)], batch_size=2, keep=True)
+    assert model.label_many([(one.id or "", {"b": True}) for one in many], batch_size=3).updates == 6
+    with pytest.raises(NotFound) as caught:
+        model.label_many([("unknown", [])])
+    assert [error.pointer for error in caught.value.errors] == ["/examples/0/id"]
+    with pytest.raises(Invalid) as refused:
+        model.predict({"f": 1}, at_least="x")
+    assert refused.value.errors[0].parameter == "at_least"
+    with pytest.raises(ValueError, match="at least one"):
+        model.label_many([])
+    with pytest.raises(TypeError, match=r"^/id must be a string"):
+        model.label(3, [])  # type: ignore[arg-type]
+
+
+def test_a_stream(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    examples: list[Any] = [({f"w{i % 3}": 1.0}, [f"t{i % 3}"]) for i in range(20)]
+    examples[7] = ([1.0, 2.0], ["t"])
+    answers = list(model.stream(iter(examples), key="s", batch_size=6))
+    assert [one.line for one in answers] == list(range(1, 21))
+    assert [one.line for one in answers if one.error is not None] == [8]
+    assert answers[7].error is not None
+    assert answers[7].error.errors[0].pointer == "/x"
+    assert answers[-1].updates == 19
+    assert answers[-1].prediction is not None
+    assert answers[-1].prediction.labels == ["t1"]
+    again = list(model.stream(examples[10:], key="s", first=11, batch_size=4))
+    assert all(one.replayed for one in again)
+    assert model.status().updates == 19
+
+
+def test_snapshots_and_back(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"f": 1}, ["a"])
+    snapshot = model.take_snapshot()
+    assert model.snapshots() == [snapshot]
+    model.update({"f": 1}, ["b"])
+    back = model.rollback(snapshot.position, key="back")
+    assert (back.rolled_back_to, back.updates, back.replayed) == (snapshot.position, 1, False)
+    assert model.rollback(snapshot.position, key="back").replayed
+    data = model.download_snapshot(snapshot.position)
+    assert len(data) == snapshot.bytes
+    copy = client.upload_model(f"{name[:50]}-copy", data)
+    assert copy.predict({"f": 1}).scores == model.predict({"f": 1}).scores
+    with pytest.raises(Conflict):
+        client.upload_model(copy.name, data)
+    with pytest.raises(Invalid, match="snapshot"):
+        client.upload_model(f"{name[:50]}-bad", data[:-1])
+    with pytest.raises(NotFound):
+        model.download_snapshot("999999")
+    with pytest.raises(NotFound):
+        model.rollback("999999")
+    copy.delete()
+
+
+def test_events(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"f": 1}, ["a"])
+    events = model.events()
+    first = next(events)
+    assert (first.kind, first.data["updates"]) == ("metrics", 1)
+    receipt = model.update_many([({"f": 1}, ["a"])] * 3)
+    learnt = next(event for event in events if event.kind == "update")
+    assert (learnt.position, learnt.data["examples"]) == (receipt.position, 3)
+    events.close()  # type: ignore[attr-defined]
+    missed = model.update({"f": 1}, ["a"])
+    resumed = model.events(after=learnt.position)
+    assert next(event for event in resumed if event.kind == "update").position == missed.position
+    model.delete()
+    with pytest.raises(NotFound):
+        list(resumed)
+
+
 def test_every_form_of_an_example_is_the_same_example(client: Client, name: str) -> None:
     model = client.create_model(name, features=4)
     row = np.array([0.0, 1.5, 0.0, -2.0], dtype=np.float32)
@@ -148,8 +233,27 @@ def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
             befores, receipt = await model.predict_update_many([CAT, SONG])
             assert [one.labels for one in befores] == [["pets"], ["music"]]
             assert (await model.predict(SONG[0])).labels == ["music"]
+            kept = await model.predict(SONG[0], keep=True, at_least=receipt.position)
+            assert (await model.label(kept.id or "", ["music"])).updates == 46
+            many = await model.predict_many([CAT[0], SONG[0]], keep=True)
+            assert (await model.label_many([(one.id or "", ["pets"]) for one in many])).updates == 48
+            snapshot = await model.take_snapshot()
+            assert await model.snapshots() == [snapshot]
+            events = model.events()
+            assert (await anext(events)).data["updates"] == 48
+            answers = [one async for one in model.stream([CAT, SONG, CAT], batch_size=2)]
+            assert [one.updates for one in answers] == [49, 50, 51]
+            assert (await model.rollback(snapshot.position)).updates == 48
+            async for event in events:
+                if event.kind == "rollback":
+                    break
+            await events.aclose()  # type: ignore[attr-defined]
+            copy = await client.upload_model(f"{name[:50]}-copy", await model.download_snapshot(snapshot.position))
+            assert (await copy.status()).updates == 48
+            await copy.delete()
+            await model.update_many([CAT, SONG])
             assert len(await model.predict_many([CAT[0], SONG[0]])) == 2
-            assert (await model.metrics()).cumulative.examples == 45
+            assert (await model.metrics()).cumulative.examples == 50
             assert await model.status() in await client.models()
             await model.delete()
             with pytest.raises(NotFound):

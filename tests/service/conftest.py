@@ -1,4 +1,4 @@
-"""Applications in this process, on the embedded store, without a socket."""
+"""Applications in this process, on the embedded store unless settings say otherwise, without a socket."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SQLiteStore
+from manylabel_service.storage import open_store
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
 READY_SECONDS = 120.0
@@ -34,9 +34,10 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     def make(data_dir: Path | None = None, **settings: Any) -> Iterator[TestClient]:
         directory = data_dir or tmp_path_factory.mktemp("app") / "data"
         ready, failed = threading.Event(), threading.Event()
+        all_settings = Settings(data_dir=directory, **settings)
         app = create_app(
-            Settings(data_dir=directory, **settings),
-            SQLiteStore(directory),
+            all_settings,
+            open_store(all_settings),
             on_ready=ready.set,
             on_failure=failed.set,
         )
@@ -80,7 +81,8 @@ def state_of() -> Callable[[TestClient, str], bytes]:
 
     def state(client: TestClient, address: str) -> bytes:
         app: Any = client.app
-        return app.state.context.registry.get(address.rsplit("/", 1)[1]).model.to_bytes()
+        models = {replica.spec.name: replica.model for replica in app.state.context.registry.resident()}
+        return models[address.rsplit("/", 1)[1]].to_bytes()
 
     return state
 
@@ -93,7 +95,8 @@ def refused() -> Callable[..., dict[str, Any]]:
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
         problem: dict[str, Any] = answer.json()
         assert (problem["status"], problem["code"]) == (status, code), problem
-        assert [error.get("pointer", error.get("header")) for error in problem["errors"]] == list(places)
+        named = [error.get("pointer", error.get("header", error.get("parameter"))) for error in problem["errors"]]
+        assert named == list(places)
         assert all(error["detail"] for error in problem["errors"])
         assert problem["type"] == "about:blank"
         assert problem["title"]

@@ -185,6 +185,27 @@ def test_a_prediction_of_bad_input_is_refused(
     refused(answer, bad.status, bad.code, *bad.places)
 
 
+AS_A_LINE = {name: bad for name, bad in WITH_LABELS.items() if name not in ("empty", *BATCHES) and "batch" not in name}
+
+
+@pytest.mark.parametrize("bad", AS_A_LINE.values(), ids=AS_A_LINE.keys())
+def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: str, bad: Bad) -> None:
+    before = client.get(trained).json()["updates"]
+    headers = {"Content-Type": "application/x-ndjson"}
+
+    (alone,) = client.post(f"{trained}/stream", content=bad.body, headers=headers).text.splitlines()
+    error = json.loads(alone)["error"]
+    assert (error["status"], error["code"]) == (bad.status, bad.code)
+    assert [place["pointer"] for place in error["errors"]] == list(bad.places)
+    assert client.get(trained).json()["updates"] == before
+
+    body = b"\n".join([GOOD, bad.body, GOOD])
+    answers = [
+        json.loads(line) for line in client.post(f"{trained}/stream", content=body, headers=headers).iter_lines()
+    ]
+    assert [one.get("updates") for one in answers] == [before + 1, None, before + 2]
+
+
 @pytest.mark.parametrize("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
 def test_a_bad_idempotency_key_is_refused(
     client: TestClient, trained: str, key: str, refused: Callable[..., Any]

@@ -116,3 +116,64 @@ def test_any_path_is_answered(client: TestClient, path: str, method: str) -> Non
     for prefix in ("/", "/v1/models/"):
         answer = client.request(method, prefix + quote(path.encode("utf-8", "surrogatepass")))
         assert answer.status_code < 500, answer.text
+
+
+lines = st.one_of(
+    st.binary(max_size=30),
+    st.text(max_size=20).map(str.encode),
+    st.builds(lambda item: json.dumps(item).encode(), items),
+    st.builds(lambda item, cut: json.dumps(item).encode()[:cut], items, st.integers(0, 40)),
+)
+
+
+@FUZZ
+@given(body=st.lists(lines, max_size=6).map(b"\n".join), which=st.integers(0, 5), key=st.none() | st.just("s"))
+def test_any_lines_are_learnt_or_refused_one_by_one(
+    client: TestClient, fuzzed: dict[str, str], body: bytes, which: int, key: str | None
+) -> None:
+    address = list(fuzzed.values())[which]
+    before = client.get(address).json()["updates"]
+    headers = {"Content-Type": "application/x-ndjson", **({} if key is None else {"Idempotency-Key": key})}
+    answer = client.post(f"{address}/stream", content=body, headers=headers)
+    assert answer.status_code == 200
+    answers = [json.loads(line) for line in answer.content.splitlines()]
+    given = [number for number, line in enumerate(body.split(b"\n"), 1) if line and not line.isspace()]
+    assert [one["line"] for one in answers] == given
+    assert all(one["error"]["status"] in (400, 422, 507) for one in answers if "error" in one)
+    learnt = sum("updates" in one for one in answers)
+    assert client.get(address).json()["updates"] == before + learnt
+
+
+labelled = st.one_of(
+    st.fixed_dictionaries({"id": names | scalars, "y": labels}), st.fixed_dictionaries({"position": scalars}), anything
+)
+
+
+@FUZZ
+@given(
+    body=labelled | st.fixed_dictionaries({"examples": st.lists(labelled, max_size=3)}),
+    call=st.sampled_from(["labels", "rollback"]),
+)
+def test_any_labels_and_rollbacks_are_refused(client: TestClient, fuzzed: dict[str, str], body: Any, call: str) -> None:
+    address = fuzzed["falt named"]
+    before = client.get(address).json()
+    answer = client.post(f"{address}/{call}", content=json.dumps(body).encode(), headers=JSON)
+    assert answer.status_code in (400, 404, 422), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert client.get(address).json() == before
+
+
+@FUZZ
+@given(
+    query=st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30),
+    call=st.sampled_from(["predict", "stream"]),
+)
+def test_any_query_string_is_heeded_or_refused(
+    client: TestClient, fuzzed: dict[str, str], query: str, call: str
+) -> None:
+    content, media_type = (
+        (b'{"x": {"a": 1}}', "application/json") if call == "predict" else (b"", "application/x-ndjson")
+    )
+    address = f"{fuzzed['falt named']}/{call}?{quote(query, safe='=&%')}"
+    answer = client.post(address, content=content, headers={"Content-Type": media_type})
+    assert answer.status_code in (200, 422, 503), answer.text

@@ -154,7 +154,7 @@ def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PUT", "/v1/models/tags", "DELETE, GET"),
+        ("PATCH", "/v1/models/tags", "DELETE, GET, PUT"),
         ("GET", "/v1/models/tags/update", "POST"),
         ("DELETE", "/v1/models", "GET, POST"),
         ("POST", "/livez", "GET"),

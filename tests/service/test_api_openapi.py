@@ -1,5 +1,6 @@
 """The description says what the interface does: every operation, body, answer and problem."""
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,22 @@ OPERATIONS = {
     ("post", "/v1/models"): {400, 409, 413, 415, 422, 503, 507},
     ("get", "/v1/models"): {503},
     ("get", "/v1/models/{name}"): {404, 503},
+    ("put", "/v1/models/{name}"): {408, 409, 413, 415, 422, 503, 507},
     ("delete", "/v1/models/{name}"): {404, 503},
     ("get", "/v1/models/{name}/metrics"): {404, 503},
-    ("post", "/v1/models/{name}/predict"): {400, 404, 413, 415, 422, 503},
+    ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
+    ("get", "/v1/models/{name}/snapshots"): {404, 503},
+    ("post", "/v1/models/{name}/snapshots"): {404, 503},
+    ("get", "/v1/models/{name}/snapshots/{position}"): {404, 503},
+    ("post", "/v1/models/{name}/rollback"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/predict"): {400, 404, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/predict-update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("post", "/v1/models/{name}/labels"): {400, 404, 409, 410, 413, 415, 422, 429, 503, 507},
+    ("post", "/v1/models/{name}/stream"): {404, 415, 422, 503},
 }
+WITHOUT_BODY = {("post", "/v1/models/{name}/snapshots")}
+KEYED = {"update", "predict-update", "labels", "stream", "rollback"}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +57,10 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
         assert {p["name"] for p in operation.get("parameters", []) if p["in"] == "path"} == set(
             re.findall(r"{(\w+)}", path)
         )
-        assert ("requestBody" in operation) == (method == "post")
+        with_body = method in ("post", "put") and (method, path) not in WITHOUT_BODY
+        assert ("requestBody" in operation) == with_body
+        for parameter in operation.get("parameters", []):
+            assert parameter["in"] == "path" or (parameter["description"] and parameter["schema"])
 
 
 def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
@@ -74,7 +88,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
         for (_, path), operation in operations(document).items()
         if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
     }
-    assert with_key == {"/v1/models/{name}/update", "/v1/models/{name}/predict-update"}
+    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED}
 
 
 def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:
@@ -82,6 +96,16 @@ def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -
     for operation in ("update", "predict", "predict-update"):
         body = example(document, f"/v1/models/{{name}}/{operation}")
         assert client.post(f"/v1/models/tags/{operation}", json=body).status_code == 200
+    stream = document["paths"]["/v1/models/{name}/stream"]["post"]["requestBody"]["content"]
+    ((media_type, content),) = stream.items()
+    answer = client.post("/v1/models/tags/stream", content=content["example"], headers={"Content-Type": media_type})
+    assert [json.loads(line)["updates"] for line in answer.text.splitlines()] == [3, 4]
+    kept = client.post("/v1/models/tags/predict?keep=true", json=example(document, "/v1/models/{name}/predict")).json()
+    label = {**example(document, "/v1/models/{name}/labels"), "id": kept["id"]}
+    assert client.post("/v1/models/tags/labels", json=label).status_code == 200
+    position = client.post("/v1/models/tags/snapshots").json()["position"]
+    back = {**example(document, "/v1/models/{name}/rollback"), "position": position}
+    assert client.post("/v1/models/tags/rollback", json=back).status_code == 200
     client.delete("/v1/models/tags").raise_for_status()
 
 

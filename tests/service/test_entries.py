@@ -1,5 +1,7 @@
 """Log entries keep every bit of an update, and damaged ones are told from sound ones."""
 
+from dataclasses import replace
+
 import hypothesis.extra.numpy as hnp
 import msgpack
 import numpy as np
@@ -8,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_service.replicas.entries import VERSION, UnreadableEntry, decode, encode
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.replicas.examples import (
+    Change,
+    Example,
+    Features,
+    IdempotencyKey,
+    Labels,
+    Rollback,
+    StreamPart,
+    Update,
+)
 
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -32,13 +43,27 @@ def labels(draw: st.DrawFn) -> Labels:
     return Labels(tuple(listed), signs, draw(st.booleans()))
 
 
-updates = st.builds(
-    Update,
-    examples=st.lists(st.builds(Example, features(), labels()), min_size=1, max_size=4).map(tuple),
-    durability=st.sampled_from(["memory", "log", "fsync"]),
-    key=st.none() | st.builds(IdempotencyKey, st.text(max_size=40), st.binary(min_size=16, max_size=16)),
-    want_predictions=st.booleans(),
-)
+keys = st.none() | st.builds(IdempotencyKey, st.text(max_size=40), st.binary(min_size=16, max_size=16))
+durabilities = st.sampled_from(["memory", "log", "fsync"])
+
+
+@st.composite
+def updates(draw: st.DrawFn) -> Update:
+    examples = draw(st.lists(st.builds(Example, features(), labels()), min_size=1, max_size=4))
+    size = len(examples)
+    ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)
+    lines = st.lists(st.integers(1, 2**63 - 1), min_size=size, max_size=size, unique=True)
+    return Update(
+        tuple(examples),
+        draw(durabilities),
+        draw(keys),
+        want_predictions=draw(st.booleans()),
+        prediction_ids=draw(st.none() | ids.map(tuple)),
+        stream=draw(st.none() | st.builds(StreamPart, st.text(), lines.map(sorted).map(tuple))),
+    )
+
+
+rollbacks = st.builds(Rollback, st.text(max_size=20), durabilities, keys)
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
@@ -47,14 +72,16 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-@given(updates)
+@given(rollbacks)
+def test_round_trip_of_a_rollback(rollback: Rollback) -> None:
+    assert decode(encode(rollback)) == rollback
+
+
+@given(updates())
 def test_round_trip(update: Update) -> None:
     again = decode(encode(update))
-    assert (again.durability, again.key, again.want_predictions) == (
-        update.durability,
-        update.key,
-        update.want_predictions,
-    )
+    assert isinstance(again, Update)
+    assert replace(again, examples=()) == replace(update, examples=())
     assert len(again.examples) == len(update.examples)
     for (x, y), (x2, y2) in zip(update.examples, again.examples, strict=True):
         assert (x.names, y.names, y.complete) == (x2.names, y2.names, y2.complete)
@@ -63,12 +90,15 @@ def test_round_trip(update: Update) -> None:
         assert same_array(y.signs, y2.signs)
 
 
-@given(updates, st.data())
-def test_a_cut_entry_is_unreadable(update: Update, data: st.DataObject) -> None:
-    payload = encode(update)
+@given(updates() | rollbacks, st.data())
+def test_a_cut_entry_is_unreadable(change: Change, data: st.DataObject) -> None:
+    payload = encode(change)
     length = data.draw(st.integers(0, len(payload) - 1))
     with pytest.raises(UnreadableEntry):
         decode(payload[:length])
+
+
+EXAMPLE = [None, None, b"", [], b"", True]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +108,14 @@ def test_a_cut_entry_is_unreadable(update: Update, data: st.DataObject) -> None:
         b"\xc1",
         msgpack.packb({}),
         msgpack.packb([VERSION]),
-        msgpack.packb([VERSION, "log", None, None, 1, [3]]),
+        msgpack.packb([VERSION, 0, "log", None, None, 1, None, [3]]),
+        msgpack.packb([VERSION, 0, "log", None, None, 1, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, 1, [None, "s", None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, 1, [["a", "b"], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 1, "log", None, None]),
+        msgpack.packb([VERSION, 2, "log", None, None, "7"]),
+        msgpack.packb([VERSION, 2, "log", None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([1, "log", None, None, 1, [3]]),
     ],
 )
 def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
@@ -89,3 +126,28 @@ def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
 def test_an_entry_of_a_newer_version_says_so() -> None:
     with pytest.raises(UnreadableEntry, match=f"version {VERSION + 1}"):
         decode(msgpack.packb([VERSION + 1, "whatever"]))
+
+
+@pytest.mark.parametrize("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])
+def test_an_update_whose_parts_do_not_fit_is_not_written(stream: StreamPart | None) -> None:
+    examples = (Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([])),) * 2
+    with pytest.raises(ValueError, match="2 examples must have as many"):
+        encode(Update(examples, "log", prediction_ids=("a",) if stream is None else None, stream=stream))
+
+
+FIRST_VERSION = (
+    "9601a36c6f67a16bc41064646464646464646464646464646464c3929692a161a162c0c4080000803f0000004091a178c40101c3"
+    "9691a162c0c404000080bf92a179a178c40201ffc2"
+)
+
+
+def test_an_entry_of_the_first_version_is_read() -> None:
+    update = decode(bytes.fromhex(FIRST_VERSION))
+    assert isinstance(update, Update)
+    assert (update.durability, update.key, update.want_predictions) == ("log", IdempotencyKey("k", b"d" * 16), True)
+    assert (update.prediction_ids, update.stream) == (None, None)
+    assert [(x.names, x.values.tolist()) for x, _ in update.examples] == [(("a", "b"), [1, 2]), (("b",), [-1])]
+    assert [(y.names, y.signs.tolist(), y.complete) for _, y in update.examples] == [
+        (("x",), [1], True),
+        (("y", "x"), [1, -1], False),
+    ]

@@ -7,110 +7,54 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.service.folds import (
+    SPECS,
+    Log,
+    dense,
+    facts,
+    fold,
+    fold_one_by_one,
+    learn,
+    logs,
+    named,
+    new_model,
+    sparse,
+)
 
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.replicas.answers import Answer
 from manylabel_service.replicas.entries import decode, encode
 from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
-from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
-from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.folding import Folding, LogEntry
 from manylabel_service.replicas.stream_model import StreamModel
-
-Log = Sequence[LogEntry]
-
-SPECS: list[dict[str, Any]] = [
-    {"algorithm": "falt", "params": {"eta": 0.5}},
-    {"algorithm": "falt", "scaling": "standard", "window": 3},
-    {"algorithm": "salt", "scaling": "unit"},
-    {"algorithm": "kernel_falt", "params": {"budget": 4}},
-]
-
-
-def new_model(**spec: Any) -> StreamModel:
-    return StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
-
-
-def named(**values: float) -> Features:
-    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
-
-
-def dense(*values: float) -> Features:
-    return Features(None, None, np.array(values, dtype=np.float32))
-
-
-def sparse(*indices: int) -> Features:
-    return Features(None, np.array(indices, dtype=np.int32), np.ones(len(indices), dtype=np.float32))
-
-
-def fold(model: StreamModel, log: Log, max_examples: int = 1000) -> list[Outcome]:
-    folding = Folding(model, log)
-    while folding.step(max_examples):
-        pass
-    return folding.outcomes
-
-
-def learn(model: StreamModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> Outcome:
-    update = Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs)
-    (outcome,) = fold(model, [LogEntry(str(int(model.position) + 1), update)])
-    return outcome
-
-
-letters = st.sampled_from("abcdef")
-values = st.integers(-3, 3).map(float)
-
-
-@st.composite
-def examples(draw: st.DrawFn) -> Example:
-    x = draw(st.dictionaries(letters, values, min_size=1, max_size=4))
-    if draw(st.booleans()):
-        return Example(named(**x), Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
-    truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
-    return Example(named(**x), Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
-
-
-@st.composite
-def logs(draw: st.DrawFn) -> Log:
-    """Entries of one to four examples; some keys repeat, with the same digest or with another."""
-    keys = st.none() | st.builds(IdempotencyKey, st.sampled_from("kl"), st.sampled_from([b"0" * 16, b"1" * 16]))
-    updates = st.builds(
-        Update,
-        examples=st.lists(examples(), min_size=1, max_size=4).map(tuple),
-        durability=st.just("log"),
-        key=keys,
-        want_predictions=st.booleans(),
-    )
-    return [LogEntry(str(i + 1), update) for i, update in enumerate(draw(st.lists(updates, min_size=1, max_size=6)))]
-
-
-def facts(outcomes: Sequence[Outcome]) -> list[object]:
-    return [
-        (a.position, a.updates, [row.tobytes() for row in a.scores or ()], outcome.replayed)
-        if isinstance(a := outcome.answer, Answer)
-        else (type(a), str(a))
-        for outcome in outcomes
-    ]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'none')}")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:
+    stepwise = new_model(**spec)
+    told, states = fold_one_by_one(stepwise, log)
+
     whole = new_model(**spec)
-    outcomes = fold(whole, log)
+    assert facts(fold(whole, log, states=states), whole) == told
+    assert whole.to_bytes() == stepwise.to_bytes()
 
     piecewise = new_model(**spec)
-    pieces: list[Outcome] = []
+    pieces: list[object] = []
     begin = 0
     while begin < len(log):
         end = data.draw(st.integers(begin + 1, len(log)))
         entries = [LogEntry(entry.position, decode(encode(entry.update))) for entry in log[begin:end]]
-        pieces += fold(piecewise, entries, max_examples=data.draw(st.integers(1, 5)))
+        outcomes = fold(piecewise, entries, max_examples=data.draw(st.integers(1, 5)), states=states)
+        pieces += facts(outcomes, piecewise)
+        assert piecewise.to_bytes() == states[piecewise.position]
         if data.draw(st.booleans()):
             piecewise = StreamModel.from_bytes(piecewise.to_bytes())
         begin = end
 
-    assert facts(pieces) == facts(outcomes)
-    assert piecewise.to_bytes() == whole.to_bytes()
+    assert pieces == told
+    assert piecewise.to_bytes() == stepwise.to_bytes()
 
 
 def test_an_update_in_slices_is_one_update() -> None:
@@ -232,7 +176,7 @@ def test_unknown_features_have_no_weight_in_a_prediction() -> None:
 
 
 def test_keys_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_service.replicas.answers.MAX_KEYS", 3)
+    monkeypatch.setattr("manylabel_service.replicas.key_window.MAX_KEYS", 3)
     model = new_model()
     for i in range(5):
         learn(model, (named(a=1), ["x"]), key=IdempotencyKey(f"k{i}", b"d" * 16))
@@ -240,7 +184,7 @@ def test_keys_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_large_answers_push_old_keys_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_service.replicas.answers.MAX_ANSWER_BYTES", 200)
+    monkeypatch.setattr("manylabel_service.replicas.key_window.MAX_ANSWER_BYTES", 200)
     model = new_model(labels=["x", "y"])
     batch: list[tuple[Features, Sequence[str]]] = [(named(a=1), ["x"])] * 4  # 4 * 3 * 8 bytes of scores
     for i in range(4):

@@ -19,8 +19,15 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.KeyInFlight("k"), 409, "idempotency_in_flight", None),
     (errors.KeyReused("k"), 422, "idempotency_key_reused", None),
     (errors.LimitExceeded("labels", 3, 2), 507, "limit_exceeded", None),
+    (errors.PredictionNotFound("01K"), 404, "prediction_not_found", None),
+    (errors.PredictionExpired("01K", "2026-11-20T21:00:00Z (ttl 86400 s)"), 410, "prediction_expired", None),
+    (errors.PredictionLabelled("01K"), 409, "prediction_labelled", None),
+    (errors.PredictionsFull("a", 10), 429, "predictions_full", "60"),
+    (errors.SnapshotNotFound("a", "7"), 404, "snapshot_not_found", None),
+    (errors.DurabilityUnavailable("fsync", ["log", "memory"]), 422, "invalid_request", None),
     (errors.StorageGone("disk full", heals=True), 503, "storage_unavailable", "5"),
     (errors.LogTrimmed("a", "1", "2"), 503, "storage_unavailable", "5"),
+    (errors.LogLost("a", "7"), 503, "storage_unavailable", "5"),
     (errors.StoreLocked(Path("d"), 1), 503, "storage_unavailable", "5"),
     (errors.StoreDamaged(Path("d"), "?"), 503, "storage_unavailable", "5"),
     (errors.StoreTooNew(Path("d"), 2, 1), 503, "storage_unavailable", "5"),
@@ -38,7 +45,7 @@ def test_an_error_becomes_its_problem(
 
 
 def leaves(cls: type) -> set[type]:
-    below = cls.__subclasses__()
+    below = [each for each in cls.__subclasses__() if each.__module__ == errors.__name__]
     return set().union(*map(leaves, below)) if below else {cls}
 
 

@@ -15,8 +15,9 @@ import typer
 
 from manylabel_clients.command.background import START_SECONDS, Background
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.http.client import Client, Model
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
+from manylabel_clients.http.model import Model
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -10,7 +10,7 @@ from manylabel_clients.command.files import LabelColumns, OptionalFile, ZeroBase
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output import measure_rows, print_json, print_metrics, print_table
-from manylabel_clients.http.client import Model
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Prediction
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.files import File, LabelColumns, ZeroBased, open_file
 from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output import print_json, print_metrics
-from manylabel_clients.http.client import Model
 from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Updated
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from manylabel_clients.http.types import Metrics, ModelStatus, Prediction
+from manylabel_clients.http.types import Metrics, ModelStatus, ModelSummary, Prediction
 
 MOST_SCORES = 20
 """Labels shown to a person; JSON has all."""
@@ -55,13 +55,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     Console().print(table)
 
 
-def print_models(models: Sequence[ModelStatus]) -> None:
+def print_models(models: Sequence[ModelSummary]) -> None:
     """A line for each model."""
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
     print_table(columns, [_row(model) for model in models])
 
 
-def _row(model: ModelStatus) -> tuple[str, ...]:
+def _row(model: ModelSummary) -> tuple[str, ...]:
+    if not isinstance(model, ModelStatus):  # not in the server's memory, so nobody has counted
+        return (model.name, model.algorithm, "", "", "", "", "")
     counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
     micro_f1 = f"{model.metrics.cumulative.micro_f1:.4f}" if model.updates else ""
     return (model.name, model.algorithm, *counts, _size(model.bytes), micro_f1)

@@ -19,8 +19,8 @@ from manylabel_clients.command.options import (
     connect,
 )
 from manylabel_clients.command.output import print_json
-from manylabel_clients.http.client import Model
 from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Updated
 
 

@@ -89,11 +89,16 @@ def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T
     try:
         return convert(response.json())
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        kind = response.headers.get("content-type", "no content type")
-        raise UnexpectedAnswer(
-            f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
-            "is this the address of a ManyLabel server, and of a version this client knows?"
-        ) from error
+        raise unexpected(response) from error
+
+
+def unexpected(response: httpx2.Response) -> UnexpectedAnswer:
+    """What to raise for a success that says nothing one can use."""
+    kind = response.headers.get("content-type", "no content type")
+    return UnexpectedAnswer(
+        f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
+        "is this the address of a ManyLabel server, and of a version this client knows?"
+    )
 
 
 def count_from(error: ManyLabelError, done: int) -> None:
@@ -128,15 +133,19 @@ def failure(reply: Reply, request: Request) -> ManyLabelError:
 
 
 def _refusal(response: httpx2.Response) -> ApiError:
-    problem = _problem(response)
-    status = response.status_code
+    problem = _problem(response) or {"title": response.reason_phrase}
+    return refusal(response.status_code, problem, _seconds(response.headers.get("retry-after")))
+
+
+def refusal(status: int, problem: Mapping[str, Any], retry_after_seconds: float | None = None) -> ApiError:
+    """What to raise for a problem document."""
     return BY_STATUS.get(status, ApiError)(
         status,
         str(problem.get("code", "")),
-        str(problem.get("detail") or problem.get("title") or response.reason_phrase or "no reason given"),
+        str(problem.get("detail") or problem.get("title") or "no reason given"),
         errors=_field_errors(problem),
         request_id=problem.get("request_id"),
-        retry_after_seconds=_seconds(response.headers.get("retry-after")),
+        retry_after_seconds=retry_after_seconds,
     )
 
 
@@ -153,7 +162,7 @@ def _problem(response: httpx2.Response) -> dict[str, Any]:
 def _field_errors(problem: Mapping[str, Any]) -> list[FieldError]:
     found = problem.get("errors")
     places = [place for place in found if isinstance(place, dict)] if isinstance(found, list) else []
-    return [FieldError(str(p.get("detail", "")), p.get("pointer"), p.get("header")) for p in places]
+    return [FieldError(str(p.get("detail", "")), p.get("pointer"), p.get("header"), p.get("parameter")) for p in places]
 
 
 def _seconds(header: str | None) -> float | None:

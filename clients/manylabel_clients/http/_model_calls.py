@@ -6,15 +6,29 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx2
 
 from manylabel_clients.http import _wire, types
 from manylabel_clients.http._exchange import Request, Steps, count_from, exchange, read
+from manylabel_clients.http._stream import send_piece
+from manylabel_clients.http._watching import Watching
 from manylabel_clients.http.errors import ManyLabelError, NotFound
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import Example, Features, Labels, Metrics, ModelStatus, Prediction, Updated
+from manylabel_clients.http.types import (
+    Example,
+    Features,
+    Labels,
+    LineAnswer,
+    Metrics,
+    ModelStatus,
+    Prediction,
+    RolledBack,
+    Snapshot,
+    Truth,
+    Updated,
+)
 
 MAX_MANY_KEY = 240
 """Longest key of a call with many examples, whose later requests append their places to it."""
@@ -27,12 +41,17 @@ BATCH_BYTES = 2**20
 """A request is closed before its body grows past this: a quarter of what a server takes by default."""
 
 
+def model_path(name: str) -> str:
+    """Where a model is on its server."""
+    return f"/v1/models/{quote(name, safe='')}"
+
+
 class ModelCalls:
     """Learn, predict and look, with one model."""
 
     def __init__(self, name: str, retry: Retry) -> None:
         self._retry = retry
-        self._path = f"/v1/models/{quote(name, safe='')}"
+        self._path = model_path(name)
 
     def status(self) -> Steps[ModelStatus]:
         """What the server says about the model."""
@@ -52,14 +71,17 @@ class ModelCalls:
             if not error.maybe_done:
                 raise
 
-    def predict(self, x: Features) -> Steps[Prediction]:
+    def predict(self, x: Features, keep: bool = False, at_least: str | None = None) -> Steps[Prediction]:
         """Labels of one example."""
-        response = yield from self._post("predict", _wire.item(x))
+        response = yield from self._post(_predict(keep, at_least), _wire.item(x))
         return read(response, _only_prediction)
 
-    def predict_many(self, xs: Iterable[Features], batch_size: int) -> Steps[list[Prediction]]:
+    def predict_many(
+        self, xs: Iterable[Features], batch_size: int, keep: bool = False, at_least: str | None = None
+    ) -> Steps[list[Prediction]]:
         """Labels of many examples."""
-        responses = yield from self._post_many("predict", _items(xs, _wire.item), batch_size)
+        items = _items(xs, _wire.item)
+        responses = yield from self._post_many(_predict(keep, at_least), items, batch_size)
         return [prediction for response in responses for prediction in _predictions(response)]
 
     def update(self, x: Features, y: Labels, key: str | None) -> Steps[Updated]:
@@ -84,6 +106,53 @@ class ModelCalls:
         predictions = [prediction for response in responses for prediction in _predictions(response)]
         return predictions, _receipt(responses)
 
+    def label(self, id: str, y: Labels, key: str | None) -> Steps[Updated]:
+        """Learn from one kept prediction."""
+        response = yield from self._post("labels", _wire.truth(id, y), _key(key))
+        return _receipt([response])
+
+    def label_many(self, truths: Iterable[Truth], batch_size: int, key: str | None) -> Steps[Updated]:
+        """Learn from many kept predictions."""
+        items = _items(truths, lambda truth: _wire.truth(*truth))
+        responses = yield from self._post_many("labels", items, batch_size, _key(key, MAX_MANY_KEY))
+        return _receipt(responses)
+
+    def stream_pieces(
+        self, examples: Iterable[Example], key: str | None, first: int, batch_size: int
+    ) -> Iterator[Steps[list[LineAnswer]]]:
+        """A conversation for each piece of a stream."""
+        if first < 1:
+            raise ValueError(f"first must be at least 1, not {first}")
+        stream_key = _key(key)
+        _check_batch_size(batch_size)
+        for start, lines in _wire.pieces(_items(examples, _labelled), batch_size, BATCH_BYTES):
+            yield send_piece(self._path, first + start, lines, stream_key, self._retry)
+
+    def watching(self, after: str | None) -> Watching:
+        """The events of the model."""
+        return Watching(self._path, after, self._retry)
+
+    def snapshots(self) -> Steps[list[Snapshot]]:
+        """What states are kept."""
+        response = yield from exchange(Request("GET", f"{self._path}/snapshots"), self._retry)
+        return read(response, lambda answer: [types.snapshot(one) for one in answer["snapshots"]])
+
+    def take_snapshot(self) -> Steps[Snapshot]:
+        """Keep the present state."""
+        response = yield from exchange(Request("POST", f"{self._path}/snapshots"), self._retry)
+        return read(response, types.snapshot)
+
+    def download_snapshot(self, position: str) -> Steps[bytes]:
+        """A state that is kept."""
+        path = f"{self._path}/snapshots/{quote(position, safe='')}"
+        response = yield from exchange(Request("GET", path), self._retry)
+        return response.content
+
+    def rollback(self, position: str, key: str | None) -> Steps[RolledBack]:
+        """Go back to a state that is kept."""
+        response = yield from self._post("rollback", _wire.encode({"position": position}), _key(key))
+        return read(response, lambda answer: types.rolled_back(answer, _is_replay(response)))
+
     def _learn_many(
         self, what: str, examples: Iterable[Example], batch_size: int, key: str | None
     ) -> Steps[list[httpx2.Response]]:
@@ -96,8 +165,7 @@ class ModelCalls:
         self, what: str, items: Iterable[bytes], batch_size: int, key: str | None = None
     ) -> Steps[list[httpx2.Response]]:
         """As many requests as it takes, one after the other: the server learns in the order given."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        _check_batch_size(batch_size)
         responses = []
         for batch in _wire.batches(items, batch_size, BATCH_BYTES):
             # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
@@ -112,6 +180,19 @@ class ModelCalls:
     def _post(self, what: str, body: bytes, key: str | None = None) -> Steps[httpx2.Response]:
         headers = _wire.JSON if key is None else {**_wire.JSON, "Idempotency-Key": key}
         return (yield from exchange(Request("POST", f"{self._path}/{what}", body, headers), self._retry))
+
+
+def _predict(keep: bool, at_least: str | None) -> str:
+    """The call with its parameters."""
+    parameters = {"keep": "true"} if keep else {}
+    if at_least is not None:
+        parameters["at_least"] = at_least
+    return f"predict?{urlencode(parameters)}" if parameters else "predict"
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, not {batch_size}")
 
 
 def _items(given: Iterable[T], encode: Callable[[T], bytes]) -> Iterator[bytes]:
@@ -154,5 +235,11 @@ def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
 
 def _receipt(responses: list[httpx2.Response]) -> Updated:
     """The last answer stands for all: positions and counts only rise."""
-    replayed = any(response.headers.get("Idempotent-Replayed") == "true" for response in responses)
+    if not responses:
+        raise ValueError("there must be at least one example")
+    replayed = any(map(_is_replay, responses))
     return read(responses[-1], lambda answer: types.updated(answer, replayed))
+
+
+def _is_replay(response: httpx2.Response) -> bool:
+    return response.headers.get("Idempotent-Replayed") == "true"

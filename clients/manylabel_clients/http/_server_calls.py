@@ -9,10 +9,10 @@ import httpx2
 
 from manylabel_clients.http import _wire, types
 from manylabel_clients.http._exchange import Pause, Request, Steps, exchange, failure, is_transient, read
-from manylabel_clients.http._model_calls import ModelCalls
+from manylabel_clients.http._model_calls import ModelCalls, model_path
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import ModelStatus
+from manylabel_clients.http.types import ModelSummary
 
 _READY_POLL_SECONDS = 0.1
 
@@ -40,10 +40,16 @@ class ServerCalls:
                 return
             raise
 
-    def models(self) -> Steps[list[ModelStatus]]:
-        """The status of every model."""
+    def upload_model(self, name: str, snapshot: bytes) -> Steps[None]:
+        """Create a model from a snapshot."""
+        request = Request("PUT", model_path(name), snapshot, _wire.BYTES)
+        response = yield from exchange(request, self._retry)
+        read(response, lambda answer: answer["name"])
+
+    def models(self) -> Steps[list[ModelSummary]]:
+        """What every model is, and the status of those in memory."""
         response = yield from exchange(Request("GET", "/v1/models"), self._retry)
-        return read(response, lambda answer: [types.model_status(one) for one in answer["models"]])
+        return read(response, lambda answer: [types.model_summary(one) for one in answer["models"]])
 
     def wait_ready(self, timeout_seconds: float) -> Steps[None]:
         """Ask again and again until the server is ready, or the time is over."""

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from manylabel_clients.http.types import Features, Labels, Sparse
 
 JSON = {"Content-Type": "application/json"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+BYTES = {"Content-Type": "application/octet-stream"}
 
 
 def encode(value: Any) -> bytes:
@@ -45,6 +47,14 @@ def item(x: Features, y: Labels | None = None) -> bytes:
         return b'{"x":%b}' % x_bytes
     with located("/y"):
         return b'{"x":%b,"y":%b}' % (x_bytes, encode(labels(y)))
+
+
+def truth(id: str, y: Labels) -> bytes:
+    """The truth of a kept prediction: ``{"id": ..., "y": ...}``; raises as `item`."""
+    if not isinstance(id, str):
+        raise TypeError(f"/id must be a string, not {type(id).__name__}")
+    with located("/y"):
+        return b'{"id":%b,"y":%b}' % (encode(id), encode(labels(y)))
 
 
 @contextmanager
@@ -145,6 +155,28 @@ def _escaped(key: Any) -> str:
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
+class Piece(NamedTuple):
+    """Items that are sent together."""
+
+    start: int
+    """How many items of the call came before."""
+    items: list[bytes]
+
+
+def pieces(items: Iterable[bytes], batch_size: int, batch_bytes: int) -> Iterator[Piece]:
+    """Items in order, in pieces of at most so many items and, if one item alone is not larger, bytes."""
+    start, size_bytes = 0, 0
+    piece: list[bytes] = []
+    for one in items:
+        if piece and (len(piece) == batch_size or size_bytes + len(one) > batch_bytes):
+            yield Piece(start, piece)
+            start, size_bytes, piece = start + len(piece), 0, []
+        piece.append(one)
+        size_bytes += len(one) + 1
+    if piece:
+        yield Piece(start, piece)
+
+
 class Batch(NamedTuple):
     """The body of one request of a call with many examples."""
 
@@ -154,18 +186,6 @@ class Batch(NamedTuple):
 
 
 def batches(items: Iterable[bytes], batch_size: int, batch_bytes: int) -> Iterator[Batch]:
-    """Items in order, as bodies of at most so many items and, if one item alone is not larger, bytes."""
-    start, size_bytes = 0, 0
-    batch: list[bytes] = []
-    for one in items:
-        if batch and (len(batch) == batch_size or size_bytes + len(one) > batch_bytes):
-            yield _batch(start, batch)
-            start, size_bytes, batch = start + len(batch), 0, []
-        batch.append(one)
-        size_bytes += len(one) + 1
-    if batch:
-        yield _batch(start, batch)
-
-
-def _batch(start: int, items: list[bytes]) -> Batch:
-    return Batch(start, b'{"examples":[' + b",".join(items) + b"]}")
+    """The same pieces as JSON."""
+    for start, piece in pieces(items, batch_size, batch_bytes):
+        yield Batch(start, b'{"examples":[' + b",".join(piece) + b"]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -12,9 +12,9 @@ import httpx2
 
 from manylabel_clients.http._base import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, BaseClient
 from manylabel_clients.http._exchange import Pause, Reply, Steps
-from manylabel_clients.http._model_calls import BATCH_SIZE, ModelCalls
+from manylabel_clients.http.async_model import AsyncModel
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import Example, Features, Labels, Metrics, ModelStatus, Prediction, Updated
+from manylabel_clients.http.types import ModelSummary
 
 T = TypeVar("T")
 
@@ -72,8 +72,17 @@ class AsyncClient(BaseClient):
         """The model of this name. Asks nothing of the server, not even whether it exists."""
         return AsyncModel(self, name)
 
-    async def models(self) -> list[ModelStatus]:
-        """The status of every model."""
+    async def upload_model(self, name: str, snapshot: bytes) -> AsyncModel:
+        """Create a model from a snapshot that was downloaded, from this server or another.
+
+        It goes on from there, and knows nothing of the requests to the old one. Of two attempts of which the first got
+        no answer, the second may find the name taken, by the model itself: then the Conflict says `maybe_done`.
+        """
+        await self._run(self._calls.upload_model(name, snapshot))
+        return self.model(name)
+
+    async def models(self) -> list[ModelSummary]:
+        """What every model is; of those in the server's memory a `ModelStatus`."""
         return await self._run(self._calls.models())
 
     async def wait_ready(self, timeout: float = 60.0) -> None:  # noqa: ASYNC109 - how long the server may take
@@ -110,60 +119,3 @@ class AsyncClient(BaseClient):
                 )
             except httpx2.RequestError as error:
                 reply = error
-
-
-class AsyncModel:
-    """One model of a server, with the calls of `Model`, awaited."""
-
-    def __init__(self, client: AsyncClient, name: str) -> None:
-        self._client = client
-        self._name = name
-        self._calls = ModelCalls(name, client._retry)
-
-    @property
-    def name(self) -> str:
-        """Its name on the server."""
-        return self._name
-
-    async def predict(self, x: Features) -> Prediction:
-        """Labels and scores of one example."""
-        return await self._client._run(self._calls.predict(x))
-
-    async def predict_many(self, xs: Iterable[Features], *, batch_size: int = BATCH_SIZE) -> list[Prediction]:
-        """Labels and scores of many examples, in their order."""
-        return await self._client._run(self._calls.predict_many(xs, batch_size))
-
-    async def update(self, x: Features, y: Labels, *, key: str | None = None) -> Updated:
-        """Learn one example."""
-        return await self._client._run(self._calls.update(x, y, key))
-
-    async def update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
-    ) -> Updated:
-        """Learn many examples, pairs of x and y, in their order; see `Model`."""
-        return await self._client._run(self._calls.update_many(examples, batch_size, key))
-
-    async def predict_update(self, x: Features, y: Labels, *, key: str | None = None) -> tuple[Prediction, Updated]:
-        """Learn one example; answers what was predicted before."""
-        return await self._client._run(self._calls.predict_update(x, y, key))
-
-    async def predict_update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
-    ) -> tuple[list[Prediction], Updated]:
-        """Learn many examples, in their order; answers what was predicted just before each was learnt."""
-        return await self._client._run(self._calls.predict_update_many(examples, batch_size, key))
-
-    async def metrics(self) -> Metrics:
-        """How well the model predicted what it then learnt."""
-        return await self._client._run(self._calls.metrics())
-
-    async def status(self) -> ModelStatus:
-        """What the server says about the model."""
-        return await self._client._run(self._calls.status())
-
-    async def delete(self) -> None:
-        """Delete the model and all it has learnt."""
-        await self._client._run(self._calls.delete())
-
-    def __repr__(self) -> str:
-        return f"AsyncModel({self._client.base_url!r}, {self._name!r})"

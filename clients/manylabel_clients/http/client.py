@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -11,9 +11,9 @@ import httpx2
 
 from manylabel_clients.http._base import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, BaseClient
 from manylabel_clients.http._exchange import Pause, Reply, Steps
-from manylabel_clients.http._model_calls import BATCH_SIZE, ModelCalls
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import Example, Features, Labels, Metrics, ModelStatus, Prediction, Updated
+from manylabel_clients.http.types import ModelSummary
 
 T = TypeVar("T")
 
@@ -128,8 +128,17 @@ class Client(BaseClient):
         """The model of this name. Asks nothing of the server, not even whether it exists."""
         return Model(self, name)
 
-    def models(self) -> list[ModelStatus]:
-        """The status of every model."""
+    def upload_model(self, name: str, snapshot: bytes) -> Model:
+        """Create a model from a snapshot that was downloaded, from this server or another.
+
+        It goes on from there, and knows nothing of the requests to the old one. Of two attempts of which the first got
+        no answer, the second may find the name taken, by the model itself: then the Conflict says `maybe_done`.
+        """
+        self._run(self._calls.upload_model(name, snapshot))
+        return self.model(name)
+
+    def models(self) -> list[ModelSummary]:
+        """What every model is; of those in the server's memory a `ModelStatus`."""
         return self._run(self._calls.models())
 
     def wait_ready(self, timeout: float = 60.0) -> None:
@@ -176,73 +185,3 @@ class Client(BaseClient):
                 )
             except httpx2.RequestError as error:
                 reply = error
-
-
-class Model:
-    """One model of a server: `Client.create_model` and `Client.model` give it.
-
-    An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
-    `Sparse(indices, values)`, or one row of a SciPy sparse matrix. Its truth `y` is a list of names (the
-    complete set: all other labels are false) or a mapping of names to true or false (all others are unknown).
-
-    Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
-    learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in
-    `done` how many examples had been answered before it.
-
-    Every learning call carries an idempotency key, so that its retries count once. Give one yourself to make
-    the call repeatable from a new process: the same key with the same examples (and `batch_size`) is learnt
-    once, for as long as the server remembers the key.
-    """
-
-    def __init__(self, client: Client, name: str) -> None:
-        self._client = client
-        self._name = name
-        self._calls = ModelCalls(name, client._retry)
-
-    @property
-    def name(self) -> str:
-        """Its name on the server."""
-        return self._name
-
-    def predict(self, x: Features) -> Prediction:
-        """Labels and scores of one example."""
-        return self._client._run(self._calls.predict(x))
-
-    def predict_many(self, xs: Iterable[Features], *, batch_size: int = BATCH_SIZE) -> list[Prediction]:
-        """Labels and scores of many examples, in their order."""
-        return self._client._run(self._calls.predict_many(xs, batch_size))
-
-    def update(self, x: Features, y: Labels, *, key: str | None = None) -> Updated:
-        """Learn one example."""
-        return self._client._run(self._calls.update(x, y, key))
-
-    def update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
-    ) -> Updated:
-        """Learn many examples, pairs of x and y, in their order. The receipt is that of the last request."""
-        return self._client._run(self._calls.update_many(examples, batch_size, key))
-
-    def predict_update(self, x: Features, y: Labels, *, key: str | None = None) -> tuple[Prediction, Updated]:
-        """Learn one example; answers what was predicted before."""
-        return self._client._run(self._calls.predict_update(x, y, key))
-
-    def predict_update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
-    ) -> tuple[list[Prediction], Updated]:
-        """Learn many examples, in their order; answers what was predicted just before each was learnt."""
-        return self._client._run(self._calls.predict_update_many(examples, batch_size, key))
-
-    def metrics(self) -> Metrics:
-        """How well the model predicted what it then learnt."""
-        return self._client._run(self._calls.metrics())
-
-    def status(self) -> ModelStatus:
-        """What the server says about the model."""
-        return self._client._run(self._calls.status())
-
-    def delete(self) -> None:
-        """Delete the model and all it has learnt."""
-        self._client._run(self._calls.delete())
-
-    def __repr__(self) -> str:
-        return f"Model({self._client.base_url!r}, {self._name!r})"

@@ -6,8 +6,9 @@ ManyLabelError
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
     ├── Denied               401, 403        something in front of the server wants other credentials
-    ├── NotFound             404             no model of that name
-    ├── Conflict             409             the name is taken, or the same key is still under way
+    ├── NotFound             404             no model, prediction or snapshot of that name
+    ├── Conflict             409             the name is taken, the same key is still under way, or it has its labels
+    ├── Expired              410             the prediction was kept no longer
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
     ├── Busy                 429             a queue is full; the retries were used up
     └── Unavailable          503             not ready, draining or storage gone; the retries were used up
@@ -30,7 +31,8 @@ class ManyLabelError(Exception):
         True when an attempt of the call may have been carried out although its answer never arrived. Learning
         under a key of your own can be repeated safely: it counts once.
     done : int
-        Examples of a `..._many` call that were answered in earlier requests, before this one failed.
+        Examples of a `..._many` call that were answered in earlier requests, before this one failed; of a stream, the
+        number of the last one answered.
     """
 
     maybe_done: bool = False
@@ -56,6 +58,8 @@ class FieldError:
     counts the examples given to the call."""
     header: str | None = None
     """Name of the header, if it is one."""
+    parameter: str | None = None
+    """Name of the parameter in the query string, if it is one."""
 
 
 class ApiError(ManyLabelError):
@@ -108,11 +112,15 @@ class Denied(ApiError):
 
 
 class NotFound(ApiError):
-    """There is no model of that name."""
+    """There is no model of that name, or none of its predictions or snapshots has that id or position."""
 
 
 class Conflict(ApiError):
-    """The name is taken, or a request with the same key is still under way."""
+    """The name is taken, a request with the same key is still under way, or the prediction has its labels."""
+
+
+class Expired(ApiError):
+    """The prediction was kept no longer when its labels came."""
 
 
 class TooLarge(ApiError):
@@ -133,6 +141,7 @@ BY_STATUS: dict[int, type[ApiError]] = {
     403: Denied,
     404: NotFound,
     409: Conflict,
+    410: Expired,
     413: TooLarge,
     415: Invalid,
     422: Invalid,

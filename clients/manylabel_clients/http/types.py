@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from manylabel_clients.http.errors import ApiError
+
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
@@ -36,6 +38,9 @@ Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 Example: TypeAlias = tuple[Features, Labels]
 """An example and its truth."""
 
+Truth: TypeAlias = tuple[str, Labels]
+"""The id of a kept prediction, and its truth."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -49,6 +54,12 @@ class Prediction:
     """The raw threshold that was taken off the scores."""
     position: str
     """Where the model stood in its log when it answered. Opaque."""
+    id: str | None = None
+    """For `label`, if the prediction is kept."""
+    expires: str | None = None
+    """Until when it is kept: RFC 3339, UTC."""
+    stale_seconds: float | None = None
+    """For how long the server has been without its storage, if it is: others may have learnt since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +74,56 @@ class Updated:
     """What the update has already survived: ``memory``, ``log`` or ``fsync``."""
     replayed: bool = False
     """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBack(Updated):
+    """Receipt of a rollback: `updates` is what the model has learnt now."""
+
+    rolled_back_to: str = ""
+    """Position of the snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineAnswer:
+    """What a stream answered to one of its examples."""
+
+    line: int
+    """Number of the example in the stream, from 1."""
+    prediction: Prediction | None
+    """What was predicted just before it was learnt; None for one that was refused, or learnt in an earlier attempt."""
+    updates: int | None
+    """Examples the model had learnt with this one; None as above."""
+    replayed: bool
+    """True if it was learnt in an earlier attempt."""
+    error: ApiError | None
+    """Why it was refused; the others were learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A model's state as it was, kept on the server."""
+
+    position: str
+    """Where the model stood in its log. Opaque."""
+    bytes: int
+    """Its size."""
+    created: str
+    """When: RFC 3339, UTC."""
+    pinned: bool
+    """A rollback needs it, so it stays although newer ones come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a model."""
+
+    kind: str
+    """``update``, ``rollback``, ``metrics`` or ``dropped`` (some are missing here)."""
+    position: str
+    """Where the model stood in its log then: `events` goes on after it. Opaque."""
+    data: dict[str, Any]
+    """As the server's documentation has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +159,20 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelStatus:
-    """A model as the server describes it."""
+class ModelSummary:
+    """What a model is. A list of models has nothing more about those that the server has not in its memory."""
 
     name: str
     algorithm: str
     params: dict[str, Any]
     scaling: str
     durability: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus(ModelSummary):
+    """A model as the server describes it."""
+
     position: str
     updates: int
     """Examples learnt in all."""
@@ -123,14 +190,28 @@ T = TypeVar("T")
 
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
     """Predictions from the JSON of a batch, or of one example."""
-    position = answer["position"]
+    whole = [answer.get(part) for part in ("expires", "stale_seconds")]
     found = answer.get("predictions", [answer])
-    return [Prediction(one["labels"], one["scores"], one["threshold"], position) for one in found]
+    return [
+        Prediction(one["labels"], one["scores"], one["threshold"], answer["position"], one.get("id"), *whole)
+        for one in found
+    ]
 
 
 def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:
     """A receipt from its JSON."""
     return Updated(answer["position"], answer["updates"], answer["durability"], replayed)
+
+
+def rolled_back(answer: Mapping[str, Any], replayed: bool) -> RolledBack:
+    """The receipt of a rollback from its JSON."""
+    receipt = updated(answer, replayed)
+    return RolledBack(receipt.position, receipt.updates, receipt.durability, replayed, answer["rolled_back_to"])
+
+
+def snapshot(answer: Mapping[str, Any]) -> Snapshot:
+    """A snapshot from its JSON."""
+    return _picked(Snapshot, answer)
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
@@ -141,6 +222,11 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
 def model_status(answer: Mapping[str, Any]) -> ModelStatus:
     """A model's status from its JSON."""
     return _picked(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
+
+
+def model_summary(answer: Mapping[str, Any]) -> ModelSummary:
+    """One of a list of models from its JSON."""
+    return model_status(answer) if answer.get("loaded", True) else _picked(ModelSummary, answer)
 
 
 def _picked(kind: type[T], answer: Mapping[str, Any]) -> T:

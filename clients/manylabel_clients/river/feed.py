@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from manylabel_clients.http.client import Model
 from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Example, Labels, Metrics, Updated
 from manylabel_clients.river._encoding import named_truths, named_values
 

@@ -7,7 +7,8 @@ from typing import Any, Self
 from river import base
 
 from manylabel_clients.http._base import DEFAULT_URL
-from manylabel_clients.http.client import Client, Model
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.model import Model
 from manylabel_clients.river._encoding import PredictedLabels, named_truths, named_values
 
 

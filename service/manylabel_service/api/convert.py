@@ -34,7 +34,7 @@ def to_example(item: Any, at: Path, max_features: int) -> Example:
         valid = UpdateItem.model_validate(item)
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item) from error
-    return Example(_features(valid.x, (*at, "x"), max_features), _labels(valid.y, (*at, "y")))
+    return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")))
 
 
 def _features(x: list[float] | SparseFeatures | dict[str, float], at: Path, max_features: int) -> Features:
@@ -66,7 +66,8 @@ def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
     return Features(None, indices, values)
 
 
-def _labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
+def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
+    """Validated labels, which stand at the path `at` of the body; raises a Problem for one that is repeated."""
     if isinstance(y, dict):
         _check_bytes(y, at)
         signs = np.array([1 if relevant else -1 for relevant in y.values()], dtype=np.int8)

@@ -50,25 +50,38 @@ def _operation(method: str, path: str, operation: dict[str, Any], base_url: str)
         f"<tr><th>{status}<td>{_links(answer) or escape(answer['description'])}"
         for status, answer in operation["responses"].items()
     )
+    url = base_url + path.format(name="tags", position="1")
     return (
         f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2>"
         f"<p><b>{escape(operation['summary'])}</b> {escape(operation.get('description', ''))}</p>"
-        f"{_body(operation, base_url + path.format(name='tags'))}<table>{answers}</table>"
+        f"{_body(operation, url)}{_parameters(operation)}<table>{answers}</table>"
     )
 
 
 def _body(operation: dict[str, Any], url: str) -> str:
     if "requestBody" not in operation:
         return ""
-    content = operation["requestBody"]["content"]["application/json"]
-    example = json.dumps(content["example"])
-    curl = f"curl {url} -H 'Content-Type: application/json' -d '{example}'"
+    ((media_type, content),) = operation["requestBody"]["content"].items()
+    example = content.get("example")
+    if example is None:
+        return f"<p>Body: <code>{media_type}</code></p>"
+    data = example if isinstance(example, str) else json.dumps(example)
+    curl = f"curl {url} -H 'Content-Type: {media_type}' --data-binary '{data}'"
     return f"<p>Body: {_references(content['schema'])}</p><pre>{escape(curl)}</pre>"
 
 
+def _parameters(operation: dict[str, Any]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{escape(each['name'])}</code><td>{each['in']}<td>{escape(each['description'])}"
+        for each in operation.get("parameters", [])
+        if each["in"] != "path"
+    )
+    return rows and f"<table>{rows}</table>"
+
+
 def _links(answer: dict[str, Any]) -> str:
-    schema = answer.get("content", {}).get("application/json", {}).get("schema", {})
-    return _references(schema)
+    contents = answer.get("content", {}).items()
+    return " or ".join(_references(one["schema"]) for media_type, one in contents if "problem" not in media_type)
 
 
 def _references(schema: dict[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """/livez and /readyz."""
 
+from typing import Any
+
 import pydantic_core
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -25,8 +27,11 @@ async def live(request: Request) -> Response:
     responses=problems("not_ready"),
 )
 async def ready(request: Request) -> Response:
-    """503 while the server starts or stops. A model that cannot be restored does not hold up the others."""
-    context = context_of(request)
-    context.registry.require_ready()
-    document = {"ready": True, "failed": context.registry.failed}
+    """503 while the server starts or stops. A model that cannot be restored does not hold up the others; without
+    the store, predictions go on, and updates are answered 503."""
+    registry = context_of(request).registry
+    registry.require_ready()
+    document: dict[str, Any] = {"ready": True, "failed": registry.failed}
+    if registry.storage_gone_seconds is not None:
+        document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
     return JSONAnswer(pydantic_core.to_json(document))

@@ -15,16 +15,15 @@ REPLAYED = (b"idempotent-replayed", b"true")
 _KEY = re.compile(rb"[!-~]{1,255}")
 _ALLOWED = "must be 1 to 255 visible ASCII characters, given once"
 
+
+def described(text: str) -> dict[str, Any]:
+    """The header in the description of an operation."""
+    schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
+    return {"name": HEADER, "in": "header", "required": False, "description": text, "schema": schema}
+
+
 PARAMETER: dict[str, Any] = {
-    "parameters": [
-        {
-            "name": HEADER,
-            "in": "header",
-            "required": False,
-            "description": "Makes a retry safe: the same key and body get the first answer again.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
-        }
-    ]
+    "parameters": [described("Makes a retry safe: the same key and body get the first answer again.")]
 }
 """The part of an operation's description that says it takes the header."""
 
@@ -37,10 +36,17 @@ def idempotency_key(request: Request, operation: str, body: bytes) -> Idempotenc
     Problem
         The header is not a key.
     """
+    key = key_text(request)
+    if key is None:
+        return None
+    return IdempotencyKey(key, blake2b(body, digest_size=16, person=operation.encode()).digest())
+
+
+def key_text(request: Request) -> str | None:
+    """The key itself; raises as `idempotency_key`."""
     values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
     if not values:
         return None
     if len(values) > 1 or not _KEY.fullmatch(values[0]):
         raise Problem("invalid_request", f"{HEADER} {_ALLOWED}", [{"header": HEADER, "detail": _ALLOWED}])
-    digest = blake2b(body, digest_size=16, person=operation.encode()).digest()
-    return IdempotencyKey(values[0].decode("ascii"), digest)
+    return str(values[0], "ascii")

@@ -24,9 +24,13 @@ class Items(NamedTuple, Generic[T]):
     values: list[T]
     batch: bool
 
+    def at(self, index: int) -> Path:
+        """Where an item stands in the body."""
+        return _at(index, self.batch)
+
     def problem(self, error: InvalidExample) -> Problem:
         """The problem for an item that does not fit the model."""
-        place = pointer((*_at(error.index, self.batch), *error.path))
+        place = pointer((*self.at(error.index), *error.path))
         detail = f"{place} {error.detail}"
         return Problem("invalid_request", detail, [{"pointer": place, "detail": error.detail}])
 

@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 
 from fastapi import APIRouter
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api.context import context_of
+from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routes import DirectRoute, problems
 from manylabel_service.replicas.replica import Replica
 
@@ -35,15 +36,20 @@ _GAUGES = {
 async def metrics(request: Request) -> Response:
     """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     context = context_of(request)
-    replicas = context.registry.list()
-    context.telemetry.keep([replica.spec.name for replica in replicas])
-    gauges = CollectorRegistry()
-    gauges.register(await _Gauges.of(replicas))
-    content = generate_latest(context.telemetry.registry) + generate_latest(gauges)
+    content, peers = await exposition(context), context.telemetry.peers
+    if peers is not None:
+        content = await peers.joined(content)
     return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-class _Gauges:
+async def exposition(context: Context) -> bytes:
+    """All series of this process."""
+    replicas = [replica for replica in context.registry.resident() if replica.following]
+    context.telemetry.keep([replica.spec.name for replica in replicas])
+    return context.telemetry.exposition(await _Gauges.of(replicas))
+
+
+class _Gauges(Collector):
     """The state of every model, as Prometheus' collector."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """/v1/models: create, list, show, delete."""
 
-import asyncio
+from typing import Any
 
 import pydantic_core
 from fastapi import APIRouter
@@ -13,6 +13,7 @@ from manylabel_service.api.bodies import read_json
 from manylabel_service.api.context import context_of
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
 from manylabel_service.api.validation import invalid_body, path_in_spec
+from manylabel_service.replicas.replica import Replica
 from manylabel_service.replicas.spec import ModelSpec
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
@@ -46,32 +47,29 @@ async def create_model(request: Request) -> Response:
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec) from error
     replica = await context.registry.create(spec)
-    return _json(replica.status(), 201, [(b"location", f"/v1/models/{spec.name}".encode())])
+    return created(replica)
 
 
-@router.get("/v1/models", summary="List models", response_model=schemas.ModelList, responses=problems("not_ready"))
+@router.get(
+    "/v1/models",
+    summary="List models",
+    response_model=schemas.ModelList,
+    responses=problems("not_ready", "storage_unavailable"),
+)
 async def list_models(request: Request) -> Response:
-    """All models, by name."""
-    context = context_of(request)
-    context.registry.require_ready()
-    statuses = []
-    for replica in context.registry.list():
-        if replica.failed:  # named by /readyz; it has no status
-            continue
-        statuses.append(replica.status())
-        await asyncio.sleep(0)  # others may be served between two models
-    return _json({"models": statuses})
+    """All models, by name. Of those that are not in this server's memory it says only what they are."""
+    return _json({"models": await context_of(request).registry.list()})
 
 
 @router.get(
     "/v1/models/{name}",
     summary="Show a model",
     response_model=schemas.ModelStatus,
-    responses=problems("model_not_found", "not_ready"),
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def show_model(request: Request, name: str) -> Response:
     """What the model is, how much it has learnt, and how well it predicted."""
-    return _json(context_of(request).registry.get(name).status())
+    return _json(shown(await context_of(request).registry.get(name)))
 
 
 @router.delete(
@@ -91,13 +89,23 @@ async def delete_model(request: Request, name: str) -> Response:
     "/v1/models/{name}/metrics",
     summary="Show how well a model predicts",
     response_model=schemas.Metrics,
-    responses=problems("model_not_found", "not_ready"),
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def show_metrics(request: Request, name: str) -> Response:
     """Prequential measures: every example is predicted before it is learnt, and counts here."""
-    replica = context_of(request).registry.get(name)
+    replica = await context_of(request).registry.get(name)
     status = replica.status()
     return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
+
+
+def shown(replica: Replica) -> dict[str, Any]:
+    """A model as it is now."""
+    return {**replica.status(), "loaded": True}
+
+
+def created(replica: Replica) -> Response:
+    """The answer to who has created a model."""
+    return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.spec.name}".encode())])
 
 
 def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from manylabel_service.api.schemas import PredictBatch, PredictItem, ProblemDocument, UpdateBatch, UpdateItem
+from manylabel_service.api import schemas
 from manylabel_service.replicas.spec import ModelSpec
 
 _DESCRIPTION = """Multi-label models that learn from a stream.
@@ -15,7 +15,24 @@ Every error is a problem document (RFC 9457) with a `code` for programs. Example
 as `{"indices": [...], "values": [...]}`, or as an object of names and numbers. Labels come as a list, the
 complete set, or as an object of names and true or false, where labels not named are unknown."""
 
-_BODIES = (ModelSpec, PredictItem, PredictBatch, UpdateItem, UpdateBatch, ProblemDocument)
+_BODIES = (
+    ModelSpec,
+    schemas.PredictItem,
+    schemas.PredictBatch,
+    schemas.UpdateItem,
+    schemas.UpdateBatch,
+    schemas.LabelItem,
+    schemas.LabelBatch,
+    schemas.RollbackRequest,
+    schemas.LineLearnt,
+    schemas.LineReplayed,
+    schemas.LineRefused,
+    schemas.UpdateEvent,
+    schemas.RollbackEvent,
+    schemas.DroppedEvent,
+    schemas.ProblemDocument,
+)
+"""Those that routes do not name as their `response_model`."""
 
 
 def describe(app: FastAPI) -> dict[str, Any]:

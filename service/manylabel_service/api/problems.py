@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from manylabel_service.errors import (
+    DurabilityUnavailable,
     InvalidExample,
     KeyConflict,
     KeyInFlight,
@@ -21,8 +22,13 @@ from manylabel_service.errors import (
     ModelExists,
     ModelNotFound,
     NotReady,
+    PredictionExpired,
+    PredictionLabelled,
+    PredictionNotFound,
+    PredictionsFull,
     QueueFull,
     ServiceError,
+    SnapshotNotFound,
     StorageError,
 )
 
@@ -32,14 +38,20 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "malformed_json": (400, "Malformed JSON"),
     "not_found": (404, "Nothing at this address"),
     "model_not_found": (404, "Model not found"),
+    "prediction_not_found": (404, "Prediction not found"),
+    "snapshot_not_found": (404, "Snapshot not found"),
     "method_not_allowed": (405, "Method not allowed"),
+    "stream_idle": (408, "Stream idle"),
     "model_exists": (409, "Model exists"),
     "idempotency_in_flight": (409, "Request with this idempotency key in flight"),
+    "prediction_labelled": (409, "Prediction already labelled"),
+    "prediction_expired": (410, "Prediction expired"),
     "body_too_large": (413, "Body too large"),
     "batch_too_large": (413, "Batch too large"),
     "unsupported_media_type": (415, "Unsupported media type"),
     "invalid_request": (422, "Invalid request"),
     "idempotency_key_reused": (422, "Idempotency key reused"),
+    "predictions_full": (429, "Too many predictions kept"),
     "queue_full": (429, "Queue full"),
     "internal_error": (500, "Internal error"),
     "not_ready": (503, "Not ready"),
@@ -58,6 +70,12 @@ _CODES: Mapping[type[ServiceError], str] = {
     KeyInFlight: "idempotency_in_flight",
     KeyReused: "idempotency_key_reused",
     LimitExceeded: "limit_exceeded",
+    PredictionNotFound: "prediction_not_found",
+    PredictionExpired: "prediction_expired",
+    PredictionLabelled: "prediction_labelled",
+    PredictionsFull: "predictions_full",
+    SnapshotNotFound: "snapshot_not_found",
+    DurabilityUnavailable: "invalid_request",
     StorageError: "storage_unavailable",
 }
 
@@ -72,7 +90,7 @@ class Problem(Exception):
     code : one of `KINDS`.
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
-        with ``"header"`` in place of ``"pointer"``.
+        with ``"header"`` or ``"parameter"`` in place of ``"pointer"``.
     headers : further headers of the answer.
     """
 
@@ -111,7 +129,14 @@ def pointer(path: Sequence[str | int]) -> str:
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
     """The answer to the request of `scope`."""
-    document: dict[str, Any] = {
+    return Response(
+        pydantic_core.to_json(problem_document(problem, scope)), problem.status, problem.headers, MEDIA_TYPE
+    )
+
+
+def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
+    """The same as a value of JSON."""
+    return {
         "type": "about:blank",
         "title": problem.title,
         "status": problem.status,
@@ -121,7 +146,6 @@ def problem_response(problem: Problem, scope: Scope) -> Response:
         "request_id": scope.get("request_id", ""),
         "errors": list(problem.errors),
     }
-    return Response(pydantic_core.to_json(document), problem.status, problem.headers, MEDIA_TYPE)
 
 
 def sentence(path: Sequence[str | int], detail: str) -> str:

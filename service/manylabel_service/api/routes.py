@@ -48,11 +48,16 @@ class JSONAnswer(Response):
         ]
 
 
-def body(*models: type[BaseModel], example: Any = None) -> dict[str, Any]:
-    """The part of an operation's description that says its JSON body is one of these models."""
-    schemas = [reference(model) for model in models]
-    content = {"schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}, "example": example}
-    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+def body(*models: type[BaseModel], media_type: str = "application/json", example: Any = None) -> dict[str, Any]:
+    """The part of an operation's description that says its body is one of these models."""
+    return {"requestBody": {"required": True, **content(*models, media_type=media_type, example=example)}}
+
+
+def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:
+    """The part of a body's description that says it is one of these models, or, without any, bytes."""
+    schemas: list[dict[str, Any]] = [reference(model) for model in models]
+    schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {"format": "binary"}
+    return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:

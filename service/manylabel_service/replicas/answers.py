@@ -1,45 +1,51 @@
-"""Answers to updates, and the window of those that came with an idempotency key.
+"""Answers to what the log says: every replica gives the same one to the same entry."""
 
-Both are part of a model's state: every replica gives the same answer to the same entry, and to a
-retry of it.
-"""
-
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import NamedTuple, overload
 
-import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_service.replicas.examples import IdempotencyKey, Prediction
-
-MAX_KEYS = 10_000
-"""Keys remembered per model; a retry that comes later counts as a new update."""
-MAX_ANSWER_BYTES = 32 * 2**20
-"""Predictions remembered with them; beyond it the oldest keys are forgotten early, never the newest."""
+from manylabel_service.replicas.examples import Prediction
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an update was answered.
+class Answer(NamedTuple):
+    """What an update, or a rollback, was answered.
 
-    `scores` holds the raw scores of each example before it was learnt, the threshold first and
-    then one for each label known then (float64); None when no predictions were asked for.
+    Attributes
+    ----------
+    scores : the raw scores of each example before it was learnt, the threshold first and then one for each
+        label known then (float64); None when no predictions were asked for.
+    skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
+        have no scores.
+    rolled_back_to : the position of the snapshot that a rollback went back to.
+    label_names : in column order, once the model has given the columns anew; None while they are its own.
     """
 
     position: str
     updates: int
     durability: str
     scores: tuple[NDArray[np.float64], ...] | None
+    skipped: int = 0
+    rolled_back_to: str | None = None
+    label_names: tuple[str, ...] | None = None
 
     def predictions(self, label_names: Sequence[str]) -> "Predictions | None":
-        """The predictions, given the labels' names in column order."""
-        return None if self.scores is None else Predictions(self.scores, label_names)
+        """The predictions, given the names of the model's labels in column order."""
+        if self.scores is None:
+            return None
+        return Predictions(self.scores, label_names if self.label_names is None else self.label_names)
+
+    def keeping(self, label_names: tuple[str, ...], n_lasting: int) -> "Answer":
+        """The same answer for a time when only the first `n_lasting` of the model's labels have these names."""
+        widest = max((len(row) for row in self.scores or ()), default=0)
+        lasts = self.label_names is not None or widest <= 1 + n_lasting
+        return self if lasts else self._replace(label_names=label_names)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the scores."""
         return sum(row.nbytes for row in self.scores or ())
 
 
@@ -72,72 +78,29 @@ def prediction(row: NDArray[np.float64], label_names: Sequence[str]) -> Predicti
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """What a request to update is told; `replayed` when an earlier one with its key was learnt."""
+    """What a request to update, or to roll back, is told.
+
+    `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
+    `predictions` are those of the examples after the first `skipped`: see `Answer`.
+    """
 
     position: str
     updates: int
     durability: str
     predictions: Sequence[Prediction] | None
     replayed: bool
+    skipped: int = 0
+    rolled_back_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a request to predict is told; `position` is that of the state which saw the last example."""
+    """What a request to predict is told.
+
+    `position` is that of the state which saw the last example; `stale_seconds` says, while the store is
+    away, for how long others may have learnt what this state does not know.
+    """
 
     predictions: list[Prediction]
     position: str
-
-
-class KeyWindow:
-    """The latest idempotency keys with the digests of their requests and the answers given."""
-
-    def __init__(self) -> None:
-        self._answers: OrderedDict[str, tuple[bytes, Answer]] = OrderedDict()
-        self._answer_bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._answers)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._answers
-
-    def find(self, key: str) -> tuple[bytes, Answer] | None:
-        """The digest and the answer of the request that came with the key, or None."""
-        return self._answers.get(key)
-
-    def add(self, key: IdempotencyKey, answer: Answer) -> None:
-        self._answers[key.key] = (key.digest, answer)
-        self._answer_bytes += answer.nbytes
-        while len(self._answers) > MAX_KEYS or (self._answer_bytes > MAX_ANSWER_BYTES and len(self._answers) > 1):
-            _, (_, oldest) = self._answers.popitem(last=False)
-            self._answer_bytes -= oldest.nbytes
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, estimated at 400 bytes a key beside its predictions."""
-        return 400 * len(self._answers) + self._answer_bytes
-
-    def to_array(self) -> NDArray[np.uint8]:
-        """All of it as bytes."""
-        rows = [
-            [key, digest, a.position, a.updates, a.durability, _pack_scores(a.scores)]
-            for key, (digest, a) in self._answers.items()
-        ]
-        return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
-
-    @classmethod
-    def from_array(cls, packed: NDArray[np.uint8]) -> "KeyWindow":
-        window = cls()
-        for key, digest, position, updates, durability, scores in msgpack.unpackb(packed.tobytes()):
-            answer = Answer(position, updates, durability, _unpack_scores(scores))
-            window.add(IdempotencyKey(key, digest), answer)
-        return window
-
-
-def _pack_scores(scores: tuple[NDArray[np.float64], ...] | None) -> Any:
-    return None if scores is None else [row.astype("<f8", copy=False).tobytes() for row in scores]
-
-
-def _unpack_scores(packed: list[bytes] | None) -> tuple[NDArray[np.float64], ...] | None:
-    return None if packed is None else tuple(np.frombuffer(row, dtype="<f8") for row in packed)
+    stale_seconds: float | None = None

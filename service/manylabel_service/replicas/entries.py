@@ -1,4 +1,4 @@
-"""Log entries: an Update as bytes and back.
+"""Log entries: what happened to a model, an Update or a Rollback, as bytes and back.
 
 An entry is a msgpack array; its first element is the version of the layout. Numbers are
 little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
@@ -6,39 +6,67 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 import msgpack
 import numpy as np
 
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.replicas.examples import (
+    Change,
+    Example,
+    Features,
+    IdempotencyKey,
+    Labels,
+    Rollback,
+    StreamPart,
+    Update,
+)
 
-VERSION = 1
-"""Of the layout: [version, durability, key, digest, want_predictions, examples]; an example is
-[names, indices, values, label names, signs, complete]."""
+VERSION = 2
+"""Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
+[want_predictions, origin, examples]: an origin is null or [prediction ids, stream key, stream lines], an example is
+[names, indices, values, label names, signs, complete].
+Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
+
+_UPDATE, _ROLLBACK = 0, 1
 
 
 class UnreadableEntry(Exception):
     """A log entry is damaged, or was written by a newer version."""
 
 
-def encode(update: Update) -> bytes:
-    """The entry of an update."""
-    return b"".join(encode_parts(update))
+def encode(change: Change) -> bytes:
+    """The entry of an update or of a rollback; raises as `encode_parts`."""
+    return b"".join(encode_parts(change))
 
 
-def encode_parts(update: Update) -> Iterator[bytes]:
-    """The entry of an update in parts: its head, then a part per example."""
-    key, digest = update.key or (None, None)
+def encode_parts(change: Change) -> Iterator[bytes]:
+    """The same in parts: the head, then one for each example.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id, or not one line, for each example, or the lines do not ascend from 1.
+    """
+    key, digest = change.key or (None, None)
+    if isinstance(change, Rollback):
+        yield msgpack.packb((VERSION, _ROLLBACK, change.durability, key, digest, change.to))
+        return
+    origin = None
+    if change.prediction_ids is not None or change.stream is not None:
+        _check_extent(change)
+        origin = (change.prediction_ids, *(change.stream or (None, None)))
     packer = msgpack.Packer()
-    head = (VERSION, update.durability, key, digest, update.want_predictions)
+    head = (VERSION, _UPDATE, change.durability, key, digest, change.want_predictions, origin)
     fields = b"".join(map(packer.pack, head))
-    yield packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
-    for x, y in update.examples:
+    yield packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(change.examples))
+    for x, y in change.examples:
         yield packer.pack(_pack(x, y))
 
 
-def decode(payload: bytes) -> Update:
-    """The update of an entry.
+def decode(payload: bytes) -> Change:
+    """What an entry says.
 
     Raises
     ------
@@ -47,17 +75,61 @@ def decode(payload: bytes) -> Update:
     """
     try:
         version, *fields = msgpack.unpackb(payload)
-        if version != VERSION:
-            raise UnreadableEntry(f"entry has version {version}, this program reads {VERSION}")
-        durability, key, digest, want_predictions, examples = fields
-        return Update(
-            examples=tuple(_unpack(*example) for example in examples),
-            durability=durability,
-            key=None if key is None else IdempotencyKey(key, digest),
-            want_predictions=want_predictions,
-        )
+        if version == VERSION:
+            kind, *fields = fields
+            if kind not in (_UPDATE, _ROLLBACK):
+                raise ValueError(f"there is no kind {kind!r}")
+            return _rollback(*fields) if kind == _ROLLBACK else _update(*fields)
+        if version == 1:
+            durability, key, digest, want_predictions, examples = fields
+            return _update(durability, key, digest, want_predictions, None, examples)
+        raise UnreadableEntry(f"entry has version {version}, this program reads up to {VERSION}")
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
+
+
+def _update(
+    durability: str,
+    key: str | None,
+    digest: bytes | None,
+    want_predictions: bool,
+    origin: list[Any] | None,
+    examples: list[list[Any]],
+) -> Update:
+    learnt = tuple(_unpack(*example) for example in examples)
+    if origin is None:
+        return Update(learnt, durability, _key(key, digest), want_predictions)
+    ids, stream, lines = origin
+    update = Update(
+        learnt,
+        durability,
+        _key(key, digest),
+        want_predictions,
+        prediction_ids=None if ids is None else tuple(ids),
+        stream=None if stream is None else StreamPart(stream, tuple(lines)),
+    )
+    _check_extent(update)
+    return update
+
+
+def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
+    return Rollback(to, durability, _key(key, digest))
+
+
+def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
+    return None if key is None or digest is None else IdempotencyKey(key, digest)
+
+
+def _check_extent(update: Update) -> None:
+    n_examples = len(update.examples)
+    if update.prediction_ids is not None and len(update.prediction_ids) != n_examples:
+        raise ValueError(f"{n_examples} examples must have as many ids of predictions")
+    if update.stream is None:
+        return
+    lines = update.stream.lines
+    bounded = len(lines) == n_examples > 0 and lines[0] >= 1 and lines[-1] < 2**63
+    if not bounded or any(a >= b for a, b in pairwise(lines)):
+        raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
 
 
 def _pack(x: Features, y: Labels) -> list[object]:

@@ -68,11 +68,40 @@ class IdempotencyKey(NamedTuple):
     digest: bytes
 
 
+class StreamPart(NamedTuple):
+    """Where the examples of an update stand in a stream: its key, and the number of each example's line.
+
+    Numbers are ascending, from 1. What comes again is known by them.
+    """
+
+    key: str
+    lines: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one log entry says: examples to learn, in order, and how to answer."""
+    """What one log entry says: examples to learn, in order, and how to answer.
+
+    `prediction_ids`, where the truth of kept predictions is told, has one id for each example; none of
+    them is labelled twice.
+    """
 
     examples: tuple[Example, ...]
     durability: str
     key: IdempotencyKey | None = None
     want_predictions: bool = False
+    prediction_ids: tuple[str, ...] | None = None
+    stream: StreamPart | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Another kind of log entry: what was learnt after the snapshot at `to` is forgotten."""
+
+    to: str
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Change = Update | Rollback
+"""What a log entry says."""

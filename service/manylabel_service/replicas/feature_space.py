@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
+from manylabel_core.rows import MAX_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.replicas.examples import Features
 
@@ -120,8 +121,30 @@ class FeatureSpace:
         return self.names.to_arrays(), layout
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
-        self.names = Vocabulary.from_arrays(arrays)
-        self.layout = Layout(**layout, declared=self.layout.declared)
+        """Take over a `state` of features declared alike.
+
+        Raises
+        ------
+        ValueError
+            It is none; nothing has changed then.
+        TypeError
+            The layout is not a dict of its facts.
+        """
+        names, found = Vocabulary.from_arrays(arrays), Layout(**layout, declared=self.layout.declared)
+        if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
+            raise ValueError("layout: a size and whether it is fixed are due")
+        as_declared = found == self.layout and names == self.names
+        if not (as_declared if found.declared else _undeclared(found, names)):
+            raise ValueError("layout: does not fit the names, or what was declared")
+        self.names, self.layout = names, found
+
+
+def _undeclared(layout: Layout, names: Vocabulary) -> bool:
+    """Whether examples can have settled such a layout, with such names."""
+    if layout.kind == "numbered":
+        return not len(names) and (layout.size > 0 or not layout.fixed)
+    bare = layout.size == 0 and not layout.fixed
+    return bare and (layout.kind == "named" or (layout.kind is None and not len(names)))
 
 
 def _numbered(x: Features) -> Columns:

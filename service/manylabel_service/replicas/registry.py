@@ -1,32 +1,47 @@
 """The models of this process, by name."""
 
 import asyncio
+import time
+from typing import Any
 
 import structlog
 
 from manylabel_service.errors import (
+    DurabilityUnavailable,
     LimitExceeded,
+    LogLost,
+    LogTrimmed,
     ModelExists,
+    ModelGone,
     ModelNotFound,
     NotReady,
-    StorageError,
+    StorageGone,
 )
+from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.entries import UnreadableEntry
+from manylabel_service.replicas.eviction import Eviction
+from manylabel_service.replicas.follower import Follower
+from manylabel_service.replicas.loading import Loads
+from manylabel_service.replicas.playback import TargetLost
 from manylabel_service.replicas.replica import Replica
 from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.replicas.warmup import warm_up
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 
 log = structlog.get_logger()
 
+_HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
+"""Why a model cannot be restored, now or later."""
+
 
 class Registry:
-    """Creates, finds, lists and deletes replicas.
+    """Creates, finds, lists and deletes replicas; loads them when they are asked for, and lets idle ones go.
 
     Attributes
     ----------
-    ready : True once the kernels are compiled and every model is restored, until `stop`.
+    ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -34,112 +49,196 @@ class Registry:
         self._settings = settings
         self._replicas: dict[str, Replica] = {}
         self._creating: set[str] = set()
+        self._contact = Contact()
+        self._loads = Loads(self._load, settings.load_wait_seconds)
+        self._eviction = Eviction(settings, self.resident, self._evict)
+        self._follower = Follower(store, self._contact, self.resident)
+        self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
 
+    # -- life -------------------------------------------------------------------------------------
+
     async def start(self) -> None:
-        """Warm the kernels and restore every model of the store.
+        """Warm the kernels and, if so set, restore the models of the store, as many as there is memory for.
 
         Raises
         ------
         StorageError
-            The list of models cannot be read.
+            The list of models, or all of them, cannot be read. What has been done need not be done again.
         """
-        records = await self._store.models()
-        self._replicas = {r.name: Replica(r, self._store, self._settings) for r in records}
+        records = await self._store.models() if self._settings.preload else []
+        self._contact.heard()
         await asyncio.to_thread(warm_up)
-        for replica in self._replicas.values():
-            await self._restore(replica)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._follower.run()), asyncio.create_task(self._eviction.run())]
+        for record in records:
+            if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
+                log.info("memory_full", loaded=len(self._replicas), models=len(records))
+                break
+            if record.name not in self._replicas:
+                await self._preload(record)
         self.ready = True
 
-    async def _restore(self, replica: Replica) -> None:
-        name = replica.spec.name
+    async def _preload(self, record: ModelRecord) -> None:
+        try:
+            await self._restored(record)
+        except ModelGone:
+            pass
+        except StorageGone as error:
+            await self._store.find_model(record.name)  # if that fails too, it is not for this model
+            log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
+
+    async def _restored(self, record: ModelRecord) -> Replica:
+        """Restore a model and host it; one that cannot be restored is hosted as failed."""
+        name, replica = record.name, self._replica(record)
         try:
             await replica.restore()
+        except (ModelGone, StorageGone):
+            raise
         except Exception as error:  # whatever it is, it must not keep the other models from serving
-            expected = isinstance(error, StorageError | UnreadableEntry)
             action = "delete it, or mend the store"
-            log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=not expected)
+            unexpected = not isinstance(error, _HOPELESS)
+            log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=unexpected)
             replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
         else:
             log.info("model_restored", model=name, position=replica.model.position, updates=replica.model.updates)
-
-    @property
-    def failed(self) -> list[str]:
-        """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
-        return [replica.spec.name for replica in self.list() if replica.failed]
+        return await self._host(replica)
 
     async def stop(self) -> None:
         """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
         self.ready = False
-        for replica in self._replicas.values():
+        await self._loads.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for replica in self.resident():
             replica.stop_learning()
-        for replica in self._replicas.values():
+        for replica in self.resident():
             try:
                 await replica.stop()
             except Exception:  # the others, and the store, still have to be put away in good order
                 log.exception("model_not_stopped", model=replica.spec.name)
 
-    def get(self, name: str) -> Replica:
-        """The replica of a model.
+    # -- what there is ----------------------------------------------------------------------------
 
-        Raises
-        ------
-        ModelNotFound
-        NotReady
-            The model is not there, and until every model is restored nobody knows whether it will be.
-        """
-        replica = self._replicas.get(name)
-        if replica is None:
-            self.require_ready()
-            raise ModelNotFound(name)
-        return replica
+    @property
+    def failed(self) -> list[str]:
+        """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
+        return [replica.spec.name for replica in self.resident() if replica.failed]
+
+    @property
+    def storage_gone_seconds(self) -> float | None:
+        """For how long the store has not answered; None while it does."""
+        return self._contact.stale_seconds if self.ready else None
 
     def require_ready(self) -> None:
-        """Raise NotReady until every model is restored, and once the server is stopping."""
+        """Raise NotReady until the server has started, and once it is stopping."""
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
-    def list(self) -> list[Replica]:
-        """All replicas, by name."""
+    def resident(self) -> list[Replica]:
+        """The replicas in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
 
-    async def create(self, spec: ModelSpec) -> Replica:
-        """A new model, ready to learn.
+    async def get(self, name: str) -> Replica:
+        """The replica of a model, which is loaded if it is not in memory.
 
         Raises
         ------
-        NotReady, ModelExists, LimitExceeded, StorageError
+        ModelNotFound, StorageGone
+        NotReady
+            The server is starting or stopping, or loading takes longer than a caller may wait.
         """
-        self.require_ready()
-        if spec.name in self._replicas or spec.name in self._creating:
-            raise ModelExists(spec.name)
-        self._check_limits(spec)
-        self._creating.add(spec.name)
-        try:
-            record = await self._store.create_model(spec.name, spec.model_dump_json().encode())
-        finally:
-            self._creating.discard(spec.name)
-        return self._host(record)
-
-    def _host(self, record: ModelRecord) -> Replica:
-        replica = Replica(record, self._store, self._settings)
-        self._replicas[record.name] = replica
-        replica.start()
+        replica = self._replicas.get(name)
+        if replica is not None and replica.failed and not await self._still_there(replica):
+            replica = None
+        if replica is None:
+            self.require_ready()
+            replica = await self._loads.get(name)
+        replica.used_at = time.monotonic()
         return replica
 
-    def _check_limits(self, spec: ModelSpec) -> None:
-        settings = self._settings
+    async def _still_there(self, replica: Replica) -> bool:
+        """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
+        record = await self._store.find_model(replica.spec.name)
+        if record != replica.record:
+            self._forget(replica)
+        return record == replica.record
+
+    async def list(self) -> list[dict[str, Any]]:
+        """What there is to know about all models, by name; of those not in memory, what they are.
+
+        Raises
+        ------
+        NotReady, StorageGone
+        """
+        self.require_ready()
+        statuses = []
+        for record in sorted(await self._store.models(), key=lambda record: record.name):
+            replica = self._replicas.get(record.name)
+            if replica is None or replica.record != record or not replica.following:
+                if replica is None or not replica.failed:  # a failed one is named by /readyz; it has no status
+                    statuses.append(self._described(record))
+            else:
+                statuses.append({**replica.status(), "loaded": True})
+            await asyncio.sleep(0)  # others may be served between two models
+        return statuses
+
+    def _described(self, record: ModelRecord) -> dict[str, Any]:
+        spec = ModelSpec.model_validate_json(record.spec)
+        return {
+            "name": spec.name,
+            "algorithm": spec.algorithm,
+            "params": spec.params.model_dump(),
+            "scaling": spec.scaling,
+            "durability": spec.durability or self._settings.durability,
+            "loaded": False,
+        }
+
+    # -- coming and going -------------------------------------------------------------------------
+
+    async def create(self, spec: ModelSpec, state: StreamModel | None = None) -> Replica:
+        """A new model, ready to learn; with a state, one that goes on from there.
+
+        Raises
+        ------
+        NotReady, ModelExists, LimitExceeded, DurabilityUnavailable, StorageError
+        """
+        self.require_ready()
+        durability = spec.durability or self._settings.durability
+        if durability not in self._store.durabilities:
+            raise DurabilityUnavailable(durability, self._store.durabilities)
+        self._check_limits(spec, state)
+        self._creating.add(spec.name)
+        try:
+            return await self._created(spec, state)
+        finally:
+            self._creating.discard(spec.name)
+
+    async def _created(self, spec: ModelSpec, state: StreamModel | None) -> Replica:
+        records = await self._store.models()
+        if any(record.name == spec.name for record in records):
+            raise ModelExists(spec.name)
+        _check("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        if state is None:
+            replica = self._replica(await self._store.create_model(spec.name, _written(spec)))
+            replica.start()
+            return await self._host(replica)
+        seed = await asyncio.to_thread(state.as_seed, spec.name)
+        data = await asyncio.to_thread(seed.to_bytes)
+        return await self._restored(await self._store.create_model(spec.name, _written(seed.spec), data))
+
+    def _check_limits(self, spec: ModelSpec, state: StreamModel | None) -> None:
+        settings, name = self._settings, spec.name
         n_features = spec.features if isinstance(spec.features, int) else len(spec.features or ())
         n_labels = len(spec.labels or ())
         nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
-        for what, size, limit in (
-            ("the number of models", len(self._replicas) + len(self._creating) + 1, settings.max_models),
-            (f"features of model {spec.name!r}", n_features, settings.max_features),
-            (f"labels of model {spec.name!r}", n_labels, settings.max_labels),
-            (f"bytes of model {spec.name!r}", nbytes, settings.max_model_bytes),
-        ):
-            if size > limit:
-                raise LimitExceeded(what, size, limit)
+        if state is not None:
+            n_features, n_labels = max(n_features, len(state.features)), len(state.labels)
+            nbytes = max(nbytes, state.nbytes)
+        _check(f"features of model {name!r}", n_features, settings.max_features)
+        _check(f"labels of model {name!r}", n_labels, settings.max_labels)
+        _check(f"bytes of model {name!r}", nbytes, settings.max_model_bytes)
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -149,7 +248,65 @@ class Registry:
         NotReady, ModelNotFound, StorageError
         """
         self.require_ready()
-        replica = self.get(name)
-        await self._store.delete_model(replica.record)
-        self._replicas.pop(name, None)
-        await replica.drop()
+        record = await self._store.find_model(name)
+        if record is None:
+            raise ModelNotFound(name)
+        await self._store.delete_model(record)
+        replica = self._replicas.get(name)
+        if replica is not None and replica.record == record:
+            del self._replicas[name]
+            await replica.drop()
+
+    def _replica(self, record: ModelRecord) -> Replica:
+        return Replica(record, self._store, self._settings, self._contact, self._forget)
+
+    async def _host(self, replica: Replica) -> Replica:
+        """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
+        name = replica.spec.name
+        other = self._replicas.get(name)
+        if other is not None and other.record.incarnation >= replica.record.incarnation:
+            await replica.drop()
+            return other
+        self._replicas[name] = replica
+        if other is not None:
+            await other.drop()
+        return replica
+
+    async def _load(self, name: str) -> Replica:
+        record = await self._store.find_model(name)
+        if record is None:
+            raise ModelNotFound(name)
+        async with self._loads.turn:
+            resident = self._replicas.get(name)
+            if resident is not None and resident.record == record:
+                return resident
+            snapshots = await self._store.snapshots(record)
+            await self._eviction.sweep(room_for=snapshots[0].size_bytes if snapshots else 0)
+            try:
+                replica = await self._restored(record)
+            except ModelGone:
+                raise ModelNotFound(name) from None
+            replica.used_at = time.monotonic()
+            await self._eviction.sweep(spare=replica)
+            return replica
+
+    def _evict(self, replica: Replica) -> None:
+        name = replica.spec.name
+        del self._replicas[name]
+        replica.evict(lambda: self.get(name))
+
+    def _forget(self, replica: Replica) -> None:
+        """The model is gone: it was deleted elsewhere."""
+        name = replica.spec.name
+        if self._replicas.get(name) is replica:
+            del self._replicas[name]
+            log.info("model_deleted_elsewhere", model=name)
+
+
+def _written(spec: ModelSpec) -> bytes:
+    return spec.model_dump_json().encode()
+
+
+def _check(what: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise LimitExceeded(what, size, limit)

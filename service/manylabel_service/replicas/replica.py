@@ -1,46 +1,43 @@
-"""A hosted model: requests and the log on one side, the fold on the other.
+"""A hosted model as requests see it.
 
 All access to the model is on the event loop, in slices, but for one reader: the thread that turns
-it into a snapshot while the fold rests. Updates that wait together share one append and one pass of
-the kernel (group commit); a prediction waits for neither.
+it into a snapshot while the fold rests. Updates go through the log; a prediction waits for nothing,
+unless it asks for a position that is not reached yet.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import structlog
-
-from manylabel_service.errors import (
-    KeyInFlight,
-    KeyReused,
-    ModelNotFound,
-    NotReady,
-    ServiceError,
-    StorageError,
-)
+from manylabel_service.errors import ModelNotFound, NotReady, ServiceError
 from manylabel_service.replicas.admission import Admission
 from manylabel_service.replicas.answers import Answer, Predicted, Updated
-from manylabel_service.replicas.entries import decode
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Prediction, Update
-from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
+from manylabel_service.replicas.applier import Applier, Reason
+from manylabel_service.replicas.contact import Contact
+from manylabel_service.replicas.entries import encode
+from manylabel_service.replicas.events import Events
+from manylabel_service.replicas.examples import (
+    Example,
+    Features,
+    IdempotencyKey,
+    Prediction,
+    Rollback,
+    StreamPart,
+    Update,
+)
+from manylabel_service.replicas.folding import Outcome
+from manylabel_service.replicas.kept import KeptPredictions
+from manylabel_service.replicas.keys_in_flight import KeysInFlight
+from manylabel_service.replicas.projection import Growth
+from manylabel_service.replicas.shelf import Shelf
 from manylabel_service.replicas.slices import SliceSize
 from manylabel_service.replicas.snapshots import Snapshots
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
-from manylabel_service.replicas.update_queue import Pending, UpdateQueue
+from manylabel_service.replicas.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Entry, ModelRecord, Store
-
-REPLAYED_ENTRIES = 1_000
-"""Entries read from the log at a time when a model is restored."""
-
-COPIED_BYTES = 2**22
-"""Bytes of a model that can be copied within a slice."""
-
-log = structlog.get_logger()
+from manylabel_service.storage import ModelRecord, SnapshotRecord, Store
 
 
 class Replica:
@@ -51,25 +48,50 @@ class Replica:
     record : the model in the store.
     store : where its log and its snapshots are.
     settings : limits, and when to take snapshots.
+    contact : how long ago the store was heard from.
+    on_gone : called when it turns out that the model has been deleted elsewhere.
     """
 
-    def __init__(self, record: ModelRecord, store: Store, settings: Settings) -> None:
+    def __init__(
+        self,
+        record: ModelRecord,
+        store: Store,
+        settings: Settings,
+        contact: Contact | None = None,
+        on_gone: "Callable[[Replica], None]" = lambda replica: None,
+    ) -> None:
         self.record = record
         self.spec = ModelSpec.model_validate_json(record.spec)
         self.durability = self.spec.durability or settings.durability
-        self.model = StreamModel(self.spec)
-        self.snapshots = Snapshots(record, store, settings)
         self.queue = UpdateQueue(record.name, settings)
-        self._admission = Admission(record.name, settings)
-        self._store = store
-        self._keys_in_flight: set[str] = set()
-        self._fold_slice = SliceSize()
-        self._predict_slice = SliceSize()
-        # Makes a new error for each request: one that is raised again and again keeps every traceback.
-        self._closed: Callable[[], ServiceError] | None = lambda: NotReady(f"model {record.name!r} is being restored")
-        self._stopping = False
+        self._shelf = Shelf(record, store)
+        self.snapshots = Snapshots(record, store, settings, on_stored=self.queue.wake)
+        self.used_at = time.monotonic()
         self.failed = False
-        self._runner: asyncio.Task[None] | None = None
+        model = StreamModel(self.spec)
+        self._applier = Applier(
+            record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._ended
+        )
+        self._admission = Admission(record.name, settings)
+        self._contact = contact or Contact()
+        self._on_gone = on_gone
+        self._settings = settings
+        self._keys = KeysInFlight()
+        self._kept = KeptPredictions(record, store, settings)
+        self._predict_slice = SliceSize()
+        self._closed: Reason | None = lambda: NotReady(f"model {record.name!r} is being restored")
+        self._successor: Callable[[], Awaitable[Replica]] | None = None
+        self._stopping = False
+
+    @property
+    def model(self) -> StreamModel:
+        """The state at present; another object once it had to be restored."""
+        return self._applier.model
+
+    @property
+    def events(self) -> Events:
+        """What happens to the model."""
+        return self._applier.events
 
     def status(self) -> dict[str, Any]:
         """What GET /v1/models/{m} answers.
@@ -80,17 +102,18 @@ class Replica:
             There is no state to speak of: it is being restored, or could not be.
         """
         self._check_open()
+        model = self.model
         return {
             "name": self.spec.name,
             "algorithm": self.spec.algorithm,
             "params": self.spec.params.model_dump(),
             "scaling": self.spec.scaling,
             "durability": self.durability,
-            "position": self.model.position,
-            "updates": self.model.updates,
-            "labels": len(self.model.labels),
-            "features": len(self.model.features),
-            "bytes": self.model.nbytes,
+            "position": model.position,
+            "updates": model.updates,
+            "labels": len(model.labels),
+            "features": len(model.features),
+            "bytes": model.nbytes,
             "metrics": self.measures(),
         }
 
@@ -106,74 +129,136 @@ class Replica:
 
         Raises
         ------
-        StorageError
-            The store cannot be read, or no intact snapshot reaches back to where the log begins.
-        UnreadableEntry
-            An entry of the log cannot be decoded.
+        LogTrimmed, LogLost, TargetLost, UnreadableEntry
+            There is no way to the present state.
+        StorageGone, ModelGone
         """
-        self.model = await self.snapshots.newest_intact() or self.model
-        while entries := await self._store.read(self.record, self.model.position, REPLAYED_ENTRIES):
-            await self._fold([LogEntry(entry.position, decode(entry.payload)) for entry in entries])
+        await self._applier.restore()
         self.start()
 
     def start(self) -> None:
         """Begin to answer. A new model needs no `restore`."""
         self._closed = None
-        self._runner = asyncio.create_task(self._run(), name=f"replica {self.spec.name}")
+        self._applier.start()
 
-    def refuse(self, reason: Callable[[], ServiceError]) -> None:
+    @property
+    def following(self) -> bool:
+        """Whether it wants to know what others do."""
+        return self._closed is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is reading the log anyway."""
+        return self._applier.busy
+
+    def look(self) -> None:
+        """Read what others have added to the log."""
+        self._applier.look()
+
+    @property
+    def evictable(self) -> bool:
+        """Whether nobody here waits for it or watches it."""
+        waited_for = self._applier.waited_for or self._keys or self.events.subscribers or self.snapshots.busy
+        return self._closed is None and not self._stopping and not waited_for
+
+    async def cover(self) -> bool:
+        """Have a snapshot cover all that has been learnt; whether one does.
+
+        Raises
+        ------
+        NotReady, StorageError, ModelGone
+        """
+        if not await self.snapshots.covers(self.model.position):
+            await self.take_snapshot()
+        return self.model.position == self.snapshots.covered
+
+    def evict(self, successor: "Callable[[], Awaitable[Replica]]") -> None:
+        """Leave the memory; requests that have it in hand are passed on to its successor."""
+        self._successor = successor
+        self._closed = lambda: NotReady(f"model {self.spec.name!r} is being loaded")
+        self._applier.stop()
+
+    def refuse(self, reason: Reason) -> None:
         """Answer every request, those that wait included, with such an error from now on."""
         self._closed = reason
         self.queue.refuse(reason)
 
-    def fail(self, reason: Callable[[], ServiceError]) -> None:
+    def fail(self, reason: Reason) -> None:
         """The same, because the state cannot be trusted: it will not be kept either."""
         self.failed = True
         self.refuse(reason)
 
+    def _ended(self, reason: Reason, gone: bool) -> None:
+        if gone:
+            self._on_gone(self)
+            self.refuse(reason)
+        else:
+            self.fail(reason)
+
     def stop_learning(self) -> None:
         """Take no more updates."""
         self._stopping = True
-        self.queue.wake()
+        self._applier.stop()
 
     async def stop(self) -> None:
         """Take no more updates, finish those that wait, and take a last snapshot."""
         self.stop_learning()
-        if self._runner is None:
-            return
-        await self._runner
-        if not self.failed:
-            await self.snapshots.take(self.model)
+        await self._applier.done()
+        if self._closed is None and self._contact.stale_seconds is None:
+            await self.snapshots.take_last(self.model)
 
     async def drop(self) -> None:
         """End without a trace: the model has been deleted."""
         self.refuse(lambda: ModelNotFound(self.spec.name))
-        if self._runner is not None:
-            self._runner.cancel()
-            await asyncio.gather(self._runner, return_exceptions=True)
+        await self._applier.cancel()
         await self.snapshots.drop()
 
-    # -- requests ---------------------------------------------------------------------------------
+    # -- predictions ------------------------------------------------------------------------------
 
-    async def predict(self, xs: Sequence[Features]) -> Predicted:
+    async def predict(self, xs: Sequence[Features], at_least: str | None = None) -> Predicted:
         """Predict without learning; a long batch yields to other requests between slices.
+
+        Parameters
+        ----------
+        xs : examples.
+        at_least : a position that the answer must not be older than; waited for, within limits.
 
         Raises
         ------
         NotReady, InvalidExample
         """
-        self._check_open()
+        if self._closed is not None:
+            return await (await self._next()).predict(xs, at_least)
+        if at_least is not None:
+            await self._reach(at_least)
         predictions: list[Prediction] = []
         while (begin := len(predictions)) < len(xs):
             if begin:
                 await asyncio.sleep(0)
             started = time.perf_counter()
-            part = xs[begin : begin + self._predict_slice.examples]
+            model, part = self._applier.model, xs[begin : begin + self._predict_slice.examples]
             for index, x in enumerate(part, begin):
-                self.model.features.check(index, x)
-            predictions += self.model.predict(part)
+                model.features.check(index, x)
+            predictions += model.predict(part)
             self._predict_slice.observe(len(part), time.perf_counter() - started)
-        return Predicted(predictions, self.model.position)
+        return Predicted(predictions, self._applier.model.position, self._contact.stale_seconds)
+
+    async def _reach(self, position: str) -> None:
+        seconds = self._settings.position_wait_seconds
+        if not await self._applier.reach(position, seconds):
+            self._check_open()
+            raise NotReady(f"position {position} of model {self.spec.name!r} was not reached in {seconds:g} s")
+
+    async def keep(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
+        """Keep what was predicted from; raises as `KeptPredictions.put`."""
+        await self._kept.put(ids, xs)
+
+    async def kept(self, ids: Sequence[str]) -> list[Features]:
+        """What was predicted from; raises as `KeptPredictions.get`, and PredictionLabelled if it has its labels."""
+        self.model.labelled.check(ids)
+        return await self._kept.get(ids)
+
+    # -- updates ----------------------------------------------------------------------------------
 
     async def update(
         self,
@@ -181,25 +266,65 @@ class Replica:
         *,
         key: IdempotencyKey | None = None,
         want_predictions: bool = False,
+        prediction_ids: Sequence[str] | None = None,
+        stream: StreamPart | None = None,
     ) -> Updated:
         """Learn the examples, all or none, in order; answers when they are in the log and in the model.
 
+        Parameters
+        ----------
+        examples : at least one.
+        key : of the request; a retry is answered as the first was.
+        want_predictions : whether to answer what was predicted for each example just before it was learnt.
+        prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
+        stream : where the examples stand in a stream; lines learnt before are skipped.
+
         Raises
         ------
-        NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageGone
+        NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageGone
+        ModelGone
+            The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
         """
-        self._check_learning()
-        if key is not None and (earlier := self._earlier_answer(key)) is not None:
-            return self._updated(earlier, replayed=True)
-        with self._in_flight(key):
-            outcome = await self._learn(Update(tuple(examples), self.durability, key, want_predictions))
-        if isinstance(outcome.answer, ServiceError):
-            raise outcome.answer
-        return self._updated(outcome.answer, outcome.replayed)
+        try:
+            self._check_learning()
+            if (earlier := self._keys.earlier_answer(key, self.model.keys)) is not None:
+                return self._updated(earlier, replayed=True)
+            ids = None if prediction_ids is None else tuple(prediction_ids)
+            update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream)
+            with self._keys.hold(key):
+                outcome = await self._learn(update)
+        except NotReady:
+            return await (await self._next()).update(
+                examples, key=key, want_predictions=want_predictions, prediction_ids=prediction_ids, stream=stream
+            )
+        return self._answered(outcome)
+
+    async def rollback(self, position: str, key: IdempotencyKey | None = None) -> Updated:
+        """Go back to a snapshot, here and on every other replica, at the same point of the log.
+
+        Raises
+        ------
+        SnapshotNotFound
+            There is none at the position that is intact.
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        try:
+            self._check_learning()
+            if (earlier := self._keys.earlier_answer(key, self.model.keys)) is not None:
+                return self._updated(earlier, replayed=True)
+            with self._keys.hold(key):
+                rollback = Rollback(await self._shelf.pin(position), self.durability, key)
+                self._check_learning()
+                outcome = await self.queue.put(rollback, encode(rollback), None, Growth())
+        except NotReady:
+            return await (await self._next()).rollback(position, key)
+        self.snapshots.soon()
+        self.queue.wake()
+        return self._answered(outcome)
 
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Whether an update with this key is under way, or among those remembered."""
-        return key.key in self._keys_in_flight or key.key in self.model.keys
+        return key.key in self._keys or key.key in self.model.keys
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -210,93 +335,54 @@ class Replica:
         if self._stopping:
             raise NotReady("the server is stopping")
 
-    def _earlier_answer(self, key: IdempotencyKey) -> Answer | None:
-        if key.key in self._keys_in_flight:
-            raise KeyInFlight(key.key)
-        seen = self.model.keys.find(key.key)
-        if seen is None:
-            return None
-        digest, answer = seen
-        if digest != key.digest:
-            raise KeyReused(key.key)
-        return answer
-
-    @contextmanager
-    def _in_flight(self, key: IdempotencyKey | None) -> Iterator[None]:
-        if key is None:
-            yield
-            return
-        self._keys_in_flight.add(key.key)
-        try:
-            yield
-        finally:
-            self._keys_in_flight.discard(key.key)
-
-    def _updated(self, answer: Answer, replayed: bool) -> Updated:
-        predictions = answer.predictions(self.model.labels.names)
-        return Updated(answer.position, answer.updates, answer.durability, predictions, replayed)
+    async def _next(self) -> "Replica":
+        """The replica that took this one's place; where there is none, what is answered in its stead is raised."""
+        if self._successor is None:
+            self._check_learning()
+            raise NotReady(f"model {self.spec.name!r} is being restored")
+        return await self._successor()
 
     async def _learn(self, update: Update) -> Outcome:
         admitted = await self._admission.admit(update, self.model, self.queue)
         self._check_learning()  # it may have ended meanwhile
         return await self.queue.put(update, admitted.payload, admitted.fits, admitted.growth)
 
-    # -- the log ----------------------------------------------------------------------------------
+    def _answered(self, outcome: Outcome) -> Updated:
+        if isinstance(outcome.answer, ServiceError):
+            raise outcome.answer
+        return self._updated(outcome.answer, outcome.replayed)
 
-    async def _run(self) -> None:
-        while not self.failed and (self.queue or not self._stopping):
-            if not self.queue:
-                await self.queue.wait(self.snapshots.seconds_until_due(self.model))
-            if group := self.queue.take_group():
-                await self._commit(group)
-            if not self.failed and self.snapshots.due(self.model):
-                await self.snapshots.begin(self.model)
+    def _updated(self, answer: Answer, replayed: bool) -> Updated:
+        predictions = answer.predictions(self.model.labels.names)
+        return Updated(
+            answer.position,
+            answer.updates,
+            answer.durability,
+            predictions,
+            replayed,
+            answer.skipped,
+            answer.rolled_back_to,
+        )
 
-    async def _commit(self, group: list[Pending]) -> None:
-        """One append for the group; fold in what others appended before it, then the group."""
+    # -- snapshots --------------------------------------------------------------------------------
+
+    async def take_snapshot(self) -> SnapshotRecord:
+        """Take a snapshot of all that has been learnt by now; answers when it is stored.
+
+        Raises
+        ------
+        NotReady, StorageGone, ModelGone
+        """
         try:
-            payloads = [pending.payload for pending in group]
-            entries = await self._store.append(self.record, payloads, self.model.position, self.durability)
-            await self._make_room(group)
-            outcomes = await self._fold(_with_updates(entries, group))
-        except StorageError as error:
-            outcomes = [Outcome(error)] * len(group)
-        except asyncio.CancelledError:
-            outcomes = [Outcome(ModelNotFound(self.spec.name))] * len(group)
-            raise
-        except Exception:
-            # The fold may have stopped half-way: this state must neither answer nor be kept.
-            log.exception("model_failed", model=self.spec.name, position=self.model.position)
-            self.fail(lambda: NotReady(f"model {self.spec.name!r} failed; the server must be restarted"))
-            outcomes = [Outcome(NotReady(f"model {self.spec.name!r} failed"))] * len(group)
-        finally:
-            self.queue.settle(group, outcomes[-len(group) :])
+            self._check_learning()
+        except NotReady:
+            return await (await self._next()).take_snapshot()
+        return await self._applier.snapshot()
 
-    async def _make_room(self, group: list[Pending]) -> None:
-        """Have the memory that the group's new columns need, if copying the model there takes a while."""
-        model = self.model
-        n_features = len(model.features) + sum(pending.growth.features for pending in group)
-        n_labels = len(model.labels) + sum(pending.growth.labels for pending in group)
-        grows = n_features > len(model.features) or n_labels > len(model.labels)
-        if grows and model.learner.nbytes > COPIED_BYTES:
-            await asyncio.to_thread(model.learner.reserve, n_features, n_labels)
+    async def list_snapshots(self) -> list[SnapshotRecord]:
+        """The snapshots, the newest first; raises StorageGone, ModelGone."""
+        return await self._shelf.list()
 
-    async def _fold(self, entries: Iterable[LogEntry]) -> list[Outcome]:
-        """Fold entries in, in slices between which predictions are answered."""
-        folding = Folding(self.model, entries)
-        more = True
-        while more:
-            started, learnt = time.perf_counter(), folding.learnt
-            more = folding.step(self._fold_slice.examples)
-            if folding.learnt > learnt:
-                self._fold_slice.observe(folding.learnt - learnt, time.perf_counter() - started)
-            if more:
-                await asyncio.sleep(0)
-        return folding.outcomes
-
-
-def _with_updates(entries: Sequence[Entry], own: Sequence[Pending]) -> list[LogEntry]:
-    """Entries that end with our own, which need no decoding and have been checked."""
-    foreign = [LogEntry(entry.position, decode(entry.payload)) for entry in entries[: -len(own)]]
-    appended = entries[-len(own) :]
-    return foreign + [LogEntry(e.position, p.update, p.fits) for e, p in zip(appended, own, strict=True)]
+    async def read_snapshot(self, position: str) -> bytes:
+        """A snapshot as it is stored; raises SnapshotNotFound, StorageGone, ModelGone."""
+        return await self._shelf.read(position)

@@ -12,21 +12,42 @@ from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.rows import Rows
-from manylabel_core.state import dump, load
-from manylabel_service.replicas.answers import KeyWindow, prediction
+from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_service.replicas.answers import prediction
 from manylabel_service.replicas.examples import Features, Prediction
 from manylabel_service.replicas.feature_space import Columns, FeatureSpace
+from manylabel_service.replicas.key_window import KeyWindow
+from manylabel_service.replicas.labelled import LabelledIds
+from manylabel_service.replicas.soundness import check_facts, check_names, check_rollbacks
 from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.storage import START
+from manylabel_service.replicas.stream_lines import StreamLines
+from manylabel_service.storage import SEED, START
+
+VERSION = 2
+"""Of the state as bytes. The first had no version, and of what is known of requests only the keys."""
+
+MAX_ROLLBACKS = 1_000
+"""Rollbacks remembered per model, the latest."""
+
+_SINCE_2 = {"version", "labelled", "labelled_floor", "streams", "rollbacks"}
 
 
 class StreamModel:
-    """A learner with the names of its features and labels, its measures and its seen keys.
+    """A learner with the names of its features and labels, its measures, and what is known of requests.
+
+    What was learnt (the learner, the names, the measures, `updates`) goes back with a rollback. What is known of
+    requests (`keys`, `labelled`, `streams`, `rollbacks`) does not: a request is done once, also if what it did is
+    undone later.
 
     Attributes
     ----------
     position : of the last log entry folded in.
     updates : examples learnt.
+    keys : the idempotency keys seen, with the answers.
+    labelled : the kept predictions that have been given their labels.
+    streams : how far each stream of examples has been learnt.
+    rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
+        log from before a rollback, that snapshot is needed.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -39,14 +60,18 @@ class StreamModel:
         self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = KeyWindow()
+        self.labelled = LabelledIds()
+        self.streams = StreamLines()
+        self.rollbacks: list[tuple[str, str]] = []
         self.position = START
         self.updates = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the state takes."""
-        parts = (self.learner, self.features.names, self.labels, self.prequential, self.keys)
-        return sum(part.nbytes for part in parts)
+        learnt = (self.learner, self.features.names, self.labels, self.prequential)
+        requests = (self.keys, self.labelled, self.streams)
+        return sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
         """Most bytes of memory once there are so many columns, and examples with so many values are learnt."""
@@ -62,8 +87,47 @@ class StreamModel:
         names = self.labels.names
         return [prediction(row, names) for row in scores]
 
+    def roll_back(self, target: "StreamModel", to: str, position: str) -> None:
+        """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
+
+        Raises
+        ------
+        ValueError
+            It is the state at another position, or of another model. Nothing has changed then.
+        """
+        if target.position != to or target.spec != self.spec:
+            raise ValueError(
+                f"the state of {self.spec.name!r} at {to} is due, not {target.spec.name!r} at {target.position}"
+            )
+        self.features, self.labels = target.features, target.labels
+        self.learner, self.prequential = target.learner, target.prequential
+        self.updates = target.updates
+        self.position = position
+        self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    def as_seed(self, name: str, position: str = SEED) -> "StreamModel":
+        """A copy of what was learnt, for a new model of that name; nothing of this one's requests.
+
+        Raises
+        ------
+        ValueError
+            The name is not allowed.
+        """
+        seed = StreamModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
+        features, layout = self.features.state()
+        seed.learner.restore(self.learner.state())
+        seed.features.restore(features, layout)
+        seed.labels = Vocabulary.from_arrays(self.labels.to_arrays())
+        seed.prequential.restore(self.prequential.state())
+        seed.updates = self.updates
+        seed.position = position
+        return seed
+
     def to_bytes(self) -> bytes:
         """The state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
+        return dump(*self._state())
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.state()),
@@ -71,18 +135,25 @@ class StreamModel:
             **_prefixed("labels", self.labels.to_arrays()),
             **_prefixed("prequential", self.prequential.state()),
             "keys": self.keys.to_array(),
+            "labelled": self.labelled.to_array(),
+            "streams": self.streams.to_array(),
         }
         header = {
+            "version": VERSION,
             "spec": self.spec.model_dump(mode="json"),
             "position": self.position,
             "updates": self.updates,
             "layout": layout,
+            "labelled_floor": bool(self.labelled.floor),
+            "rollbacks": self.rollbacks,
         }
-        return dump(arrays, header)
+        return arrays, header
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "StreamModel":
         """The model that `to_bytes` saw.
+
+        The bytes may come from anybody: all that a kernel or a request relies on is checked.
 
         Raises
         ------
@@ -90,14 +161,36 @@ class StreamModel:
             The bytes are not what `to_bytes` wrote.
         """
         arrays, header = load(data)
+        version = header.get("version")
+        if type(version) is int and version > VERSION:
+            raise NewerState(f"a model of version {version}; this program reads up to {VERSION}")
+        try:
+            return cls._restored(arrays, header, version)
+        except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+            raise DamagedState(f"not the state of a model: {error}") from error
+
+    @classmethod
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "StreamModel":
+        first = version is None
+        if not first and (type(version) is not int or version != VERSION):
+            raise ValueError("the header names no version of a model")
         model = cls(ModelSpec.model_validate(header["spec"]))
+        for given, due in zip((arrays, header), model._state(), strict=True):
+            check_names(set(given), set(due) - (_SINCE_2 if first else set()))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
         model.labels = Vocabulary.from_arrays(_group("labels", arrays))
         model.prequential.restore(_group("prequential", arrays))
-        model.keys = KeyWindow.from_array(arrays["keys"])
         model.position = header["position"]
         model.updates = header["updates"]
+        if first:
+            model.keys = KeyWindow.from_first_array(arrays["keys"])
+        else:
+            model.keys = KeyWindow.from_array(arrays["keys"])
+            model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
+            model.streams = StreamLines.from_array(arrays["streams"])
+            model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
+        check_facts(model, arrays)
         return model
 
 

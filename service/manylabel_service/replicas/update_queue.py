@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import QueueFull, ServiceError
-from manylabel_service.replicas.examples import Update
+from manylabel_service.replicas.examples import Change
 from manylabel_service.replicas.feature_space import Layout
 from manylabel_service.replicas.folding import Outcome
 from manylabel_service.replicas.projection import Growth
@@ -21,11 +21,11 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that waits, as `Admission` let it in."""
+    """An update that waits, as `Admission` let it in, or a rollback, which has no layout and brings nothing."""
 
-    update: Update
+    update: Change
     payload: bytes
-    fits: Layout
+    fits: Layout | None
     growth: Growth
     outcome: "asyncio.Future[Outcome]"
 
@@ -56,7 +56,7 @@ class UpdateQueue:
         """Examples that are waiting or being committed."""
         return self.growth.examples
 
-    async def put(self, update: Update, payload: bytes, fits: Layout, growth: Growth) -> Outcome:
+    async def put(self, update: Change, payload: bytes, fits: Layout | None, growth: Growth) -> Outcome:
         """Wait in the queue, and for what becomes of the update.
 
         Raises
@@ -96,9 +96,9 @@ class UpdateQueue:
         """Take what may share an append, oldest first. Each must be settled."""
         group: list[Pending] = []
         room = GROUP_EXAMPLES
-        while self._waiting and (not group or len(self._waiting[0].update.examples) <= room):
+        while self._waiting and (not group or self._waiting[0].growth.examples <= room):
             group.append(self._waiting.popleft())
-            room -= len(group[-1].update.examples)
+            room -= group[-1].growth.examples
         return group
 
     def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from manylabel_service.errors import StorageGone
+
+T = TypeVar("T")
 
 
 class Gate:
@@ -14,14 +18,15 @@ class Gate:
         self.is_open = False
         self._inside = 0
         self._empty = asyncio.Event()
+        self._closing = asyncio.Event()
 
     def open(self) -> None:
         """Let calls in."""
         self.is_open = True
+        self._closing.clear()
 
     def __enter__(self) -> None:
-        if not self.is_open:
-            raise StorageGone("the store is not open", heals=False)
+        self.check()
         self._inside += 1
 
     def __exit__(self, *_: object) -> None:
@@ -29,9 +34,37 @@ class Gate:
         if not self._inside:
             self._empty.set()
 
+    def check(self) -> None:
+        """Raise `StorageGone` where a call would not be let in."""
+        if not self.is_open:
+            raise _not_open()
+
+    async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what only waits: the closing does not wait for it, but ends it with `StorageGone`."""
+        try:
+            self.check()
+        except StorageGone:
+            work.close()
+            raise
+        task, closing = asyncio.create_task(work), asyncio.create_task(self._closing.wait())
+        try:
+            await asyncio.wait((task, closing), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closing.cancel()
+            if not task.done():
+                task.cancel()
+        if task.done():
+            return task.result()
+        raise _not_open()
+
     async def close(self) -> None:
         """Refuse new calls, and wait for those inside."""
         self.is_open = False
+        self._closing.set()
         while self._inside:
             self._empty.clear()
             await self._empty.wait()
+
+
+def _not_open() -> StorageGone:
+    return StorageGone("the store is not open", heals=False)

@@ -22,8 +22,9 @@ any crash.
 
 **Failure.** Each method may raise `StorageGone`. When it comes from a method that changes
 something, or when the await of that method is cancelled, the change may have been made or not (an
-answer can get lost on its way), but never half. For `append` this needs no care: entries that did
-get in come back, before the new ones, from the next `append` or `read` after the same position.
+answer can get lost on its way), but never half; where it is on its way to another server still, it
+may even be made later. For `append` this needs no care: entries that did get in come back, at their
+place in the log, from an `append` or `read` after the same position.
 
 **Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
 loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
@@ -33,12 +34,15 @@ loop, and none blocks that loop. Calls on different models do not wait for long 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 START = "0"
 """The position before the first entry of any log."""
+
+SEED = "1"
+"""The position of the snapshot that a model is created with: after `START`, before any entry."""
 
 Durability = Literal["memory", "log", "fsync"]
 """What an append has survived when it returns: ``memory`` nothing, ``log`` any end of any process of
@@ -78,21 +82,33 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A snapshot of the state after the entry at `position` (at `START`: before any entry)."""
+    """A snapshot of the state after the entry at `position` (at `START` or `SEED`: before any entry).
+
+    `pinned` ones stay until they are unpinned.
+    """
 
     position: str
     size_bytes: int
     created_unix_ms: int
+    pinned: bool = False
 
 
 class Store(Protocol):
-    """Records, logs and snapshots of any number of models."""
+    """Records, logs and snapshots of any number of models.
+
+    Attributes
+    ----------
+    durabilities : what an append can be asked for; known once the store is open.
+    """
+
+    durabilities: frozenset[Durability]
 
     async def open(self) -> None:
-        """Make the store ready; called once, before anything else.
+        """Make the store ready; called before anything else.
 
-        Raises `StoreUnusable` when it cannot be used, and then holds nothing open. Unfinished work
-        of a process that died is finished or undone, at the latest in the background.
+        Raises `StoreUnusable` when it cannot be used, `StorageGone` when it cannot be reached now: then it
+        may be called again. Either way it holds nothing open. Unfinished work of a process that died is
+        finished or undone, at the latest in the background.
         """
         ...
 
@@ -103,11 +119,18 @@ class Store(Protocol):
         """
         ...
 
-    async def create_model(self, name: str, spec: bytes) -> ModelRecord:
-        """Add a model with an empty log and no snapshots.
+    async def create_model(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+        """Add a model with an empty log.
+
+        Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
+        counts as trimmed through there: nobody can mistake the model for one that began with nothing.
 
         Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
         """
+        ...
+
+    async def find_model(self, name: str) -> ModelRecord | None:
+        """The model that has the name now; None if there is none."""
         ...
 
     async def models(self) -> list[ModelRecord]:
@@ -145,6 +168,11 @@ class Store(Protocol):
         ModelGone
         LogTrimmed
             If entries after `after` have been trimmed; nothing was added.
+        LogLost
+            If the entry at `after` is not in the log and was not trimmed either: the store lost it.
+            Nothing was added; the caller's state holds what the log does not, and has to be restored.
+        DurabilityUnavailable
+            If it is not among `durabilities`; nothing was added.
         ValueError
             If there is no payload, or the durability or the position is not one; nothing was added.
         """
@@ -157,8 +185,17 @@ class Store(Protocol):
         shorter than `limit` is not the end: a store may stop earlier to keep answers with large
         entries small.
 
-        Raises `ModelGone`, `LogTrimmed` if entries after `after` have been trimmed, and ValueError
-        for a limit below 1 or a string that is no position.
+        Raises `ModelGone`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
+        `append`, and ValueError for a limit below 1 or a string that is no position.
+        """
+        ...
+
+    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+        """Wait, for so long at most, until others have changed some of these models.
+
+        Returns those that have entries after the position given, or were deleted; none when the
+        time is over. A store that only one process can have open has nothing to tell, and waits. `close`
+        does not wait for it, but ends it with `StorageGone`.
         """
         ...
 
@@ -174,7 +211,8 @@ class Store(Protocol):
         """Add a snapshot beside the others, or replace the one at the same position.
 
         It is listed, and can be had, only once all of it is in place, and nothing that takes it away
-        (a loss of power) leaves a `trim` that was asked for later. Raises `ModelGone`.
+        (a loss of power) leaves a `trim` that was asked for later. Raises `ModelGone`, and `LogLost`
+        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
         """
         ...
 
@@ -190,5 +228,27 @@ class Store(Protocol):
         ...
 
     async def delete_snapshot(self, record: ModelRecord, position: str) -> None:
-        """Remove a snapshot; does nothing where there is none. Raises `ModelGone`."""
+        """Remove a snapshot; does nothing where there is none, or a pinned one. Raises `ModelGone`."""
+        ...
+
+    async def pin_snapshot(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+        """Protect a snapshot from `delete_snapshot`, or protect it no longer.
+
+        False if there is no snapshot at the position. Raises `ModelGone`.
+        """
+        ...
+
+    # Predictions whose truth may come later: opaque bytes under ids that the caller makes.
+
+    async def put_predictions(
+        self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int
+    ) -> None:
+        """Keep predictions, all or none, for so many seconds; not longer than the model lives.
+
+        Raises `ModelGone`, and `PredictionsFull` if more than `most` would be kept for this model then.
+        """
+        ...
+
+    async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+        """What is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
         ...

@@ -9,8 +9,16 @@ from typing import get_args
 
 import pytest
 
-from manylabel_service.errors import LogTrimmed, ModelExists, ModelGone, ModelNotFound, StorageGone
-from manylabel_service.storage import START, Durability, Entry, ModelRecord, Store, position_key
+from manylabel_service.errors import (
+    LogLost,
+    LogTrimmed,
+    ModelExists,
+    ModelGone,
+    ModelNotFound,
+    PredictionsFull,
+    StorageGone,
+)
+from manylabel_service.storage import SEED, START, Durability, Entry, ModelRecord, Store, position_key
 
 NewStore = Callable[[], Store]
 
@@ -99,6 +107,12 @@ CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "snapshots": lambda store, record: store.snapshots(record),
     "get_snapshot": lambda store, record: store.get_snapshot(record, "1"),
     "delete_snapshot": lambda store, record: store.delete_snapshot(record, "1"),
+    "pin_snapshot": lambda store, record: store.pin_snapshot(record, "1", True),
+    "unpin_snapshot": lambda store, record: store.pin_snapshot(record, "1", False),
+    "put_predictions": lambda store, record: store.put_predictions(record, {"p": b"x"}, 60.0, 10),
+    "put no predictions": lambda store, record: store.put_predictions(record, {}, 60.0, 10),
+    "get_predictions": lambda store, record: store.get_predictions(record, ["p"]),
+    "get no predictions": lambda store, record: store.get_predictions(record, []),
     "delete_model": lambda store, record: store.delete_model(record),
 }
 
@@ -115,6 +129,7 @@ async def test_a_deleted_record_reaches_nothing(
     entries = await append(store, old, b"1", b"2")
     await append(store, old, b"3", after=entries[-1].position, durability="memory")
     await store.put_snapshot(old, entries[0].position, b"snapshot")
+    await store.put_predictions(old, {"p": b"kept"}, 60.0, 10)
     await store.delete_model(old)
     assert await store.models() == []
     new = await store.create_model("m", b"new") if recreated else None
@@ -128,7 +143,9 @@ async def test_a_deleted_record_reaches_nothing(
     assert (caught.value.name, caught.value.incarnation) == ("m", old.incarnation)
     if new:
         assert await store.models() == [new]
+        assert await store.find_model("m") == new
         assert await read_all(store, new) == []
+        assert await store.get_predictions(new, ["p"]) == [None]
         assert await store.snapshots(new) == []
     await store.close()
 
@@ -150,9 +167,9 @@ async def test_incarnations_are_never_used_again(new_store: NewStore) -> None:
 async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
     kept, dropped = await store.create_model("kept", b"k"), await store.create_model("dropped", b"d")
     written = await append(store, kept, *(bytes([i]) for i in range(50)))
-    await append(store, dropped, *(bytes([i]) for i in range(50)))
+    others = await append(store, dropped, *(bytes([i]) for i in range(50)))
     await store.put_snapshot(kept, written[9].position, b"ten")
-    await store.put_snapshot(dropped, written[9].position, b"other")
+    await store.put_snapshot(dropped, others[9].position, b"other")
     await store.delete_model(dropped)
     assert await read_all(store, kept) == written
     assert await store.get_snapshot(kept, written[9].position) == b"ten"
@@ -470,7 +487,7 @@ async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -
 
 async def test_a_snapshot_can_be_replaced_and_deleted(store: Store) -> None:
     record, other = await store.create_model("m", b""), await store.create_model("other", b"")
-    position = (await append(store, record, b"1"))[-1].position
+    position = START
     await store.put_snapshot(other, position, b"of the other")
     for content in (b"first", b"the second one", b"3"):
         await store.put_snapshot(record, position, content)
@@ -531,6 +548,179 @@ async def test_appends_to_other_models_do_not_wait_for_a_large_snapshot(store: S
     assert await read_all(store, other) == written
 
 
+@pytest.mark.parametrize("size", [0, 1, 20_000_001])
+async def test_a_model_can_begin_with_a_state(new_store: NewStore, size: int) -> None:
+    state = random.Random(3).randbytes(size)
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"spec", state)
+    assert await store.find_model("m") == record
+    assert position_key(START) < position_key(SEED)
+    for _ in range(2):
+        assert [(s.position, s.size_bytes, s.pinned) for s in await store.snapshots(record)] == [(SEED, size, False)]
+        assert await store.get_snapshot(record, SEED) == state
+        assert await store.read(record, SEED, 10) == []
+        for call in (store.read(record, START, 10), append(store, record, b"not added")):
+            with pytest.raises(LogTrimmed, match="snapshot"):
+                await call
+        await store.close()
+        store = new_store()
+        await store.open()
+    written = await append(store, record, b"1", b"2", after=SEED)
+    assert payloads_of(written) == [b"1", b"2"]
+    assert position_key(SEED) < position_key(written[0].position)
+    assert await read_all(store, record, SEED) == written
+    await store.close()
+
+
+async def test_of_many_creations_with_a_state_at_once_one_succeeds(store: Store) -> None:
+    states = [bytes([i]) * 1000 for i in range(12)]
+    outcomes = await asyncio.gather(*(store.create_model("m", b"", s) for s in states), return_exceptions=True)
+    (record,) = created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 11
+    assert await store.models() == created
+    assert await store.get_snapshot(record, SEED) == states[outcomes.index(record)]
+
+
+async def test_a_pinned_snapshot_is_not_deleted(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    position = (await append(store, record, b"1"))[-1].position
+    assert not await store.pin_snapshot(record, position, True)
+    await store.put_snapshot(record, START, b"start")
+    await store.put_snapshot(record, position, b"one")
+    assert await store.pin_snapshot(record, position, True)
+    assert await store.pin_snapshot(record, position, True)
+    await store.put_snapshot(record, position, b"replaced")
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    for at in (START, position):
+        await store.delete_snapshot(record, at)
+    assert [(s.position, s.pinned) for s in await store.snapshots(record)] == [(position, True)]
+    assert await store.get_snapshot(record, position) == b"replaced"
+    assert await store.pin_snapshot(record, position, False)
+    assert [s.pinned for s in await store.snapshots(record)] == [False]
+    await store.delete_snapshot(record, position)
+    assert await store.snapshots(record) == []
+    await store.close()
+
+
+async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> None:
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    for _ in range(3):
+        last = (await append(store, other, b"x", b"y"))[-1].position
+    first = (await append(store, record, b"1"))[-1].position
+    beyond = "-".join(str(part + 9) for part in position_key(max(first, last, key=position_key)))
+    for call in (
+        append(store, record, b"not added", after=beyond),
+        append(store, record, b"not added", after=beyond, durability="memory"),
+        store.read(record, beyond, 10),
+        store.put_snapshot(record, beyond, b"of another log"),
+    ):
+        with pytest.raises(LogLost, match="'m'") as caught:
+            await call
+        assert (caught.value.name, caught.value.position) == ("m", beyond)
+    assert payloads_of(await read_all(store, record)) == [b"1"]
+    assert await store.snapshots(record) == []
+
+
+async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    written = await append(store, record, b"1", b"2", b"3")
+    await store.trim(record, written[1].position)
+    for position in (START, written[0].position):
+        with pytest.raises(LogTrimmed):
+            await store.put_snapshot(record, position, b"late")
+    await store.put_snapshot(record, written[1].position, b"two")
+    assert [s.position for s in await store.snapshots(record)] == [written[1].position]
+
+
+# -- kept predictions -----------------------------------------------------------------------------
+
+
+async def test_predictions_are_kept_by_id_and_model(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    kept = {f"id{i}": random.Random(i).randbytes(i) for i in range(1200)}
+    await store.put_predictions(record, kept, 600.0, 2000)
+    await store.put_predictions(other, {"id1": b"of the other"}, 600.0, 2000)
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    ids = ["unknown", *reversed(kept), "id7", "id7"]
+    assert await store.get_predictions(record, ids) == [kept.get(id) for id in ids]
+    assert await store.get_predictions(other, ["id2", "id1"]) == [None, b"of the other"]
+    assert await store.get_predictions(record, []) == []
+    await store.close()
+
+
+async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
+    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    await store.put_predictions(record, {"a": b"1", "b": b"2"}, 600.0, 3)
+    await store.put_predictions(other, {"a": b"1", "b": b"2"}, 600.0, 3)
+    with pytest.raises(PredictionsFull) as caught:
+        await store.put_predictions(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
+    assert (caught.value.name, caught.value.limit) == ("m", 3)
+    assert await store.get_predictions(record, list("abcd")) == [b"1", b"2", None, None]
+    await store.put_predictions(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
+    assert await store.get_predictions(record, list("abcd")) == [b"1", b"new", b"3", None]
+
+
+async def test_predictions_end_and_make_room(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    await store.put_predictions(record, {"a": b"1", "b": b"2"}, 0.05, 3)
+    await store.put_predictions(record, {"c": b"3"}, 600.0, 3)
+    while any(await store.get_predictions(record, ["a", "b"])):  # noqa: ASYNC110 - there is no event for this
+        await asyncio.sleep(0.005)
+    await store.put_predictions(record, {"d": b"4", "e": b"5"}, 600.0, 3)
+    with pytest.raises(PredictionsFull):
+        await store.put_predictions(record, {"f": b"6"}, 600.0, 3)
+    assert await store.get_predictions(record, list("abcdef")) == [None, None, b"3", b"4", b"5", None]
+
+
+# -- changes --------------------------------------------------------------------------------------
+
+
+async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    last = (await append(store, record, b"1"))[-1].position
+    for positions in ({record: last}, {}):
+        for seconds in (0.0, 0.1):
+            started = time.monotonic()
+            assert await store.changed(positions, seconds) == []
+            assert seconds <= time.monotonic() - started < seconds + 3
+
+
+async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.create_model("m", b"")
+    waiting = asyncio.create_task(store.changed({record: START}, 300.0))
+    await asyncio.sleep(0.05)
+    started = time.monotonic()
+    await store.close()
+    with pytest.raises(StorageGone):
+        await waiting
+    assert time.monotonic() - started < 3
+
+
+async def test_waiting_can_be_given_up(store: Store) -> None:
+    record = await store.create_model("m", b"")
+    for _ in range(50):
+        waiting = asyncio.create_task(store.changed({record: START}, 300.0))
+        await asyncio.sleep(0.001)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert payloads_of(await append(store, record, b"1")) == [b"1"]
+    assert await store.changed({record: "0"}, 0.0) in ([record], [])  # the embedded store has nothing to tell
+
+
 # -- deletion under way, closing ------------------------------------------------------------------
 
 
@@ -545,7 +735,7 @@ async def test_calls_that_meet_a_deletion_end_before_it_or_raise(store: Store) -
             store.delete_model(record),
             store.trim(record, position),
             append(store, record, b"3", after=position),
-            store.put_snapshot(record, START, bytes(100_000)),
+            store.put_snapshot(record, position, bytes(100_001)),
             store.snapshots(record),
             store.delete_model(record),
             return_exceptions=True,
@@ -586,6 +776,12 @@ async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
     for call in CALLS.values():
         with pytest.raises(StorageGone, match="not open"):
             await call(store, record)
-    for refused in (store.models(), store.create_model("n", b"")):
+    for refused in (
+        store.models(),
+        store.create_model("n", b""),
+        store.create_model("n", b"", b"state"),
+        store.find_model("m"),
+        store.changed({record: START}, 0.01),
+    ):
         with pytest.raises(StorageGone, match="not open"):
             await refused

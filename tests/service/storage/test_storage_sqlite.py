@@ -25,6 +25,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore
 from manylabel_service.storage.sqlite import checkpoints, tables
+from manylabel_service.storage.sqlite import database as database_file
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
         connection.execute("PRAGMA user_version = 7")
     with pytest.raises(StoreTooNew, match="newer version") as caught:
         await SQLiteStore(directory).open()
-    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 1)
+    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 2)
 
 
 async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
@@ -231,6 +232,7 @@ async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(di
     async with opened(directory) as store:
         record = await store.create_model("m", b"")
         await store.append(record, [b"1", b"2"], START, "log")
+        await store.append(record, [b"x"], START, "log")
         await store.put_snapshot(record, "1", b"older")
         with files_limited_to(1_000_000):
             for position in ("1", "2"):
@@ -247,6 +249,7 @@ async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(di
 async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: Path, database: Path) -> None:
     async with opened(directory, busy_timeout_seconds=0.01) as store:
         record = await store.create_model("m", b"")
+        await store.append(record, [b"x"], START, "log")
         await store.put_snapshot(record, "1", b"older")
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -356,6 +359,7 @@ async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_com
 ) -> None:
     async with opened(directory) as store:
         record = await store.create_model("m", b"")
+        await store.append(record, [b"x"], START, "log")
         for position in ("0", "1"):
             await store.put_snapshot(record, position, b"data of " + position.encode())
         folder = directory / "snapshots" / str(record.incarnation)
@@ -479,3 +483,105 @@ async def test_many_deletions_at_once_take_turns(directory: Path, database: Path
         await store.cleaned()
     assert rows(database, "SELECT count(*) FROM entries") == [(1,)]
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
+
+
+# -- a directory of an older version --------------------------------------------------------------
+
+VERSION_1 = """
+    CREATE TABLE models (
+        incarnation INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, spec BLOB NOT NULL,
+        trimmed INTEGER NOT NULL DEFAULT 0);
+    CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB NOT NULL);
+    CREATE TABLE snapshots (
+        incarnation INTEGER NOT NULL, position INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
+        created_unix_ms INTEGER NOT NULL, PRIMARY KEY (incarnation, position)) WITHOUT ROWID;
+    PRAGMA application_id = 1296843074;
+    PRAGMA user_version = 1;
+    INSERT INTO models (name, spec, trimmed) VALUES ('m', x'01', 1);
+    INSERT INTO entries VALUES ((1 << 40) + 2, x'02'), ((1 << 40) + 3, x'03');
+    INSERT INTO snapshots VALUES (1, 1, 3, 1234);
+"""
+
+
+def write_version_1(directory: Path, database: Path) -> None:
+    directory.mkdir(parents=True)
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.executescript(VERSION_1)
+    (directory / "snapshots" / "1").mkdir(parents=True)
+    (directory / "snapshots" / "1" / "1.safetensors").write_bytes(b"old")
+
+
+async def test_a_directory_of_version_1_is_taken_over(directory: Path, database: Path) -> None:
+    write_version_1(directory, database)
+    for turn in range(2):
+        async with opened(directory) as store:
+            (record,) = await store.models()
+            assert record == ModelRecord("m", 1, b"\x01")
+            assert [entry.payload for entry in await read_all(store, record, "1")][:2] == [b"\x02", b"\x03"]
+            (snapshot,) = await store.snapshots(record)
+            assert (snapshot.position, snapshot.size_bytes, snapshot.created_unix_ms) == ("1", 3, 1234)
+            assert snapshot.pinned is bool(turn)
+            assert await store.get_snapshot(record, "1") == b"old"
+            assert await store.pin_snapshot(record, "1", True)
+            await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
+            assert await store.get_predictions(record, ["p"]) == [b"x"]
+            await store.append(record, [b"new"], "3", "log")
+    assert rows(database, "PRAGMA user_version") == [(2,)]
+
+
+async def test_a_migration_that_fails_leaves_the_old_version(
+    directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_version_1(directory, database)
+    with monkeypatch.context() as patch:
+        patch.setitem(database_file._MIGRATIONS, 1, (*database_file._MIGRATIONS[1], "CREATE nonsense"))
+        with pytest.raises(StoreUnusable):
+            async with opened(directory):
+                pass
+    assert rows(database, "PRAGMA user_version") == [(1,)]
+    assert "predictions" not in str(rows(database, "SELECT name FROM sqlite_master"))
+    async with opened(directory) as store:
+        assert len(await store.models()) == 1
+
+
+# -- what a killed process leaves of a creation with a state --------------------------------------
+
+
+async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record = await store._threads.write(store._tables.prepare_model, "m", b"spec")
+        await store._threads.file(store._files.write, record.incarnation, "1", b"state")
+        assert await store.models() == []
+        assert await store.find_model("m") is None
+    assert rows(database, "SELECT count(*) FROM models") == [(1,)]
+    async with opened(directory) as store:
+        created = await store.create_model("m", b"spec", b"other")
+        await store.cleaned()
+        assert await store.models() == [created]
+        assert await store.get_snapshot(created, "1") == b"other"
+        assert [path.name for path in (directory / "snapshots").iterdir()] == [str(created.incarnation)]
+    assert rows(database, "SELECT incarnation FROM models") == [(created.incarnation,)]
+
+
+async def test_a_creation_with_a_state_whose_caller_gave_up_is_whole_or_absent(directory: Path) -> None:
+    async with opened(directory) as store:
+        for turn in range(12):
+            task = asyncio.create_task(store.create_model(f"m{turn}", b"", bytes([turn])))
+            await asyncio.sleep(turn * 0.0005)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+    async with opened(directory) as store:  # the closing waited for what was under way
+        created = await store.models()
+        assert created
+        for record in created:
+            assert await store.get_snapshot(record, "1") == bytes([int(record.name[1:])])
+
+
+async def test_predictions_go_with_their_model(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+        for model in (record, other):
+            await store.put_predictions(model, {"p": b"x"}, 600.0, 10)
+        await store.delete_model(record)
+        await store.cleaned()
+    assert rows(database, "SELECT incarnation FROM predictions") == [(other.incarnation,)]

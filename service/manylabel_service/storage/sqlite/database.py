@@ -11,8 +11,19 @@ APPLICATION_ID = 0x4D4C4142
 """Marks the file as ours ("MLAB"), so that somebody else's database is refused and not filled with
 our tables."""
 
-VERSION = 1
+VERSION = 2
 """Of the schema; kept in the file's user_version."""
+
+_PREDICTIONS = (
+    """CREATE TABLE predictions (
+        incarnation INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        expires_unix_ms INTEGER NOT NULL,
+        payload BLOB NOT NULL,
+        PRIMARY KEY (incarnation, id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX predictions_by_end ON predictions (expires_unix_ms)",
+)
 
 _SCHEMA = (
     # AUTOINCREMENT: a number is never given again, also when the newest model is deleted. A model
@@ -32,11 +43,19 @@ _SCHEMA = (
         position INTEGER NOT NULL,
         size_bytes INTEGER NOT NULL,
         created_unix_ms INTEGER NOT NULL,
+        pinned INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (incarnation, position)
     ) WITHOUT ROWID""",
+    *_PREDICTIONS,
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
+
+
+# From each older version to the one after it.
+_MIGRATIONS = {
+    1: ("ALTER TABLE snapshots ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0", *_PREDICTIONS),
+}
 
 
 def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
@@ -76,6 +95,25 @@ def create_tables(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
     connection.execute("COMMIT")
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file of an older version to this one, in one step."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for version in range(_pragma(connection, "user_version"), VERSION):
+            for statement in _MIGRATIONS[version]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def is_older(connection: sqlite3.Connection) -> bool:
+    """Whether `migrate` has anything to do."""
+    return _pragma(connection, "user_version") < VERSION
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

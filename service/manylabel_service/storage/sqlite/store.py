@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 from manylabel_service.errors import StorageError, StoreDamaged
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, SnapshotRecord
+from manylabel_service.storage.gate import Gate
+from manylabel_service.storage.protocol import SEED, Durability, Entry, ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.checkpoints import Checkpoints
-from manylabel_service.storage.sqlite.database import connect, create_tables, is_new
+from manylabel_service.storage.sqlite.database import connect, create_tables, is_new, is_older, migrate
 from manylabel_service.storage.sqlite.deferred import Deferred
 from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
 from manylabel_service.storage.sqlite.failures import while_opening
-from manylabel_service.storage.sqlite.gate import Gate
+from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import Tables, number_of
 from manylabel_service.storage.sqlite.threads import Threads
@@ -43,6 +44,8 @@ class SQLiteStore:
     busy_timeout_seconds : how long to wait for a program that holds the database locked (a backup, somebody's
         shell) before an operation fails with `StorageGone`.
     """
+
+    durabilities: frozenset[Durability] = frozenset(("memory", "log", "fsync"))
 
     def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0) -> None:
         self._directory = directory
@@ -63,9 +66,9 @@ class SQLiteStore:
             # Also reached by a cancelled await, whose thread goes on: `_held` is set once it has ended.
             await self._threads.end(lambda: self._held.close())
             raise
-        self._upkeep = Upkeep(self._threads, self._tables, self._files, self._checkpoints)
+        self._upkeep = Upkeep(self._threads, self._tables, self._predictions, self._files, self._checkpoints)
         self._deferred = Deferred(self._threads, self._tables)
-        self._upkeep.begin()
+        self._upkeep.begin(*self._leftovers)
         self._gate.open()
 
     def _open(self) -> None:
@@ -81,9 +84,13 @@ class SQLiteStore:
                 if self._files.any():  # sweeping them away would end the last hope of the operator
                     raise StoreDamaged(self._path, "it is empty or was missing, but there are snapshots")
                 create_tables(writer)
+            elif is_older(writer):
+                migrate(writer)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self._tables = Tables(writer)
+            self._predictions = Predictions(writer, self._tables)
             self._checkpoints = Checkpoints(writer, other, descriptor)
+            self._leftovers = self._tables.hidden_models(), self._tables.trimmed_logs()
             alive = [record.incarnation for record in self._tables.models()]
             self._files.sweep(alive, self._tables.all_snapshots())
             self._held = held.pop_all()
@@ -104,9 +111,27 @@ class SQLiteStore:
 
     # -- models -----------------------------------------------------------------------------------
 
-    async def create_model(self, name: str, spec: bytes) -> ModelRecord:
+    async def create_model(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
         with self._gate:
-            return await self._threads.write(self._tables.create_model, name, spec)
+            if state is None:
+                return await self._threads.write(self._tables.create_model, name, spec)
+            # Shielded, so that a cancelled caller leaves nothing half done.
+            return await asyncio.shield(asyncio.create_task(self._create_seeded(name, spec, state)))
+
+    async def _create_seeded(self, name: str, spec: bytes, state: bytes) -> ModelRecord:
+        with self._gate:
+            record = await self._threads.write(self._tables.prepare_model, name, spec)
+            try:
+                await self._threads.file(self._files.write, record.incarnation, SEED, state)
+                await self._threads.write(self._tables.reveal_model, record, len(state))
+            except BaseException:
+                self._upkeep.forget(record.incarnation)
+                raise
+            return record
+
+    async def find_model(self, name: str) -> ModelRecord | None:
+        with self._gate:
+            return await self._threads.write(self._tables.find_model, name)
 
     async def models(self) -> list[ModelRecord]:
         with self._gate:
@@ -137,6 +162,10 @@ class SQLiteStore:
             await self._deferred.settle(record)
             return await self._threads.write(self._tables.read, record, after, limit)
 
+    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+        await self._gate.until_closed(asyncio.sleep(seconds))  # nobody else can have the directory open
+        return []
+
     async def trim(self, record: ModelRecord, through: str) -> None:
         with self._gate:
             await self._deferred.settle(record)
@@ -151,6 +180,7 @@ class SQLiteStore:
             await self._deferred.settle(record)  # a snapshot must not be ahead of its log
             async with self._snapshot_turn:
                 replaces = await self._threads.write(self._tables.has_snapshot, record, position)
+                await self._threads.write(self._tables.check_position, record, position)
                 await self._threads.file(self._files.write, record.incarnation, position, data)
                 try:
                     await self._threads.write(self._tables.put_snapshot, record, position, len(data))
@@ -174,5 +204,23 @@ class SQLiteStore:
         position = str(number_of(position))
         with self._gate:
             async with self._snapshot_turn:
-                await self._threads.write(self._tables.delete_snapshot, record, position)
-                await self._threads.file(self._files.remove, record.incarnation, position)
+                if await self._threads.write(self._tables.delete_snapshot, record, position):
+                    await self._threads.file(self._files.remove, record.incarnation, position)
+
+    async def pin_snapshot(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+        position = str(number_of(position))
+        with self._gate:
+            return await self._threads.write(self._tables.pin_snapshot, record, position, pinned)
+
+    # -- predictions ------------------------------------------------------------------------------
+
+    async def put_predictions(
+        self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int
+    ) -> None:
+        with self._gate:
+            await self._threads.write(self._predictions.put, record, predictions, seconds, most)
+            self._upkeep.wrote(sum(map(len, predictions.values())))
+
+    async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+        with self._gate:
+            return await self._threads.write(self._predictions.get, record, ids)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import get_args
 
-from manylabel_service.errors import LogTrimmed, ModelExists, ModelGone
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, SnapshotRecord, position_key
+from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone
+from manylabel_service.storage.protocol import SEED, Durability, Entry, ModelRecord, SnapshotRecord, position_key
 
 NUMBER_BITS = 40
 """Of an entry's 63-bit key: its number in the log; those above are the incarnation. Room for 10^12
@@ -51,12 +51,38 @@ class Tables:
 
     def create_model(self, name: str, spec: bytes) -> ModelRecord:
         try:
-            with self._transaction("fsync"):
+            with self.transaction("fsync"):
                 row = self._connection.execute("INSERT INTO models (name, spec) VALUES (?, ?)", (name, spec))
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
         assert row.lastrowid is not None
         return ModelRecord(name, row.lastrowid, spec)
+
+    def prepare_model(self, name: str, spec: bytes) -> ModelRecord:
+        """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
+        if self.find_model(name) is not None:
+            raise ModelExists(name)
+        with self.transaction("log"):
+            row = self._connection.execute(
+                "INSERT INTO models (name, spec, trimmed) VALUES (NULL, ?, ?)", (spec, int(SEED))
+            )
+        assert row.lastrowid is not None
+        return ModelRecord(name, row.lastrowid, spec)
+
+    def reveal_model(self, record: ModelRecord, size_bytes: int) -> None:
+        """Give a prepared model its name and its snapshot at `SEED`."""
+        try:
+            with self.transaction("fsync"):
+                self._connection.execute(
+                    "UPDATE models SET name = ? WHERE incarnation = ?", (record.name, record.incarnation)
+                )
+                self.put_snapshot_row(record, SEED, size_bytes)
+        except sqlite3.IntegrityError:
+            raise ModelExists(record.name) from None
+
+    def find_model(self, name: str) -> ModelRecord | None:
+        row = self._connection.execute("SELECT name, incarnation, spec FROM models WHERE name = ?", (name,)).fetchone()
+        return row and ModelRecord(*row)
 
     def models(self) -> list[ModelRecord]:
         rows = self._connection.execute(
@@ -67,7 +93,7 @@ class Tables:
     def hide_model(self, record: ModelRecord) -> None:
         """Free the name and let every later call with the record fail; `forget_model` ends what
         this begins."""
-        with self._transaction("fsync"):
+        with self.transaction("fsync"):
             self._log(record)
             self._connection.execute(
                 "UPDATE models SET name = NULL, trimmed = ? WHERE incarnation = ?",
@@ -82,7 +108,7 @@ class Tables:
 
     def forget_model(self, incarnation: int) -> None:
         """Remove the last traces of a hidden model, once its entries and files are gone."""
-        with self._transaction("log"):
+        with self.transaction("log"):
             self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
@@ -93,11 +119,11 @@ class Tables:
             raise ValueError("an append needs at least one payload")
         known = number_of(after)
         log = self._log(record)
-        self._refuse_trimmed(record, log, known)
+        self._refuse_unknown(record, log, known)
         one_statement = known >= log.last and len(payloads) <= ROWS_PER_INSERT
         self._synchronize(durability)
         try:
-            with nullcontext() if one_statement else self._transaction(durability):
+            with nullcontext() if one_statement else self.transaction(durability):
                 entries = self._select(record.incarnation, known, -1) if known < log.last else []
                 self._insert(record.incarnation, log.last + 1, payloads)
         except sqlite3.Error:
@@ -111,7 +137,7 @@ class Tables:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         known = number_of(after)
-        self._refuse_trimmed(record, self._log(record), known)
+        self._refuse_unknown(record, self._log(record), known)
         return self._select(record.incarnation, known, limit, READ_BYTES)
 
     def mark_trimmed(self, record: ModelRecord, through: str) -> int:
@@ -119,7 +145,7 @@ class Tables:
         number = number_of(through)
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
-        with self._transaction("log"):
+        with self.transaction("log"):
             self._connection.execute(
                 "UPDATE models SET trimmed = ? WHERE incarnation = ?", (trimmed, record.incarnation)
             )
@@ -143,7 +169,7 @@ class Tables:
         if first is None:
             return None
         piece = first, min(first + rows - 1, base + through)
-        with self._transaction("log"):
+        with self.transaction("log"):
             (size_bytes,) = self._connection.execute(
                 "SELECT sum(length(payload)) FROM entries WHERE key BETWEEN ? AND ?", piece
             ).fetchone()
@@ -151,6 +177,10 @@ class Tables:
         return int(size_bytes)
 
     # -- snapshots ------------------------------------------------------------------------------------
+
+    def check_position(self, record: ModelRecord, position: str) -> None:
+        """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position."""
+        self._refuse_unknown(record, self._log(record), number_of(position))
 
     def has_snapshot(self, record: ModelRecord, position: str) -> bool:
         self._log(record)
@@ -163,35 +193,56 @@ class Tables:
         )
 
     def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int) -> None:
-        with self._transaction("fsync"):
-            self._log(record)
-            self._connection.execute(
-                "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)",
-                (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000),
-            )
+        with self.transaction("fsync"):
+            self.check_position(record, position)
+            self.put_snapshot_row(record, position, size_bytes)
+
+    def put_snapshot_row(self, record: ModelRecord, position: str, size_bytes: int) -> None:
+        """A part of a transaction; a snapshot that is replaced stays pinned."""
+        self._connection.execute(
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET "
+            "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms",
+            (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000),
+        )
 
     def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
         self._log(record)
         rows = self._connection.execute(
-            "SELECT position, size_bytes, created_unix_ms FROM snapshots WHERE incarnation = ? ORDER BY position DESC",
+            "SELECT position, size_bytes, created_unix_ms, pinned FROM snapshots "
+            "WHERE incarnation = ? ORDER BY position DESC",
             (record.incarnation,),
         )
-        return [SnapshotRecord(str(position), size, created) for position, size, created in rows]
+        return [SnapshotRecord(str(position), size, created, bool(pin)) for position, size, created, pin in rows]
 
     def all_snapshots(self) -> list[tuple[int, str]]:
         """(incarnation, position) of every snapshot."""
         rows = self._connection.execute("SELECT incarnation, position FROM snapshots")
         return [(incarnation, str(position)) for incarnation, position in rows]
 
-    def delete_snapshot(self, record: ModelRecord, position: str) -> None:
-        with self._transaction("log"):
+    def delete_snapshot(self, record: ModelRecord, position: str) -> bool:
+        """Whether its file can go."""
+        with self.transaction("log"):
             self._log(record)
             self._connection.execute(
-                "DELETE FROM snapshots WHERE incarnation = ? AND position = ?",
+                "DELETE FROM snapshots WHERE incarnation = ? AND position = ? AND NOT pinned",
                 (record.incarnation, number_of(position)),
             )
+        return not self.has_snapshot(record, position)
+
+    def pin_snapshot(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+        with self.transaction("fsync"):
+            self._log(record)
+            row = self._connection.execute(
+                "UPDATE snapshots SET pinned = ? WHERE incarnation = ? AND position = ?",
+                (int(pinned), record.incarnation, number_of(position)),
+            )
+        return row.rowcount > 0
 
     # -- shared ---------------------------------------------------------------------------------------
+
+    def check(self, record: ModelRecord) -> None:
+        """Raise `ModelGone` unless the model is there."""
+        self._log(record)
 
     def _log(self, record: ModelRecord) -> _Log:
         log = self._logs.get(record.incarnation)
@@ -212,9 +263,11 @@ class Tables:
         return _Log(row[0], max(row[0], 0 if last is None else last - base))
 
     @staticmethod
-    def _refuse_trimmed(record: ModelRecord, log: _Log, known: int) -> None:
+    def _refuse_unknown(record: ModelRecord, log: _Log, known: int) -> None:
         if known < log.trimmed:
             raise LogTrimmed(record.name, str(known), str(log.trimmed))
+        if known > log.last:
+            raise LogLost(record.name, str(known))
 
     def _select(self, incarnation: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         base = incarnation << NUMBER_BITS
@@ -249,7 +302,7 @@ class Tables:
         self._synchronous = durability
 
     @contextmanager
-    def _transaction(self, durability: Durability) -> Iterator[None]:
+    def transaction(self, durability: Durability) -> Iterator[None]:
         self._synchronize(durability)
         self._connection.execute("BEGIN IMMEDIATE")
         try:

@@ -11,6 +11,7 @@ import structlog
 
 from manylabel_service.errors import StorageError
 from manylabel_service.storage.sqlite.checkpoints import Checkpoints
+from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.threads import Threads
@@ -29,9 +30,17 @@ class Upkeep:
     What they leave undone, the next opening ends.
     """
 
-    def __init__(self, threads: Threads, tables: Tables, files: SnapshotFiles, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        tables: Tables,
+        predictions: Predictions,
+        files: SnapshotFiles,
+        checkpoints: Checkpoints,
+    ) -> None:
         self._threads = threads
         self._tables = tables
+        self._predictions = predictions
         self._files = files
         self._checkpoints = checkpoints
         self._tasks: set[asyncio.Task[None]] = set()
@@ -39,9 +48,15 @@ class Upkeep:
         # One piece at a time waits in the writer's queue, however many logs are being cleaned.
         self._turn = asyncio.Lock()
 
-    def begin(self) -> None:
-        """Start to end what a killed process left half deleted."""
-        self._start(self._clean())
+    def begin(self, hidden: list[int], trimmed: list[tuple[int, int]]) -> None:
+        """Start to end what a killed process left half deleted.
+
+        Parameters
+        ----------
+        hidden : models without a name; given, because one that is being created has none yet either.
+        trimmed : (incarnation, last number cut) of logs.
+        """
+        self._start(self._clean(set(hidden), trimmed))
 
     def stop(self) -> None:
         """Let every task end after the piece it is at."""
@@ -75,9 +90,8 @@ class Upkeep:
             rows = max(1, rows // 2) if seconds > PIECE_SECONDS else min(2 * rows, MAX_PIECE_ROWS)
         return False
 
-    async def _clean(self) -> None:
-        hidden = set(await self._threads.write(self._tables.hidden_models))
-        for incarnation, trimmed in await self._threads.write(self._tables.trimmed_logs):
+    async def _clean(self, hidden: set[int], logs: list[tuple[int, int]]) -> None:
+        for incarnation, trimmed in logs:
             if incarnation in hidden:
                 await self._forget(incarnation)
             else:
@@ -85,6 +99,7 @@ class Upkeep:
 
     async def _forget(self, incarnation: int) -> None:
         await self._threads.file(self._files.remove_all, incarnation)
+        await self._threads.write(self._predictions.forget, incarnation)
         if await self.drop_entries(incarnation, LAST_NUMBER):
             await self._threads.write(self._tables.forget_model, incarnation)
 

@@ -1,0 +1,34 @@
+"""Requests to a model that may leave the memory of this process, and come back."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.problems import Problem, problem_of
+from manylabel_service.errors import ModelGone, ServiceError
+from manylabel_service.replicas.replica import Replica
+
+T = TypeVar("T")
+
+
+async def asked(context: Context, replica: Replica, ask: Callable[[Replica], Awaitable[T]]) -> T:
+    """What a model answers; once more by its name if this replica has been put away, or deleted, meanwhile."""
+    try:
+        return await ask(replica)
+    except ModelGone:
+        return await ask(await context.registry.get(replica.spec.name))
+
+
+@contextmanager
+def counting_refusals(context: Context, name: str) -> Iterator[None]:
+    """Requests to learn inside, which are counted when they are refused."""
+    try:
+        yield
+    except ServiceError as error:
+        problem = problem_of(error)
+        context.telemetry.rejected(name, problem.code)
+        raise problem from error
+    except Problem as problem:
+        context.telemetry.rejected(name, problem.code)
+        raise

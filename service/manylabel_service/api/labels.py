@@ -1,0 +1,109 @@
+"""POST /v1/models/{name}/labels, and the predictions that it is about."""
+
+import time
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import idempotency, schemas
+from manylabel_service.api.answers import answer, receipt
+from manylabel_service.api.bodies import read_json
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.convert import to_labels
+from manylabel_service.api.hosted import asked, counting_refusals
+from manylabel_service.api.items import Items, to_items
+from manylabel_service.api.learning import LEARNING
+from manylabel_service.api.problems import Problem, invalid, problem_of
+from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.api.validation import Path, invalid_body, path_in_item
+from manylabel_service.errors import InvalidExample, PredictionError
+from manylabel_service.replicas.answers import Updated
+from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels
+from manylabel_service.replicas.replica import Replica
+
+router = APIRouter(route_class=DirectRoute, tags=["learning"])
+
+
+class _Truth(NamedTuple):
+    """What a kept prediction should have been."""
+
+    id: str
+    y: Labels
+
+
+@router.post(
+    "/v1/models/{name}/labels",
+    summary="Learn from kept predictions, now that their labels are known",
+    response_model=schemas.Updated,
+    responses=problems(*LEARNING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
+    openapi_extra={
+        **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
+        **idempotency.PARAMETER,
+    },
+)
+async def labels(request: Request, name: str) -> Response:
+    """Learns the examples as they were predicted, once each. A batch is learnt in its order, all or none."""
+    context = context_of(request)
+    replica = await context.registry.get(name)
+    with counting_refusals(context, name):
+        document, raw = await read_json(request, context.settings.max_body_bytes)
+        started = time.perf_counter()
+        key = idempotency.idempotency_key(request, "labels", raw)
+        items = await to_items(document, _to_truth, context.settings.max_batch_examples)
+        _check_repeats(items)
+        updated = await _learn(context, replica, items, key)
+        content = await answer(None, items.batch, receipt(updated))
+        seconds = time.perf_counter() - started
+    context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds)
+    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+def _to_truth(item: object, at: Path) -> _Truth:
+    try:
+        valid = schemas.LabelItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")))
+
+
+def _check_repeats(items: Items[_Truth]) -> None:
+    seen = set[str]()
+    for index, truth in enumerate(items.values):
+        if truth.id in seen:
+            raise invalid((*items.at(index), "id"), "repeats the id of an item before it")
+        seen.add(truth.id)
+
+
+async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None) -> Updated:
+    def ask(replica: Replica) -> Awaitable[Updated]:
+        return _learn_kept(replica, items.values, key)
+
+    try:
+        return await asked(context, replica, ask)
+    except PredictionError as error:
+        raise _problem(error, items) from error
+    except InvalidExample as error:
+        raise items.problem(error) from error
+
+
+async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> Updated:
+    ids = [truth.id for truth in truths]
+    try:
+        kept = await replica.kept(ids)
+    except PredictionError:
+        if key is None or not replica.has_seen(key):
+            raise
+        return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
+    examples = [Example(x, truth.y) for x, truth in zip(kept, truths, strict=True)]
+    return await replica.update(examples, key=key, prediction_ids=ids)
+
+
+def _problem(error: PredictionError, items: Items[_Truth]) -> Problem:
+    problem = problem_of(error)
+    places = [index for index, truth in enumerate(items.values) if truth.id == error.id]
+    errors = [invalid((*items.at(index), "id"), problem.detail).errors[0] for index in places]
+    return Problem(problem.code, problem.detail, errors)

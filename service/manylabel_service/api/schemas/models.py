@@ -1,0 +1,123 @@
+"""Answers about models, their snapshots, and the server."""
+
+from typing import Any, Literal
+
+from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.replicas.spec import Durability
+
+
+class Measures(Answer):
+    """Prequential measures: each example was predicted before it was learnt. 0 while there were none."""
+
+    examples: int
+    """Examples covered."""
+    precision: float
+    """Mean over examples."""
+    recall: float
+    """Mean over examples."""
+    f1: float
+    """Harmonic mean of that precision and that recall."""
+    micro_f1: float
+    """F1 of all decisions pooled."""
+    macro_f1: float
+    """Mean over labels of their F1."""
+    hamming_loss: float
+    """Share of decisions that were wrong."""
+    one_error: float
+    """Share of examples whose highest scored label was wrong."""
+    ranking_loss: float
+    """Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong."""
+    subset_accuracy: float
+    """Share of examples with every decision right."""
+
+
+class WindowMeasures(Measures):
+    """The same over the latest examples."""
+
+    size: int
+    """Examples that the window holds at most."""
+
+
+class BothMeasures(Answer):
+    """Measures since the model was created, and over its window."""
+
+    cumulative: Measures
+    window: WindowMeasures
+
+
+class Metrics(BothMeasures, At):
+    """Prequential measures of a model at one position."""
+
+    updates: int
+    """Examples that the model has learnt in all."""
+
+
+class ModelStatus(At):
+    """A model as it is now."""
+
+    name: str
+    algorithm: str
+    params: dict[str, Any]
+    scaling: str
+    durability: Durability
+    updates: int
+    """Examples learnt."""
+    labels: int
+    """Labels known."""
+    features: int
+    """Features known."""
+    bytes: int
+    """Memory held."""
+    metrics: BothMeasures
+    loaded: Literal[True]
+    """It is in the memory of this server."""
+
+
+class StoredModel(Answer):
+    """A model that is not in the memory of this server; it is loaded when it is asked for."""
+
+    name: str
+    algorithm: str
+    params: dict[str, Any]
+    scaling: str
+    durability: Durability
+    loaded: Literal[False]
+
+
+class ModelList(Answer):
+    """All models, by name."""
+
+    models: list[ModelStatus | StoredModel]
+
+
+class Snapshot(Answer):
+    """A model's state after the update at a position."""
+
+    position: str
+    bytes: int
+    created: str
+    """When (RFC 3339)."""
+    pinned: bool
+    """A rollback in the log needs it: it is not removed when others take its place."""
+
+
+class SnapshotList(Answer):
+    """The snapshots of a model, the newest state first."""
+
+    snapshots: list[Snapshot]
+
+
+class Alive(Answer):
+    """The process serves."""
+
+    live: Literal[True]
+
+
+class Ready(Answer):
+    """Every model is restored and caught up, but those that failed."""
+
+    ready: Literal[True]
+    failed: list[str]
+    """Models that could not be restored; the log says why."""
+    storage_gone_seconds: float | None = None
+    """For how long the store has been out of reach, if it is."""

@@ -1,0 +1,119 @@
+"""Bodies of requests, which are validated by these models."""
+
+from typing import Annotated, Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
+
+from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_service.replicas.spec import MAX_NAME_BYTES
+
+Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
+Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
+# A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
+Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class SparseFeatures(_Request):
+    """Values of some columns; the others are 0."""
+
+    indices: Annotated[list[Index], Field(fail_fast=True)]
+    """Columns from 0, in any order, none repeated."""
+    values: Annotated[list[Number], Field(fail_fast=True)]
+    """As many numbers."""
+
+
+def _form_of_features(x: Any) -> str | None:
+    if isinstance(x, list):
+        return "dense"
+    if not isinstance(x, dict):
+        return None
+    # Values of named features are numbers, so a list can only mean the sparse form.
+    is_sparse = isinstance(x.get("indices"), list) or isinstance(x.get("values"), list)
+    return "sparse" if is_sparse else "named"
+
+
+def _form_of_labels(y: Any) -> str | None:
+    if isinstance(y, list):
+        return "complete"
+    return "partial" if isinstance(y, dict) else None
+
+
+FeaturesBody = Annotated[
+    Annotated[list[Number], Field(fail_fast=True), Tag("dense")]
+    | Annotated[SparseFeatures, Tag("sparse")]
+    | Annotated[dict[Name, Number], Tag("named")],
+    Discriminator(
+        _form_of_features,
+        custom_error_type="features",
+        custom_error_message="must be a list of numbers, an object with indices and values, "
+        "or an object of names and numbers",
+    ),
+]
+LabelsBody = Annotated[
+    Annotated[list[Name], Field(fail_fast=True), Tag("complete")] | Annotated[dict[Name, StrictBool], Tag("partial")],
+    Discriminator(
+        _form_of_labels,
+        custom_error_type="labels",
+        custom_error_message="must be a list of names, or an object of names and true or false",
+    ),
+]
+
+
+class PredictItem(_Request):
+    """An example to predict."""
+
+    x: FeaturesBody
+    """A number for every column, or some columns with their values, or numbers by name."""
+    y: Any = None
+    """Ignored."""
+
+
+class UpdateItem(_Request):
+    """An example to learn."""
+
+    x: FeaturesBody
+    """A number for every column, or some columns with their values, or numbers by name."""
+    y: LabelsBody
+    """A list of names is the complete set: every other label is false. An object is partial: labels that it
+    does not name are unknown, and nothing is learnt about them."""
+
+
+ItemT = TypeVar("ItemT")
+
+
+class LabelItem(_Request):
+    """The truth of a kept prediction."""
+
+    id: Annotated[str, Field(strict=True)]
+    """Of the prediction."""
+    y: LabelsBody
+    """As in an example to learn."""
+
+
+class RollbackRequest(_Request):
+    """Where to go back to."""
+
+    position: Annotated[str, Field(strict=True)]
+    """Of one of the model's snapshots."""
+
+
+class Batch(_Request, Generic[ItemT]):
+    """Many examples, in order; all of them or none."""
+
+    examples: Annotated[list[ItemT], Field(min_length=1)]
+
+
+class PredictBatch(Batch[PredictItem]):
+    """Examples to predict."""
+
+
+class UpdateBatch(Batch[UpdateItem]):
+    """Examples to learn in order, all of them or none."""
+
+
+class LabelBatch(Batch[LabelItem]):
+    """Truths of kept predictions, learnt in order, all of them or none."""

@@ -1,0 +1,159 @@
+"""/v1/models/{name}/snapshots and /rollback: states of a model to look at, to take along, and to go back to."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from manylabel_service.api import idempotency, schemas
+from manylabel_service.api.answers import receipt
+from manylabel_service.api.bodies import read_json
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.endless import Writer
+from manylabel_service.api.hosted import asked
+from manylabel_service.api.problems import invalid
+from manylabel_service.api.query import read_position
+from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.times import rfc3339
+from manylabel_service.api.validation import invalid_body
+from manylabel_service.errors import SnapshotNotFound
+from manylabel_service.replicas.answers import Updated
+from manylabel_service.replicas.examples import IdempotencyKey
+from manylabel_service.replicas.replica import Replica
+from manylabel_service.storage import SnapshotRecord
+
+router = APIRouter(route_class=DirectRoute, tags=["snapshots"])
+
+_STORED = ("model_not_found", "not_ready", "storage_unavailable")
+PORTION_BYTES = 2**18
+
+
+@router.get(
+    "/v1/models/{name}/snapshots",
+    summary="List snapshots",
+    response_model=schemas.SnapshotList,
+    responses=problems(*_STORED),
+)
+async def list_snapshots(request: Request, name: str) -> Response:
+    """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
+    context = context_of(request)
+    replica = await context.registry.get(name)
+    records = await asked(context, replica, lambda replica: replica.list_snapshots())
+    return JSONAnswer(pydantic_core.to_json({"snapshots": [_shown(record) for record in records]}))
+
+
+@router.post(
+    "/v1/models/{name}/snapshots",
+    summary="Take a snapshot",
+    status_code=201,
+    response_model=schemas.Snapshot,
+    responses=problems(*_STORED),
+)
+async def take_snapshot(request: Request, name: str) -> Response:
+    """Of the state right now. Its address is in the header Location."""
+    context = context_of(request)
+    replica = await context.registry.get(name)
+    record = await asked(context, replica, lambda replica: replica.take_snapshot())
+    location = f"/v1/models/{name}/snapshots/{record.position}"
+    return JSONAnswer(pydantic_core.to_json(_shown(record)), 201, [(b"location", location.encode())])
+
+
+@router.get(
+    "/v1/models/{name}/snapshots/{position}",
+    summary="Download a snapshot",
+    response_class=Response,
+    responses={
+        200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
+        **problems(*_STORED, "snapshot_not_found"),
+    },
+)
+async def download_snapshot(request: Request, name: str, position: str) -> Response:
+    """All that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
+    context = context_of(request)
+    replica = await context.registry.get(name)
+    position = _position(position, name)
+    data = await asked(context, replica, lambda replica: replica.read_snapshot(position))
+    return _Download(data, context.settings.stream_idle_seconds)
+
+
+@router.post(
+    "/v1/models/{name}/rollback",
+    summary="Go back to a snapshot",
+    response_model=schemas.RolledBack,
+    responses=problems(
+        *_STORED,
+        "malformed_json",
+        "snapshot_not_found",
+        "idempotency_in_flight",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "idempotency_key_reused",
+        "queue_full",
+    ),
+    openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
+)
+async def roll_back(request: Request, name: str) -> Response:
+    """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
+    server. What is learnt from then on comes on top."""
+    context = context_of(request)
+    replica = await context.registry.get(name)
+    document, raw = await read_json(request, context.settings.max_body_bytes)
+    key = idempotency.idempotency_key(request, "rollback", raw)
+    try:
+        position = schemas.RollbackRequest.model_validate(document).position
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    updated = await _rolled_back(context, replica, _checked(position), key)
+    facts = {**receipt(updated), "rolled_back_to": position}
+    return JSONAnswer(pydantic_core.to_json(facts), headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> Updated:
+    def ask(replica: Replica) -> Awaitable[Updated]:
+        return replica.rollback(position, key=key)
+
+    return await asked(context, replica, ask)
+
+
+def _checked(position: str) -> str:
+    try:
+        return read_position(position)
+    except ValueError:
+        raise invalid(("position",), "must be the position of a snapshot of this model") from None
+
+
+def _position(text: str, name: str) -> str:
+    try:
+        return read_position(text)
+    except ValueError:
+        raise SnapshotNotFound(name, text) from None
+
+
+def _shown(record: SnapshotRecord) -> dict[str, Any]:
+    return {
+        "position": record.position,
+        "bytes": record.size_bytes,
+        "created": rfc3339(record.created_unix_ms),
+        "pinned": record.pinned,
+    }
+
+
+class _Download(Response):
+    """Bytes in portions, so that no more than one waits for a slow client."""
+
+    def __init__(self, data: bytes, idle_seconds: float) -> None:
+        self._data = memoryview(data)
+        self._idle_seconds = idle_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = Writer(scope, send, self._idle_seconds)
+        await writer.start(b"application/octet-stream", [(b"content-length", b"%d" % len(self._data))])
+        for begin in range(0, len(self._data), PORTION_BYTES):
+            await writer.write(bytes(self._data[begin : begin + PORTION_BYTES]))
+        await writer.end()

@@ -1,0 +1,63 @@
+"""The sockets that the server answers on."""
+
+import socket
+
+from manylabel_service.settings import Settings
+
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+
+
+def listen(settings: Settings) -> socket.socket:
+    """A listening socket, as the settings say.
+
+    Raises
+    ------
+    OSError
+        If the address is taken, or not one of this machine.
+    """
+    return socket.create_server((settings.host, settings.port), family=_family(settings), backlog=BACKLOG)
+
+
+def share(settings: Settings) -> socket.socket:
+    """A bound socket that does not listen yet; other processes of this user may share its address.
+
+    Of several sockets of one address, those that listen share the connections, by a hash of the client's address. Of
+    one socket that several processes listen on, nearly all connections go to the process that wakes first.
+
+    Raises
+    ------
+    OSError
+        As `listen`.
+    """
+    bound = socket.socket(_family(settings), socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        bound.bind((settings.host, settings.port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+def reserve(settings: Settings) -> socket.socket:
+    """As `share`, for an address that no other server has; as long as the socket is open, none can have it alone.
+
+    Raises
+    ------
+    OSError
+        As `listen`.
+    """
+    listen(settings).close()  # sharing would succeed beside another server's workers
+    return share(settings)
+
+
+def url_of(settings: Settings, bound: socket.socket) -> str:
+    """Where the socket is reached, with the port it got."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{bound.getsockname()[1]}"
+
+
+def _family(settings: Settings) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in settings.host else socket.AF_INET

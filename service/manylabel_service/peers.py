@@ -1,0 +1,120 @@
+"""The other workers of this server, as /metrics sees them.
+
+A scrape reaches one worker and must not hide the others. Each writes its series, labelled with its number, to whoever
+connects to its socket in a directory that is private to the server; the one that was asked puts all together. Counters
+stay in each process: nothing on the way of a request is shared, and a restarted worker is a counter reset of its own
+series, as Prometheus expects.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+import structlog
+
+log = structlog.get_logger()
+
+ANSWER_SECONDS = 2.0
+"""How long a scrape waits for another worker. A frozen one is then shown as down."""
+MOST_BYTES = 2**28
+"""Longest text that is taken from another worker."""
+
+_UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n# TYPE manylabel_worker_up gauge\n"
+
+
+class Peers:
+    """The workers of one server, seen by one of them.
+
+    Parameters
+    ----------
+    directory : where each worker has its socket.
+    number : of this worker.
+    of : how many there are.
+    """
+
+    def __init__(self, directory: Path, number: int, of: int) -> None:
+        self.number = number
+        self._directory = directory
+        self._others = [other for other in range(of) if other != number]
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, exposition: Callable[[], Awaitable[bytes]]) -> None:
+        """Answer the other workers from now on.
+
+        Parameters
+        ----------
+        exposition : this worker's series in Prometheus' text format.
+        """
+
+        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    writer.write(await exposition())
+                    await writer.drain()
+            except (OSError, TimeoutError):
+                pass  # the other one has gone, or asks again
+            except Exception:
+                log.exception("metrics_failed")
+            finally:
+                writer.close()
+
+        path = self._path(self.number)
+        path.unlink(missing_ok=True)  # of the worker that had this number before
+        self._server = await asyncio.start_unix_server(answer, path)  # answers as long as it is held
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def joined(self, own: bytes) -> bytes:
+        """This worker's series and those of all others that answer in time.
+
+        Parameters
+        ----------
+        own : this worker's, in Prometheus' text format.
+        """
+        answers = await asyncio.gather(*(self._ask(other) for other in self._others))
+        texts = sorted((dict(zip(self._others, answers, strict=True)) | {self.number: own}).items())
+        up = [f'manylabel_worker_up{{worker="{number}"}} {float(text is not None)}\n' for number, text in texts]
+        return join([*(text for _, text in texts if text), _UP + "".join(up).encode()])
+
+    async def _ask(self, other: int) -> bytes | None:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                reader, writer = await asyncio.open_unix_connection(self._path(other))
+                try:
+                    return await _read(reader)
+                finally:
+                    writer.close()
+        except (OSError, TimeoutError):
+            return None
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number}.sock"
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes | None:
+    parts, size = [], 0
+    while part := await reader.read(2**20):
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            return None
+    return b"".join(parts) or None
+
+
+def join(texts: Iterable[bytes]) -> bytes:
+    """Texts in Prometheus' format as one: every family once, with the series of all.
+
+    The texts come from one program: a family has the same head in each.
+    """
+    families: dict[tuple[bytes, bytes], list[bytes]] = {}
+    for text in texts:
+        for family in (b"\n" + text).split(b"\n# HELP ")[1:]:
+            help_, type_, *series = family.split(b"\n", 2)
+            families.setdefault((help_, type_), []).append(series[0].rstrip(b"\n") if series else b"")
+    return b"".join(
+        b"".join((b"# HELP ", *(line + b"\n" for line in (*head, *filter(None, series)))))
+        for head, series in families.items()
+    )

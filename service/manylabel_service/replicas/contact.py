@@ -1,0 +1,32 @@
+"""How long ago this process last heard from the store: how old what it answers from memory may be."""
+
+import time
+
+SILENCE_SECONDS = 3.0
+"""The store is asked at least every second; after so long without an answer it counts as gone, whoever of
+the two was frozen."""
+
+
+class Contact:
+    """The clock of the last answer."""
+
+    def __init__(self) -> None:
+        self._heard_at = time.monotonic()
+        self._lost = False
+
+    @property
+    def stale_seconds(self) -> float | None:
+        """How long others may have changed models unseen; None while the store answers."""
+        silence = time.monotonic() - self._heard_at
+        return silence if self._lost or silence > SILENCE_SECONDS else None
+
+    def heard(self) -> bool:
+        """The store answered; True if it had been lost before."""
+        was_lost = self.stale_seconds is not None
+        self._heard_at, self._lost = time.monotonic(), False
+        return was_lost
+
+    def lost(self) -> bool:
+        """The store did not answer; True if it did before."""
+        is_new, self._lost = not self._lost, True
+        return is_new

@@ -1,0 +1,224 @@
+"""What happens to a model, for those who watch it: a bounded past, and any number of cursors into it.
+
+Every subscriber reads from the same ring of recent events. One that is too slow finds that its
+place has left the ring and is told how many it missed; nothing is held back for it. Positions are
+those of the log, so a subscriber may resume on another replica.
+"""
+
+import asyncio
+import time
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from manylabel_service.errors import QueueFull
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.storage import position_key
+
+RECENT_EVENTS = 2_000
+"""Events kept per model: how far back one can resume, and how slow a subscriber may be."""
+MAX_SUBSCRIBERS = 100
+"""Subscribers of one model in one process."""
+METRICS_SECONDS = 1.0
+"""Least time between two events with measures."""
+RETRY_SECONDS = 5.0
+
+Kind = Literal["update", "rollback", "metrics", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event; who has seen it has seen all up to its position.
+
+    update    {"position", "updates", "examples"}
+    rollback  {"position", "to", "updates"}
+    metrics   {"position", "updates", "cumulative", "window"}: the latest ones only
+    dropped   {"count"}: events missed; null when nobody knows how many
+    """
+
+    kind: Kind
+    position: str
+    data: dict[str, Any]
+
+
+class Events:
+    """The events of one model in this process. Nothing is recorded before somebody has subscribed.
+
+    Parameters
+    ----------
+    name : of the model.
+    model : gives its present state.
+    """
+
+    def __init__(self, name: str, model: Callable[[], StreamModel]) -> None:
+        self._name = name
+        self._model = model
+        self._ring: deque[Event] = deque()
+        self._first = 0
+        self._complete_from: str | None = None
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._measured: Event | None = None
+        self.closed = False
+
+    def __bool__(self) -> bool:
+        """Whether events are to be recorded."""
+        return self._complete_from is not None
+
+    @property
+    def subscribers(self) -> int:
+        return len(self._subscriptions)
+
+    def subscribe(self, after: str | None = None) -> "Subscription":
+        """Events from now on, or those after the position that a subscriber has seen last.
+
+        Raises
+        ------
+        QueueFull
+            There are as many subscribers as may be.
+        ValueError
+            That is not a position.
+        """
+        seen = None if after is None else position_key(after)
+        if self.subscribers >= MAX_SUBSCRIBERS:
+            raise QueueFull(self._name, f"{MAX_SUBSCRIBERS} subscribers of its events", RETRY_SECONDS)
+        if self._complete_from is None:
+            self._complete_from = self.position
+        if seen is None:
+            subscription = Subscription(self, self._first + len(self._ring))
+        elif seen < position_key(self._complete_from):
+            subscription = Subscription(self, self._first, missed=True)
+        else:
+            subscription = Subscription(self, self._first, seen)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def record(self, event: Event) -> None:
+        """Add an event; `notify` lets the subscribers know."""
+        self._ring.append(event)
+        if len(self._ring) > RECENT_EVENTS:
+            self._complete_from = self._ring.popleft().position
+            self._first += 1
+
+    def notify(self) -> None:
+        """Wake the subscribers."""
+        for subscription in self._subscriptions:
+            subscription.wake()
+
+    def gap(self) -> None:
+        """The model went on from another state: what lies between is not known here."""
+        if not self:
+            return
+        self.record(Event("dropped", self.position, {"count": None}))
+        self.notify()
+
+    def close(self) -> None:
+        """End all subscriptions, once they have read what is there."""
+        self.closed = True
+        self.notify()
+
+    # -- for subscriptions ------------------------------------------------------------------------
+
+    def after(self, cursor: int) -> tuple[Event | None, int]:
+        """The event at a cursor and the cursor behind it; no event at the end."""
+        if cursor < self._first:
+            assert self._complete_from is not None
+            return Event("dropped", self._complete_from, {"count": self._first - cursor}), self._first
+        if cursor - self._first < len(self._ring):
+            return self._ring[cursor - self._first], cursor + 1
+        return None, cursor
+
+    def dropped(self) -> Event:
+        """What one is told who has missed all before the ring."""
+        assert self._complete_from is not None
+        return Event("dropped", self._complete_from, {"count": None})
+
+    @property
+    def position(self) -> str:
+        """Of the model at present."""
+        return self._model().position
+
+    def measured(self) -> Event:
+        """The latest measures, made once for all subscribers."""
+        model = self._model()
+        if self._measured is None or self._measured.position != model.position:
+            data = {"position": model.position, "updates": model.updates, **model.prequential.measures()}
+            self._measured = Event("metrics", model.position, data)
+        return self._measured
+
+    def leave(self, subscription: "Subscription") -> None:
+        """Forget a subscriber."""
+        self._subscriptions.discard(subscription)
+
+
+class Subscription(AsyncIterator[Event]):
+    """An iterator over events; a cancelled `__anext__` loses none. Close it with `aclose`."""
+
+    def __init__(
+        self, events: Events, cursor: int, seen: tuple[int, ...] | None = None, *, missed: bool = False
+    ) -> None:
+        self._events = events
+        self._cursor = cursor
+        self._seen = seen
+        self._missed = missed
+        self._measured: str | None = None
+        self._measure_at = 0.0
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._closed:
+            self._wake.clear()
+            if (event := self._next()) is not None:
+                return event
+            if self._events.closed:
+                break
+            await self._woken()
+        self._events.leave(self)
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Take no more; a waiting `__anext__` ends."""
+        self._closed = True
+        self._events.leave(self)
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def _next(self) -> Event | None:
+        if self._missed:
+            self._missed = False
+            return self._events.dropped()
+        event, self._cursor = self._events.after(self._cursor)
+        while event is not None and self._seen is not None and position_key(event.position) <= self._seen:
+            event, self._cursor = self._events.after(self._cursor)
+        if event is not None:
+            self._seen = None
+        return event or self._metrics()
+
+    def _metrics(self) -> Event | None:
+        """Measures come only when all before them has been read: their position says so to who resumes."""
+        if self._events.closed or self._measured == self._events.position or time.monotonic() < self._measure_at:
+            return None
+        event = self._events.measured()
+        self._measured = event.position
+        if self._seen is not None and position_key(event.position) < self._seen:
+            return None  # this replica is behind the one that the subscriber comes from
+        self._measure_at = time.monotonic() + METRICS_SECONDS
+        return event
+
+    async def _woken(self) -> None:
+        timer = None
+        if self._measured != self._events.position:
+            seconds = max(self._measure_at - time.monotonic(), 0.001)
+            timer = asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()

@@ -1,0 +1,61 @@
+"""Ids of kept predictions: ULIDs, 26 characters of Crockford's base32.
+
+The first ten say when the id was made, in milliseconds of Unix time (48 bits), the others are random (80 bits).
+So ids sort by their age, and an id that is no longer known still tells whether it may have expired.
+"""
+
+import re
+
+N_RANDOM_BYTES = 10
+MAX_MS = 2**48 - 1
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
+_ID = re.compile(rf"[0-7][{_DIGITS}]{{25}}")  # 130 bits in all, of which the first two are 0
+
+
+def make(now_ms: int, random: bytes) -> str:
+    """An id.
+
+    Parameters
+    ----------
+    now_ms : milliseconds of Unix time, 0 to `MAX_MS`.
+    random : `N_RANDOM_BYTES` bytes.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not allowed.
+
+    Examples
+    --------
+    >>> make(1_700_000_000_000, bytes(10))
+    '01HF7YAT000000000000000000'
+    """
+    if not 0 <= now_ms <= MAX_MS:
+        raise ValueError(f"now_ms must be 0 to {MAX_MS}, not {now_ms}")
+    if len(random) != N_RANDOM_BYTES:
+        raise ValueError(f"random must be {N_RANDOM_BYTES} bytes, not {len(random)}")
+    number = now_ms << 80 | int.from_bytes(random)
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def valid(id: str) -> bool:
+    """Whether a string is an id."""
+    return _ID.fullmatch(id) is not None
+
+
+def timestamp_of(id: str) -> int:
+    """When an id was made, in milliseconds of Unix time.
+
+    Raises
+    ------
+    ValueError
+        If the string is not an id.
+    """
+    if not valid(id):
+        raise ValueError(f"an id of a prediction has 26 characters of Crockford's base32, not {id!r}")
+    ms = 0
+    for digit in id[:10]:
+        ms = ms << 5 | _VALUES[digit]
+    return ms

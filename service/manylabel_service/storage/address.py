@@ -1,0 +1,72 @@
+"""Where a store is, without and with its secrets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+EMBEDDED = "sqlite"
+"""Instead of an address: the store of one process, in its data directory."""
+
+SCHEMES = ("redis", "rediss")
+FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Redis server, or any node of a Redis Cluster.
+
+    Parameters
+    ----------
+    host, port, database : of the server.
+    tls : whether the connection is encrypted, and the server's certificate checked.
+    username, password : None where there is none.
+    ca_file : certificates of the authorities to be trusted, instead of those of the system.
+    """
+
+    host: str
+    port: int = 6379
+    database: int = 0
+    tls: bool = False
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_file: Path | None = None
+
+    @classmethod
+    def parse(cls, url: str, password: str | None = None, ca_file: Path | None = None) -> Address:
+        """From a URL; the password of the URL goes before the other.
+
+        Raises
+        ------
+        ValueError
+            If it is not of this form. The message does not repeat the URL, which may hold a password.
+        """
+        try:
+            parts = urlsplit(url)
+            database = parts.path.strip("/") or "0"
+            if parts.scheme not in SCHEMES or not parts.hostname or parts.query or parts.fragment:
+                raise ValueError
+            return cls(
+                parts.hostname,
+                6379 if parts.port is None else parts.port,
+                int(database) if database.isascii() and database.isdecimal() else int("x"),
+                parts.scheme == "rediss",
+                unquote(parts.username) if parts.username else None,
+                unquote(parts.password) if parts.password else password,
+                ca_file,
+            )
+        except ValueError:
+            raise ValueError(f"the address of a Redis has the form {FORM}") from None
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.database}"
+
+    def arguments(self) -> dict[str, Any]:
+        """For a client of redis-py, but for the host and the database."""
+        arguments: dict[str, Any] = {"port": self.port, "username": self.username, "password": self.password}
+        if self.tls:
+            arguments |= {"ssl_ca_certs": str(self.ca_file) if self.ca_file else None}
+        return arguments

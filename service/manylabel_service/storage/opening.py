@@ -1,0 +1,52 @@
+"""From the settings to a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import SecretStr
+
+from manylabel_service.storage.address import EMBEDDED, Address
+from manylabel_service.storage.protocol import Store
+from manylabel_service.storage.sqlite import SQLiteStore
+
+
+class StoreSettings(Protocol):
+    """What `open_store` reads of the server's settings."""
+
+    @property
+    def store(self) -> str: ...
+    @property
+    def data_dir(self) -> Path: ...
+    @property
+    def redis_password(self) -> SecretStr | None: ...
+    @property
+    def redis_ca_file(self) -> Path | None: ...
+    @property
+    def redis_timeout_seconds(self) -> float: ...
+
+
+def open_store(settings: StoreSettings) -> Store:
+    """The store that the settings name, still to be opened.
+
+    Raises
+    ------
+    ValueError
+        If they name none.
+    """
+    if settings.store == EMBEDDED:
+        return SQLiteStore(settings.data_dir)
+    # Only here: the client library takes a tenth of a second to import.
+    from manylabel_service.storage.redis import RedisStore
+
+    password = settings.redis_password.get_secret_value() if settings.redis_password else None
+    address = Address.parse(settings.store, password, settings.redis_ca_file)
+    return RedisStore(address, settings.redis_timeout_seconds)
+
+
+def store_address(settings: StoreSettings) -> str:
+    """Where the store is, without secrets, for people to read."""
+    if settings.store == EMBEDDED:
+        return str(settings.data_dir)
+    return str(Address.parse(settings.store))

@@ -1,0 +1,48 @@
+"""Whether Redis can be reached, and who may try."""
+
+from __future__ import annotations
+
+import random
+import time
+
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 1.0
+
+
+class Contact:
+    """After a failure, one call at a time tries, at growing intervals; the others fail at once.
+
+    So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together
+    when it is back.
+    """
+
+    def __init__(self) -> None:
+        self.lost = 0
+        """How many times contact was lost: whoever remembers the number sees that something may have been missed."""
+        self._wait_seconds = 0.0
+        self._try_at = 0.0
+        self._failure: BaseException | None = None
+
+    def failure(self) -> BaseException | None:
+        """The last failure where a call must not try now; None where it may, and others may not until it has ended."""
+        if self._failure is None:
+            return None
+        now = time.monotonic()
+        if now < self._try_at:
+            return self._failure
+        self._try_at = now + LONGEST_WAIT_SECONDS
+        return None
+
+    def succeeded(self) -> None:
+        """A call was answered."""
+        if self._failure is not None:
+            self._failure = None
+            self._wait_seconds = 0.0
+
+    def failed(self, error: BaseException) -> None:
+        """A call got no answer."""
+        if self._failure is None:
+            self.lost += 1
+        self._failure = error
+        self._wait_seconds = min(max(2 * self._wait_seconds, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
+        self._try_at = time.monotonic() + self._wait_seconds * random.uniform(0.5, 1.0)

@@ -1,0 +1,94 @@
+"""From errors of Redis and of the connection to those of the service."""
+
+from __future__ import annotations
+
+import ssl
+
+import redis.exceptions as failed
+
+from manylabel_service.errors import StorageGone, StoreUnusable
+
+# What Redis refuses with -> what the operator shall do, and whether the same call succeeds once that is done.
+_REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
+    (failed.OutOfMemoryError, "it has reached its maxmemory, give it more", True),
+    (failed.ReadOnlyError, "it is a replica now, the address has to lead to the master", True),
+    (failed.BusyLoadingError, "it is loading its data", True),
+    (failed.ClusterDownError, "its cluster lacks a node", True),
+    (failed.TryAgainError, "its cluster is moving keys", True),
+    (failed.NoPermissionError, "its user needs more rights, see docs/operations.md", False),
+    (failed.AuthenticationError, "give the user and the password it knows", False),
+)
+
+# The same by the first word: for what the client library has no class for, and for what happens inside a script, which
+# Redis before 7.0 wraps into a text of its own, as "ERR Error running script (...): -OOM command not allowed ...".
+_WORDS = {
+    "OOM": _REFUSALS[0][1:],
+    "READONLY": _REFUSALS[1][1:],
+    "MISCONF": ("it cannot write to its disk, see its own log", True),
+    "NOREPLICAS": ("it lacks the replicas it was told to have", True),
+    "BUSY": ("it is busy with a script", True),
+}
+
+UNREACHED = (
+    failed.ConnectionError,
+    failed.TimeoutError,
+    failed.RedisClusterException,
+    OSError,
+    TimeoutError,
+)
+"""No answer; but for the kinds that stand in `_REFUSALS`."""
+
+
+def gone(error: BaseException, address: str) -> StorageGone:
+    """What to raise for an error of a store that was open."""
+    if (refusal := _refusal(error)) is not None:
+        advice, heals = refusal
+        return StorageGone(f"Redis at {address} refused: {_text(error)}; {advice}", heals)
+    if isinstance(error, failed.TimeoutError | TimeoutError):
+        return StorageGone(f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True)
+    return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs", heals=True)
+
+
+def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
+    """What to raise at the opening for an error that no waiting mends; None for the others."""
+    cause = error.__cause__
+    if isinstance(cause, failed.AuthenticationError | failed.NoPermissionError):
+        return StoreUnusable(
+            f"Redis at {address} does not let us in ({_text(cause)}): give the user and the password it knows, in the "
+            "address or as redis_password, and that user the rights named in docs/operations.md"
+        )
+    if (reason := _certificate_error(cause)) is not None:
+        return StoreUnusable(
+            f"Redis at {address} has a certificate that is not trusted ({reason}): name the file of its authority "
+            "as redis_ca_file"
+        )
+    return None if error.heals else StoreUnusable(error.detail)
+
+
+def forbidden(error: StorageGone) -> bool:
+    """Whether Redis does not let its users give this command, or has it renamed, as managed services do."""
+    cause = error.__cause__
+    return isinstance(cause, failed.NoPermissionError) or "unknown command" in str(cause)
+
+
+def _refusal(error: BaseException) -> tuple[str, bool] | None:
+    for kind, advice, heals in _REFUSALS:
+        if isinstance(error, kind):
+            return advice, heals
+    if not isinstance(error, failed.ResponseError):
+        return None
+    text = str(error)
+    found = [meaning for word, meaning in _WORDS.items() if text.startswith(f"{word} ") or f"-{word} " in text]
+    return found[0] if found else ("see the cause", False)
+
+
+def _certificate_error(error: BaseException | None) -> str | None:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message or str(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _text(error: BaseException) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__

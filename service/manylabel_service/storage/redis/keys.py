@@ -1,0 +1,86 @@
+"""Names of keys, and positions as ids of stream entries.
+
+All keys of one incarnation of a model share a hash tag, so a script may touch several of them on a Redis Cluster, and
+a name that is created again shares no key with what had it before::
+
+    ml:{tags.1763690000000}:head                 hash: how far the log goes and is trimmed, and the list of snapshots
+    ml:{tags.1763690000000}:log                  stream: the log
+    ml:{tags.1763690000000}:snap:<id>:<part>     string: one chunk of a snapshot
+    ml:{tags.1763690000000}:due                  sorted set: ids of kept predictions by the end of their time
+    ml:{tags.1763690000000}:pred:<id>            string, expires: a kept prediction
+
+    ml:models                                    hash: name -> incarnation and spec, the models there are
+    {ml:models}:last                             string: the highest incarnation given
+    {ml:models}:new, {ml:models}:gone            hashes: incarnation -> name, not yet there or not yet removed
+    {ml:models}:bell                             stream: an entry for each deletion
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from manylabel_service.storage.protocol import ModelRecord, position_key
+
+MODELS = "ml:models"
+LAST_INCARNATION = "{ml:models}:last"
+NEW = "{ml:models}:new"
+GONE = "{ml:models}:gone"
+BELL = "{ml:models}:bell"
+
+LARGEST = 2**53 - 1
+"""Largest part of a position: scripts compute with doubles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of one incarnation."""
+
+    base: str
+
+    @classmethod
+    def of(cls, record: ModelRecord) -> Keys:
+        return cls.named(record.name, record.incarnation)
+
+    @classmethod
+    def named(cls, name: str, incarnation: int) -> Keys:
+        return cls(f"ml:{{{name}.{incarnation}}}:")
+
+    @property
+    def head(self) -> str:
+        return f"{self.base}head"
+
+    @property
+    def log(self) -> str:
+        return f"{self.base}log"
+
+    @property
+    def due(self) -> str:
+        return f"{self.base}due"
+
+    def chunk(self, id: str, token: str, number: int) -> str:
+        return f"{self.base}snap:{id}:{token}.{number}"
+
+    def prediction(self, id: str) -> str:
+        return f"{self.base}pred:{id}"
+
+
+@lru_cache(8192)  # one for each model that is watched
+def entry_id(position: str) -> str:
+    """The id in the stream that a position stands for; ValueError if it is none of this store's."""
+    key = position_key(position)
+    if len(key) > 2:
+        raise ValueError(f"a position of this store is one or two numbers, not {position!r}")
+    milliseconds, number = (*key, 0)[:2]
+    return f"{min(milliseconds, LARGEST)}-{min(number, LARGEST)}"
+
+
+@lru_cache(8192)
+def log_key(record: ModelRecord) -> bytes:
+    """The key of a log, as Redis names it in answers."""
+    return Keys.of(record).log.encode()
+
+
+def position_of(id: str) -> str:
+    """The position that an id of the stream stands for."""
+    return id.removesuffix("-0")

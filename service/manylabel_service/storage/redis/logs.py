@@ -1,0 +1,108 @@
+"""The logs: one stream for each model."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
+from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
+from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
+from manylabel_service.storage.redis.scripts import APPEND, READ, TRIM
+
+PAGE_ENTRIES = 1_000
+PAGE_BYTES = 8 << 20
+"""Most that one answer of Redis has, about."""
+
+FIRST_NUMBERS = 10**9
+"""The first number of an append is below this, at random."""
+
+
+class Logs:
+    """Of all models, over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        # Appends whose callers gave up. They are waited for, so that what follows comes after them.
+        self._left_behind: dict[asyncio.Task[Any], int] = {}
+
+    async def append(self, record: ModelRecord, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
+        """Add entries, and read those before them: one round trip, unless there is a lot to read."""
+        keys = Keys.of(record)
+        entries: list[Entry] = []
+        known = entry_id(after)
+        await self._settled(record)
+        while True:
+            first = secrets.randbelow(FIRST_NUMBERS)
+            answer = await self._connection.run(
+                APPEND,
+                (keys.head, keys.log),
+                known,
+                PAGE_ENTRIES,
+                PAGE_BYTES,
+                first,
+                *payloads,
+                sync=sync,
+                left_behind=lambda task: self._leave(task, record),
+            )
+            check(answer, record, after)
+            between = _entries(answer[1])
+            entries += between
+            if answer[0] == "ok":
+                prefix = answer[2].decode()
+                entries += [Entry(f"{prefix}{number}", payload) for number, payload in enumerate(payloads, first)]
+                return entries
+            # Too much to come in one answer, so nothing was added yet.
+            after = between[-1].position
+            known = entry_id(after)
+
+    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+        keys = Keys.of(record)
+        most = min(limit, PAGE_ENTRIES)
+        await self._settled(record)
+        answer = await self._connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
+        check(answer, record, after)
+        return _entries(answer[1])
+
+    async def trim(self, record: ModelRecord, through: str) -> None:
+        """In one step for readers; the space is given back piece by piece, so that appends get their turn."""
+        keys = Keys.of(record)
+        answer = await self._connection.run(TRIM, (keys.head, keys.log), entry_id(through))
+        check(answer, record, through)
+        milliseconds, number = answer[1].decode().split("-")
+        rest = f"{milliseconds}-{int(number) + 1}"
+        while await self._connection.command("XTRIM", keys.log, "MINID", "~", rest):
+            pass  # whole nodes of the stream, so many at a time as the server finds right
+
+    def _leave(self, task: asyncio.Task[Any], record: ModelRecord) -> None:
+        self._left_behind[task] = record.incarnation
+        task.add_done_callback(self._left_behind.pop)
+
+    async def _settled(self, record: ModelRecord) -> None:
+        """Wait for the appends left behind."""
+        if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
+            await asyncio.wait(tasks)
+
+
+def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
+    """Raise what a script refused with."""
+    match answer[0]:
+        case "gone":
+            raise ModelGone(record.name, record.incarnation)
+        case "trimmed":
+            raise LogTrimmed(record.name, position, position_of(answer[1].decode()))
+        case "lost":
+            raise LogLost(record.name, position)
+
+
+def check_durability(durability: str) -> None:
+    """Raise ValueError for what is not one."""
+    if durability not in get_args(Durability):
+        raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
+
+
+def _entries(flat: Sequence[bytes]) -> list[Entry]:
+    return [Entry(id.decode(), payload) for id, payload in zip(flat[::2], flat[1::2], strict=True)]

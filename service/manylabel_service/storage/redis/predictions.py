@@ -1,0 +1,46 @@
+"""Kept predictions: a string each that expires, and their number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.keys import Keys
+from manylabel_service.storage.redis.logs import check
+from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, PUT_PREDICTIONS
+
+AT_ONCE = 1_000
+"""Most that one script reads."""
+
+
+class Predictions:
+    """Of all models, over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
+        keys = Keys.of(record)
+        answer = await self._connection.run(
+            PUT_PREDICTIONS,
+            (keys.head, keys.due, *map(keys.prediction, predictions)),
+            max(1, round(seconds * 1000)),
+            most,
+            *predictions,
+            *predictions.values(),
+        )
+        check(answer, record, "")
+        if answer[0] == "full":
+            raise PredictionsFull(record.name, most)
+
+    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+        keys = Keys.of(record)
+        found: list[bytes | None] = []
+        for start in range(0, max(len(ids), 1), AT_ONCE):
+            part = ids[start : start + AT_ONCE]
+            answer = await self._connection.run(GET_PREDICTIONS, (keys.head, *map(keys.prediction, part)))
+            check(answer, record, "")
+            found += answer[1]
+        return found

@@ -1,0 +1,297 @@
+"""What has to happen in one step, as Lua scripts.
+
+They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
+made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
+``trimmed`` (with the position), ``lost``, and so on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+_POSITIONS = """
+local function parts(id)
+  local ms, number = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(number)
+end
+local function before(a, b)
+  local a_ms, a_number = parts(a)
+  local b_ms, b_number = parts(b)
+  return a_ms < b_ms or (a_ms == b_ms and a_number < b_number)
+end
+local trimmed, last = unpack(redis.call('HMGET', KEYS[1], 'trimmed', 'last'))
+if not trimmed then return {'gone'} end
+local function refused(id)
+  if id == last or id == trimmed then return nil end
+  if before(id, trimmed) then return {'trimmed', trimmed} end
+  if #redis.call('XRANGE', KEYS[2], id, id) == 0 then return {'lost'} end
+end
+"""
+
+# Entries after one, so many and so many bytes of them at most, as a flat array of ids and payloads; whether those are
+# all. The size of the next step follows from what came so far: a step of large entries would hold up every client.
+_PAGE = """
+local function page(after, limit, limit_bytes)
+  local found, entries, bytes, step = {}, 0, 0, 8
+  while true do
+    local wanted = math.min(step, limit - entries)
+    local range = redis.call('XRANGE', KEYS[2], '(' .. after, '+', 'COUNT', wanted)
+    for _, entry in ipairs(range) do
+      after = entry[1]
+      found[#found + 1] = after
+      found[#found + 1] = entry[2][2]
+      entries = entries + 1
+      bytes = bytes + #entry[2][2]
+    end
+    if #range < wanted then return found, true end
+    if entries >= limit or bytes >= limit_bytes then return found, after == last end
+    step = math.max(1, math.min(512, math.floor((limit_bytes - bytes) * entries / (bytes + 1))))
+  end
+end
+"""
+
+_CHUNKS = """
+local function drop_chunks(id, value)
+  local token, chunks = string.match(value, '^(%S+) (%d+) ')
+  local base = string.sub(KEYS[1], 1, -5) .. 'snap:' .. id .. ':' .. token .. '.'
+  for number = 0, tonumber(chunks) - 1 do redis.call('UNLINK', base .. number) end
+end
+"""
+
+_NOW = """
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+"""
+
+
+class Script:
+    """The text of a script, and the digest that Redis knows it by."""
+
+    def __init__(self, *parts: str) -> None:
+        self.text = "".join(parts)
+        self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+# KEYS head, log. ARGV after, most entries, most bytes in between, first number, payloads...
+# Ids are made here, one millisecond for each append and a number that starts at random within it: a position that was
+# lost (by a Redis restarted with older data, or a failover) is not met again by chance, not even if the clock of the
+# new master is behind.
+APPEND = Script(
+    _POSITIONS,
+    _PAGE,
+    _NOW,
+    """
+local refusal = refused(ARGV[1])
+if refusal then return refusal end
+local between, all = {}, true
+if ARGV[1] ~= last then between, all = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])) end
+if not all then return {'behind', between} end
+local ms = math.max(now_ms(), parts(last) + 1)
+local prefix = string.format('%.0f-', ms)
+local number, id = tonumber(ARGV[4]), nil
+for i = 5, #ARGV do
+  id = prefix .. string.format('%.0f', number)
+  redis.call('XADD', KEYS[2], id, 'p', ARGV[i])
+  number = number + 1
+end
+redis.call('HSET', KEYS[1], 'last', id)
+return {'ok', between, prefix}
+""",
+)
+
+# KEYS head, log. ARGV after, most entries, most bytes.
+READ = Script(
+    _POSITIONS,
+    _PAGE,
+    """
+local refusal = refused(ARGV[1])
+if refusal then return refusal end
+if ARGV[1] == last then return {'ok', {}} end
+return {'ok', (page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])))}
+""",
+)
+
+# KEYS head, log. ARGV through.
+TRIM = Script(
+    _POSITIONS,
+    """
+local through = ARGV[1]
+if before(last, through) then through = last end
+if before(trimmed, through) then
+  trimmed = through
+  redis.call('HSET', KEYS[1], 'trimmed', trimmed)
+end
+return {'ok', trimmed}
+""",
+)
+
+# KEYS head, log, chunks... ARGV id, value. The chunks were written with a time to live, so that those of a process that
+# died go by themselves.
+PUT_SNAPSHOT = Script(
+    _POSITIONS,
+    _CHUNKS,
+    """
+local refusal = refused(ARGV[1])
+if refusal then return refusal end
+for i = 3, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
+end
+for i = 3, #KEYS do redis.call('PERSIST', KEYS[i]) end
+local field, pinned = 'snap:' .. ARGV[1], '0'
+local old = redis.call('HGET', KEYS[1], field)
+if old then
+  pinned = string.sub(old, -1)
+  drop_chunks(ARGV[1], old)
+end
+redis.call('HSET', KEYS[1], field, ARGV[2] .. ' ' .. pinned)
+return {'ok'}
+""",
+)
+
+# KEYS head. ARGV id.
+DELETE_SNAPSHOT = Script(
+    _CHUNKS,
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local value = redis.call('HGET', KEYS[1], 'snap:' .. ARGV[1])
+if value and string.sub(value, -1) == '0' then
+  redis.call('HDEL', KEYS[1], 'snap:' .. ARGV[1])
+  drop_chunks(ARGV[1], value)
+end
+return {'ok'}
+""",
+)
+
+# KEYS head. ARGV id, '1' to pin or '0'.
+PIN_SNAPSHOT = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local field = 'snap:' .. ARGV[1]
+local value = redis.call('HGET', KEYS[1], field)
+if not value then return {'missing'} end
+redis.call('HSET', KEYS[1], field, string.sub(value, 1, -2) .. ARGV[2])
+return {'ok'}
+""",
+)
+
+# KEYS head, due, predictions... ARGV milliseconds, most, ids..., payloads...
+PUT_PREDICTIONS = Script(
+    _NOW,
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local now, count = now_ms(), #KEYS - 2
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+local kept = redis.call('ZCARD', KEYS[2])
+for i = 1, count do
+  if not redis.call('ZSCORE', KEYS[2], ARGV[2 + i]) then kept = kept + 1 end
+end
+if kept > tonumber(ARGV[2]) then return {'full'} end
+for i = 1, count do
+  redis.call('SET', KEYS[2 + i], ARGV[2 + count + i], 'PX', ARGV[1])
+  redis.call('ZADD', KEYS[2], now + tonumber(ARGV[1]), ARGV[2 + i])
+end
+local left = redis.call('PTTL', KEYS[2])
+if left < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
+return {'ok'}
+""",
+)
+
+# KEYS head, predictions...
+GET_PREDICTIONS = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local found = {}
+for i = 2, #KEYS do found[i - 1] = redis.call('GET', KEYS[i]) end
+return {'ok', found}
+""",
+)
+
+# KEYS head, log. The end of a model, but for its predictions.
+BURY = Script(
+    _CHUNKS,
+    """
+local fields = redis.call('HGETALL', KEYS[1])
+for i = 1, #fields, 2 do
+  local id = string.match(fields[i], '^snap:(.+)$')
+  if id then drop_chunks(id, fields[i + 1]) end
+end
+redis.call('UNLINK', KEYS[1], KEYS[2])
+return {'ok'}
+""",
+)
+
+# KEYS head, due. ARGV how many. Removes so many of the predictions of a model that is gone.
+BURY_PREDICTIONS = Script(
+    """
+local base = string.sub(KEYS[1], 1, -5) .. 'pred:'
+local popped = redis.call('ZPOPMIN', KEYS[2], ARGV[1])
+for i = 1, #popped, 2 do redis.call('UNLINK', base .. popped[i]) end
+return {'ok', #popped}
+""",
+)
+
+# KEYS models, last, new. ARGV name. An incarnation is the time in milliseconds, or one more than the last: so it is not
+# used twice even by a Redis that lost its data.
+RESERVE = Script(
+    _NOW,
+    """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
+local incarnation = math.max(now_ms(), tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
+local text = string.format('%.0f', incarnation)
+redis.call('SET', KEYS[2], text)
+redis.call('HSET', KEYS[3], text, ARGV[1])
+return {'ok', text}
+""",
+)
+
+# KEYS models, new, gone. ARGV name, incarnation, spec.
+CLAIM = Script(
+    """
+if redis.call('HDEL', KEYS[2], ARGV[2]) == 0 then return {'late'} end
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3]) == 1 then return {'ok'} end
+redis.call('HSET', KEYS[3], ARGV[2], ARGV[1])
+return {'exists'}
+""",
+)
+
+# KEYS models, gone, bell. ARGV name, incarnation.
+RELEASE = Script(
+    """
+local value = redis.call('HGET', KEYS[1], ARGV[1])
+if not value or string.match(value, '^%d+') ~= ARGV[2] then return {'gone'} end
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[1])
+redis.call('XADD', KEYS[3], 'MAXLEN', '~', 1000, '*', 'i', ARGV[2])
+return {'ok'}
+""",
+)
+
+# KEYS new, gone. ARGV milliseconds. Creations that were given up count as deleted; all there is to remove.
+ABANDONED = Script(
+    _NOW,
+    """
+local oldest = now_ms() - tonumber(ARGV[1])
+local new = redis.call('HGETALL', KEYS[1])
+for i = 1, #new, 2 do
+  if tonumber(new[i]) < oldest then
+    redis.call('HDEL', KEYS[1], new[i])
+    redis.call('HSET', KEYS[2], new[i], new[i + 1])
+  end
+end
+return {'ok', redis.call('HGETALL', KEYS[2])}
+""",
+)
+
+# KEYS models. ARGV names and incarnations in turn. Which of them are there no more.
+MISSING = Script(
+    """
+local missing = {}
+for i = 1, #ARGV, 2 do
+  local value = redis.call('HGET', KEYS[1], ARGV[i])
+  if not value or string.match(value, '^%d+') ~= ARGV[i + 1] then missing[#missing + 1] = ARGV[i + 1] end
+end
+return {'ok', missing}
+""",
+)

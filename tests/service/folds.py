@@ -1,0 +1,142 @@
+"""What the tests of the fold share: models, examples, logs, and folding them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from manylabel_service.replicas import prediction_ids
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.entries import decode, encode
+from manylabel_service.replicas.examples import (
+    Change,
+    Example,
+    Features,
+    IdempotencyKey,
+    Labels,
+    Rollback,
+    StreamPart,
+    Update,
+)
+from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+
+Log = Sequence[LogEntry]
+States = dict[str, bytes]
+
+SPECS: list[dict[str, Any]] = [
+    {"algorithm": "falt", "params": {"eta": 0.5}},
+    {"algorithm": "falt", "scaling": "standard", "window": 3},
+    {"algorithm": "salt", "scaling": "unit"},
+    {"algorithm": "kernel_falt", "params": {"budget": 4}},
+]
+
+
+def new_model(**spec: Any) -> StreamModel:
+    return StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
+
+
+def named(**values: float) -> Features:
+    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+
+
+def dense(*values: float) -> Features:
+    return Features(None, None, np.array(values, dtype=np.float32))
+
+
+def sparse(*indices: int) -> Features:
+    return Features(None, np.array(indices, dtype=np.int32), np.ones(len(indices), dtype=np.float32))
+
+
+def fold(model: StreamModel, log: Log, max_examples: int = 1000, states: States | None = None) -> list[Outcome]:
+    """Fold a log in; `states` are the snapshots that rollbacks find."""
+    folding = Folding(model, log)
+    while folding.step(max_examples):
+        if folding.wanted is not None:
+            folding.give(StreamModel.from_bytes((states or {})[folding.wanted]))
+    return folding.outcomes
+
+
+def fold_one_by_one(model: StreamModel, log: Log) -> tuple[list[object], States]:
+    """Fold a log in entry by entry, with a snapshot after each; give the facts, and the snapshots."""
+    states, told = {model.position: model.to_bytes()}, []
+    for entry in log:
+        told += facts(fold(model, [entry], states=states), model)
+        states[entry.position] = model.to_bytes()
+    return told, states
+
+
+def append(model: StreamModel, change: Change, states: States | None = None) -> Outcome:
+    """Fold in one entry, as it comes out of the log, at the next position."""
+    position = str(int(model.position) + 1)
+    (outcome,) = fold(model, [LogEntry(position, decode(encode(change)))], states=states)
+    return outcome
+
+
+def learn(model: StreamModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> Outcome:
+    """Fold in one update."""
+    return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
+
+
+def ulid(ms: int, random: int = 0) -> str:
+    """The id of a prediction."""
+    return prediction_ids.make(ms, random.to_bytes(10))
+
+
+letters = st.sampled_from("abcdef")
+values = st.integers(-3, 3).map(float)
+
+
+@st.composite
+def examples(draw: st.DrawFn) -> Example:
+    x = draw(st.dictionaries(letters, values, min_size=1, max_size=4))
+    if draw(st.booleans()):
+        return Example(named(**x), Labels.all_of(draw(st.lists(letters, unique=True, max_size=3))))
+    truth = draw(st.dictionaries(letters, st.sampled_from([-1, 1]), max_size=3))
+    return Example(named(**x), Labels(tuple(truth), np.array(list(truth.values()), dtype=np.int8), complete=False))
+
+
+keys = st.none() | st.builds(IdempotencyKey, st.sampled_from("kl"), st.sampled_from([b"0" * 16, b"1" * 16]))
+
+
+@st.composite
+def updates(draw: st.DrawFn) -> Update:
+    """One to four examples; keys, ids of predictions and lines of streams come again."""
+    learnt = draw(st.lists(examples(), min_size=1, max_size=4).map(tuple))
+    size = len(learnt)
+    ids = st.lists(st.integers(1, 9).map(ulid), min_size=size, max_size=size).map(tuple)
+    lines = st.lists(st.integers(1, 9), min_size=size, max_size=size, unique=True).map(lambda few: tuple(sorted(few)))
+    return Update(
+        learnt,
+        "log",
+        draw(keys),
+        draw(st.booleans()),
+        draw(st.none() | ids),
+        draw(st.none() | st.builds(StreamPart, st.sampled_from("st"), lines)),
+    )
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> Log:
+    """Updates, and rollbacks to where the log has been before."""
+    log: list[LogEntry] = []
+    for position in range(1, draw(st.integers(1, 7)) + 1):
+        targets = st.integers(0, position - 1).map(str)
+        rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
+        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks)))
+    return log
+
+
+def facts(outcomes: Sequence[Outcome], model: StreamModel) -> list[object]:
+    """What requests are told of outcomes, now that the model has folded them in."""
+    return [(o.kind, o.replayed, o.learnt, *_told(o.answer, model)) for o in outcomes]
+
+
+def _told(answer: Answer | Exception, model: StreamModel) -> tuple[object, ...]:
+    if not isinstance(answer, Answer):
+        return type(answer), str(answer)
+    predictions = answer.predictions(model.labels.names)
+    listed = None if predictions is None else list(predictions)
+    return answer.position, answer.updates, answer.durability, answer.skipped, answer.rolled_back_to, listed

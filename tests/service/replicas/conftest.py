@@ -1,0 +1,131 @@
+"""Several registries in one test, as if each were a process of its own, on one Redis."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.replicas import registry as registry_module
+from manylabel_service.replicas.examples import Example, Features, Labels
+from manylabel_service.replicas.registry import Registry
+from manylabel_service.replicas.replica import Replica
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage.redis import RedisStore
+
+WAIT_SECONDS = 20.0
+
+
+class Fleet:
+    """Registries on one store. Those still running when the test ends are killed."""
+
+    def __init__(self, make_store: Callable[[], Store], server: Any = None) -> None:
+        self.server = server
+        self._make_store = make_store
+        self._stores: dict[Registry, Store] = {}
+
+    async def start(self, **settings: Any) -> Registry:
+        store = self._make_store()
+        await store.open()
+        registry = Registry(store, Settings(**settings))
+        self._stores[registry] = store
+        await registry.start()
+        return registry
+
+    async def start_several(self, number: int, **settings: Any) -> list[Registry]:
+        return [await self.start(**settings) for _ in range(number)]
+
+    def store(self, registry: Registry) -> Store:
+        return self._stores[registry]
+
+    async def stop(self, registry: Registry) -> None:
+        await registry.stop()
+        await self._stores.pop(registry).close()
+
+    async def kill(self, registry: Registry) -> None:
+        """No last snapshot, nothing finished; what a process that is killed leaves behind."""
+        store = self._stores.pop(registry)
+        for task in registry._tasks:
+            task.cancel()
+        await asyncio.gather(*registry._tasks, return_exceptions=True)
+        await registry._loads.cancel()
+        for replica in registry.resident():
+            await replica.drop()
+        await store.close()
+
+    async def end(self) -> None:
+        for registry in list(self._stores):
+            with contextlib.suppress(StorageGone):
+                await self.kill(registry)
+
+    # -- what tests say ---------------------------------------------------------------------------
+
+    @staticmethod
+    def spec(name: str = "m", **fields: Any) -> ModelSpec:
+        return ModelSpec.model_validate({"name": name, "algorithm": "falt", **fields})
+
+    @staticmethod
+    def example(i: int, width: int = 2) -> Example:
+        names = ("a", *(f"b{(i + j) % 5}" for j in range(1, width)))
+        values = np.arange(1, width + 1, dtype=np.float32) * (1 + i % 7)
+        return Example(Features(names, None, values), Labels.all_of([f"l{i % 3}"]))
+
+    @staticmethod
+    async def settled(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
+        """Wait until a condition holds, which nothing announces."""
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+
+    async def agreed(self, name: str = "m") -> bytes:
+        """Wait until all registries have the same model at the same position; its state."""
+        registries = list(self._stores)
+        for registry in registries:
+            await registry.get(name)
+
+        def models() -> list[Replica]:
+            return [r for registry in registries for r in registry.resident() if r.spec.name == name]
+
+        await self.settled(lambda: len({replica.model.position for replica in models()}) == 1)
+        states = {replica.model.to_bytes() for replica in models()}
+        assert len(models()) == len(registries)
+        assert len(states) == 1, "the replicas have the same position and different states"
+        return states.pop()
+
+
+@pytest.fixture(autouse=True)
+def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels compile when they are first used; here nobody waits for that."""
+    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
+
+
+@pytest.fixture
+async def fleet(redis_server: Any) -> AsyncIterator[Fleet]:
+    """A fleet on a Redis of this test's own."""
+    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
+    yield fleet
+    await fleet.end()
+
+
+@pytest.fixture
+async def durable_fleet(new_redis: Callable[..., Any]) -> AsyncIterator[Fleet]:
+    """The same on a Redis that syncs each change to the disk before it answers."""
+    with new_redis(options={"appendfsync": "always"}) as server:
+        server.start()
+        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
+        yield fleet
+        await fleet.end()
+
+
+@pytest.fixture
+async def lone_fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    """A fleet of one: the embedded store has room for no more."""
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
+    yield fleet
+    await fleet.end()

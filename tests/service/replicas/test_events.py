@@ -1,0 +1,188 @@
+"""Events of a model: in order, resumable anywhere, honest about what was missed, bounded."""
+
+import asyncio
+import gc
+import time
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import QueueFull
+from manylabel_service.replicas import events as events_module
+from manylabel_service.replicas.events import Event, Events
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+
+
+@pytest.fixture
+async def replica(lone_fleet: Any) -> Any:
+    registry = await lone_fleet.start()
+    return await registry.create(lone_fleet.spec())
+
+
+async def taken(subscription: Any, number: int, kinds: tuple[str, ...] = ("update", "rollback", "dropped")) -> Any:
+    """The next events of these kinds."""
+    events: list[Event] = []
+    async with asyncio.timeout(10):
+        while len(events) < number:
+            event = await anext(subscription)
+            events += [event] if event.kind in kinds else []
+    return events
+
+
+class TestOfAReplica:
+    async def test_each_update_and_rollback_is_told_once_in_order(self, replica: Any, lone_fleet: Any) -> None:
+        watched = replica.events.subscribe()
+        answers = [await replica.update([lone_fleet.example(i)] * (i + 1)) for i in range(3)]
+        target = await replica.take_snapshot()
+        await replica.update([lone_fleet.example(9)])
+        rolled = await replica.rollback(target.position)
+        events = await taken(watched, 5)
+        assert [(event.kind, event.data) for event in events[:3]] == [
+            ("update", {"position": a.position, "updates": a.updates, "examples": i + 1}) for i, a in enumerate(answers)
+        ]
+        assert events[4] == Event(
+            "rollback", rolled.position, {"position": rolled.position, "updates": 6, "to": target.position}
+        )
+        assert [event.position for event in events] == sorted(event.position for event in events)
+
+    async def test_what_was_refused_or_learnt_before_is_no_event(self, replica: Any, lone_fleet: Any) -> None:
+        from manylabel_service.replicas.examples import StreamPart
+
+        watched = replica.events.subscribe()
+        part = StreamPart("s", (1, 2))
+        examples = [lone_fleet.example(0), lone_fleet.example(1)]
+        await replica.update(examples, stream=part)
+        await replica.update(examples, stream=part)
+        last = await replica.update(examples, stream=StreamPart("s", (2, 3)))
+        first, second = await taken(watched, 2)
+        assert (first.data["examples"], second.data["examples"]) == (2, 1)
+        assert second.position == last.position
+
+    async def test_it_ends_when_the_model_goes(self, replica: Any, lone_fleet: Any) -> None:
+        watched = replica.events.subscribe()
+        await replica.update([lone_fleet.example(0)])
+        reading = asyncio.create_task(_all(watched))
+        await asyncio.sleep(0)
+        await replica.drop()
+        assert next(event.kind for event in await asyncio.wait_for(reading, 5)) == "update"
+        assert await _all(replica.events.subscribe()) == []
+
+    async def test_measures_come_at_once_then_once_a_second_and_only_the_latest(
+        self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(events_module, "METRICS_SECONDS", 0.2)
+        watched = replica.events.subscribe()
+        (first,) = await taken(watched, 1, ("metrics",))
+        assert first.data["updates"] == 0
+        began = time.monotonic()
+        for i in range(10):
+            await replica.update([lone_fleet.example(i)])
+        await taken(watched, 10)
+        (second,) = await taken(watched, 1, ("metrics",))
+        assert time.monotonic() - began > 0.1
+        assert second.position == replica.model.position
+        assert second.data == {"position": second.position, "updates": 10, **replica.measures()}
+        with pytest.raises(TimeoutError):  # nothing has changed
+            await asyncio.wait_for(anext(watched), 0.5)
+
+    async def test_one_that_asks_in_vain_loses_nothing(self, replica: Any, lone_fleet: Any) -> None:
+        watched = replica.events.subscribe()
+        await taken(watched, 1, ("metrics",))
+        for i in range(5):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(watched), 0.01)
+            await replica.update([lone_fleet.example(i)])
+            (event,) = await taken(watched, 1)
+            assert event.data["updates"] == i + 1
+
+    async def test_nobody_watches_nothing_is_kept(self, replica: Any, lone_fleet: Any) -> None:
+        await replica.update([lone_fleet.example(0)])
+        assert len(replica.events._ring) == 0
+
+
+class TestResuming:
+    async def test_on_the_same_replica(self, replica: Any, lone_fleet: Any) -> None:
+        watched = replica.events.subscribe()
+        positions = [(await replica.update([lone_fleet.example(i)])).position for i in range(10)]
+        await taken(watched, 4)
+        await watched.aclose()
+        resumed = replica.events.subscribe(after=positions[3])
+        assert [event.position for event in await taken(resumed, 6)] == positions[4:]
+
+    async def test_on_another_replica(self, fleet: Any) -> None:
+        registries = await fleet.start_several(2)
+        one = await registries[0].create(fleet.spec())
+        other = await registries[1].get("m")
+        first, elsewhere = one.events.subscribe(), other.events.subscribe()
+        positions = [(await one.update([fleet.example(i)])).position for i in range(10)]
+        assert [event.position for event in await taken(first, 5)] == positions[:5]
+        resumed = other.events.subscribe(after=positions[4])
+        assert [event.position for event in await taken(resumed, 5)] == positions[5:]
+        assert [event.position for event in await taken(elsewhere, 10)] == positions
+
+    async def test_on_one_that_is_behind_nothing_comes_twice(self, fleet: Any) -> None:
+        registries = await fleet.start_several(2)
+        one = await registries[0].create(fleet.spec())
+        behind = await registries[1].get("m")
+        registries[1]._tasks[0].cancel()
+        positions = [(await one.update([fleet.example(i)])).position for i in range(5)]
+        resumed = behind.events.subscribe(after=positions[2])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(resumed), 0.05)
+        behind.look()
+        assert [event.position for event in await taken(resumed, 2)] == positions[3:]
+
+    async def test_from_before_anything_is_known(self, replica: Any, lone_fleet: Any) -> None:
+        await replica.update([lone_fleet.example(0)])
+        resumed = replica.events.subscribe(after="0")
+        (event,) = await taken(resumed, 1)
+        assert (event.kind, event.position, event.data) == ("dropped", "1", {"count": None})
+        again = replica.events.subscribe(after=event.position)
+        await replica.update([lone_fleet.example(0)])
+        assert [event.kind for event in await taken(again, 1)] == ["update"]
+
+    async def test_a_position_that_is_none(self, replica: Any) -> None:
+        with pytest.raises(ValueError, match="latest"):
+            replica.events.subscribe(after="latest")
+
+
+class TestBounds:
+    async def test_a_slow_subscriber_is_told_how_many_it_missed(
+        self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(events_module, "RECENT_EVENTS", 4)
+        slow, quick = replica.events.subscribe(), replica.events.subscribe()
+        positions = []
+        for i in range(10):
+            positions.append((await replica.update([lone_fleet.example(i)])).position)
+            assert (await taken(quick, 1))[0].position == positions[-1]
+        dropped, *rest = await taken(slow, 5)
+        assert (dropped.kind, dropped.data, dropped.position) == ("dropped", {"count": 6}, positions[5])
+        assert [event.position for event in rest] == positions[6:]
+        assert len(replica.events._ring) == 4
+        resumed = replica.events.subscribe(after=positions[4])
+        assert [event.data.get("count", 0) for event in await taken(resumed, 5)] == [None, 0, 0, 0, 0]
+
+    def test_there_are_so_many_subscribers_and_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(events_module, "MAX_SUBSCRIBERS", 2)
+        model = StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
+        events = Events("m", lambda: model)
+        kept = [events.subscribe(), events.subscribe()]
+        with pytest.raises(QueueFull, match="subscribers"):
+            events.subscribe()
+        kept.pop()
+        gc.collect()
+        events.subscribe()
+
+    async def test_one_that_closes_leaves(self, replica: Any) -> None:
+        watched = replica.events.subscribe()
+        reading = asyncio.create_task(_all(watched))
+        await asyncio.sleep(0.01)
+        await watched.aclose()
+        assert {event.kind for event in await asyncio.wait_for(reading, 5)} <= {"metrics"}
+        assert replica.events.subscribers == 0
+
+
+async def _all(subscription: Any) -> list[Event]:
+    return [event async for event in subscription]

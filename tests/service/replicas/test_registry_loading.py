@@ -1,0 +1,266 @@
+"""Models come into memory when they are asked for, and leave it when nobody needs them."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import (
+    DurabilityUnavailable,
+    LimitExceeded,
+    ModelNotFound,
+    NotReady,
+    StorageGone,
+)
+from manylabel_service.replicas import eviction
+from manylabel_service.replicas.stream_model import StreamModel
+
+
+async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes]:
+    """Leave so many models behind; their states."""
+    registry = await fleet.start()
+    states = {}
+    for i in range(number):
+        replica = await registry.create(fleet.spec(f"m{i}"))
+        await replica.update([fleet.example(i + j) for j in range(n_updates)])
+        states[f"m{i}"] = replica.model.to_bytes()
+    await fleet.stop(registry)
+    return states
+
+
+class TestFirstUse:
+    async def test_fifty_callers_share_one_load(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        states = await models(fleet, 1)
+        registry = await fleet.start(preload=False)
+        assert registry.resident() == []
+        restored, from_bytes = [], StreamModel.from_bytes
+
+        def counted(data: bytes) -> StreamModel:
+            restored.append(1)
+            return from_bytes(data)
+
+        monkeypatch.setattr(StreamModel, "from_bytes", counted)
+        replicas = await asyncio.gather(*(registry.get("m0") for _ in range(50)))
+        assert len(set(map(id, replicas))) == 1
+        assert replicas[0].model.to_bytes() == states["m0"]
+        assert restored == [1]
+
+    async def test_few_are_loaded_at_a_time(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        states = await models(fleet, 8)
+        registry = await fleet.start(preload=False)
+        at_a_time, most = 0, 0
+        restored = registry._restored
+
+        async def counted(record: Any) -> Any:
+            nonlocal at_a_time, most
+            at_a_time += 1
+            most = max(most, at_a_time)
+            try:
+                await asyncio.sleep(0.01)
+                return await restored(record)
+            finally:
+                at_a_time -= 1
+
+        monkeypatch.setattr(registry, "_restored", counted)
+        replicas = await asyncio.gather(*(registry.get(name) for name in states))
+        assert most == 2
+        assert [replica.model.to_bytes() for replica in replicas] == list(states.values())
+
+    async def test_a_caller_that_has_waited_long_enough_comes_back(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await models(fleet, 1)
+        registry = await fleet.start(preload=False, load_wait_seconds=0.05)
+        may_go_on, restored = asyncio.Event(), registry._restored
+
+        async def slow(record: Any) -> Any:
+            await may_go_on.wait()
+            return await restored(record)
+
+        monkeypatch.setattr(registry, "_restored", slow)
+        results = await asyncio.gather(*(registry.get("m0") for _ in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [NotReady] * 3
+        may_go_on.set()
+        await fleet.settled(registry.resident)
+        assert (await registry.get("m0")).model.updates == 3
+
+    async def test_a_caller_that_leaves_takes_nothing_from_the_others(self, fleet: Any) -> None:
+        await models(fleet, 1)
+        registry = await fleet.start(preload=False)
+        leaving, staying = (asyncio.create_task(registry.get("m0")) for _ in range(2))
+        await asyncio.sleep(0)
+        leaving.cancel()
+        assert (await staying).model.updates == 3
+
+    async def test_what_is_not_there(self, fleet: Any) -> None:
+        registry = await fleet.start()
+        results = await asyncio.gather(*(registry.get("nobody") for _ in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [ModelNotFound] * 5
+        fleet.server.pause()
+        with pytest.raises(StorageGone):
+            await registry.get("nobody")
+        fleet.server.resume()
+
+    async def test_created_elsewhere_it_is_found_at_once(self, fleet: Any) -> None:
+        one, other = await fleet.start_several(2)
+        replica = await one.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
+
+    async def test_a_durability_that_the_store_has_not(self, fleet: Any) -> None:
+        registry = await fleet.start()
+        assert "fsync" not in fleet.store(registry).durabilities
+        with pytest.raises(DurabilityUnavailable):
+            await registry.create(fleet.spec(durability="fsync"))
+        with pytest.raises(ModelNotFound):
+            await registry.get("m")
+
+    async def test_the_number_of_models_counts_those_of_all_processes(self, fleet: Any) -> None:
+        one, other = await fleet.start_several(2, max_models=2)
+        await one.create(fleet.spec("a"))
+        await other.create(fleet.spec("b"))
+        with pytest.raises(LimitExceeded):
+            await one.create(fleet.spec("c"))
+
+    async def test_memory_bounds_what_is_loaded_at_the_start(self, fleet: Any) -> None:
+        states = await models(fleet, 5)
+        one = await fleet.start()
+        nbytes = sum(replica.model.nbytes for replica in one.resident()) / 5
+        registry = await fleet.start(max_resident_bytes=int(2.5 * nbytes))
+        assert 2 <= len(registry.resident()) <= 3
+        for name, state in states.items():
+            assert (await registry.get(name)).model.to_bytes() == state
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def any_fleet(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")
+
+
+class TestEviction:
+    async def test_an_idle_model_leaves_and_comes_back_as_it_was(
+        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(eviction, "SWEEP_SECONDS", 0.02)
+        fleet = any_fleet
+        registry = await fleet.start(evict_idle_seconds=0.1)
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(i) for i in range(5)])
+        state = replica.model.to_bytes()
+        await fleet.settled(lambda: not registry.resident())
+        (snapshot,) = await fleet.store(registry).snapshots(replica.record)
+        assert snapshot.position == replica.model.position
+        again = await registry.get("m")
+        assert again is not replica
+        assert again.model.to_bytes() == state
+
+    async def test_who_has_it_in_hand_is_passed_on(self, any_fleet: Any) -> None:
+        fleet = any_fleet
+        registry = await fleet.start(evict_idle_seconds=0.01)
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        await asyncio.sleep(0.02)
+        await registry._eviction.sweep()
+        assert registry.resident() == []
+        assert (await replica.update([fleet.example(1)])).updates == 2
+        assert (await replica.predict([fleet.example(1).x])).position == (await registry.get("m")).model.position
+        assert (await replica.take_snapshot()).position == (await registry.get("m")).model.position
+        await registry.delete("m")
+        with pytest.raises(ModelNotFound):
+            await replica.update([fleet.example(1)])
+
+    async def test_the_least_recently_used_leave_when_memory_is_short(self, any_fleet: Any) -> None:
+        fleet = any_fleet
+        await models(fleet, 4)
+        registry = await fleet.start(preload=False)
+        nbytes = (await registry.get("m0")).model.nbytes
+        await fleet.kill(registry)
+        registry = await fleet.start(preload=False, max_resident_bytes=int(2.5 * nbytes))
+        for name in ("m0", "m1", "m0", "m2"):
+            await registry.get(name)
+        assert [replica.spec.name for replica in registry.resident()] == ["m0", "m2"]
+
+    async def test_the_one_used_last_stays_however_large_it_is(self, any_fleet: Any) -> None:
+        registry = await any_fleet.start(max_resident_bytes=1)
+        for name in ("a", "b"):
+            await registry.create(any_fleet.spec(name))
+        await registry._eviction.sweep()
+        await registry._eviction.sweep()
+        assert [replica.spec.name for replica in registry.resident()] == ["b"]
+
+    async def test_under_load_nothing_is_lost_and_nobody_notices(self, any_fleet: Any) -> None:
+        fleet = any_fleet
+        names = [f"m{i}" for i in range(6)]
+        registry = await fleet.start(max_resident_bytes=1)  # every model is one too many
+        for name in names:
+            await registry.create(fleet.spec(name))
+
+        async def client(number: int) -> None:
+            for i in range(30):
+                replica = await registry.get(names[(number + i) % 6])
+                await asyncio.sleep(0)
+                await replica.update([fleet.example(i)])
+                await replica.predict([fleet.example(i).x])
+
+        async def sweep() -> None:
+            while True:
+                await registry._eviction.sweep()
+                await asyncio.sleep(0.005)
+
+        sweeping = asyncio.create_task(sweep())
+        await asyncio.gather(*map(client, range(6)))
+        sweeping.cancel()
+        assert [(await registry.get(name)).model.updates for name in names] == [30] * 6
+
+    async def test_an_update_that_comes_during_the_last_snapshot(
+        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It waits until the state has been written down, and then the model stays."""
+        registry = await any_fleet.start(evict_idle_seconds=1e-6)
+        registry._tasks[1].cancel()
+        replica = await registry.create(any_fleet.spec())
+        await replica.update([any_fleet.example(0)])
+        model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
+
+        def slow() -> bytes:
+            begun.set()
+            assert may_go_on.wait(10)
+            return StreamModel.to_bytes(model)
+
+        monkeypatch.setattr(model, "to_bytes", slow)
+        sweeping = asyncio.create_task(registry._eviction.sweep())
+        await any_fleet.settled(begun.is_set)
+        update = asyncio.create_task(replica.update([any_fleet.example(1)]))
+        await asyncio.sleep(0.1)
+        assert replica.model.updates == 1
+        may_go_on.set()
+        assert (await update).updates == 2
+        await sweeping
+        assert registry.resident() == [replica]
+
+    async def test_what_is_watched_or_waited_for_stays(self, fleet: Any) -> None:
+        registry = await fleet.start(evict_idle_seconds=1e-6, position_wait_seconds=0.5)
+        replica = await registry.create(fleet.spec())
+        watched = replica.events.subscribe()
+        await registry._eviction.sweep()
+        assert registry.resident() == [replica]
+        await watched.aclose()
+        waiting = asyncio.create_task(replica.predict([fleet.example(0).x], at_least="99999999999999-0"))
+        await asyncio.sleep(0.05)
+        await registry._eviction.sweep()
+        assert registry.resident() == [replica]
+        with pytest.raises(NotReady):
+            await waiting
+        await registry._eviction.sweep()
+        assert registry.resident() == []
+
+    async def test_nothing_leaves_while_the_store_is_gone(self, fleet: Any) -> None:
+        registry = await fleet.start(evict_idle_seconds=1e-6)
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        fleet.server.kill()
+        await registry._eviction.sweep()
+        assert registry.resident() == [replica]
+        assert len((await replica.predict([fleet.example(0).x])).predictions) == 1
+        fleet.server.start()

@@ -1,0 +1,53 @@
+"""A server whose Redis is not there yet lives, waits, and gets ready by itself."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.testclient import TestClient
+
+from manylabel_service.app import create_app
+from manylabel_service.errors import StoreUnusable
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address
+from manylabel_service.storage.redis import RedisStore
+
+
+def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
+    store = RedisStore(Address.parse(url), timeout_seconds=1.0)
+    return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
+
+
+def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: Callable[..., Any]) -> None:
+    redis_server.stop()
+    ready, failed = threading.Event(), threading.Event()
+    with TestClient(app_on(redis_server.url, ready, failed), raise_server_exceptions=False) as client:
+        assert client.get("/livez").status_code == 200
+        refused(client.get("/readyz"), 503, "not_ready")
+        refused(client.get("/v1/models/m"), 503, "not_ready")
+        assert not ready.wait(0.5)
+        assert not failed.is_set()
+        redis_server.start()
+        assert ready.wait(60)
+        assert client.get("/readyz").status_code == 200
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+        client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
+    assert not failed.is_set()
+
+
+def test_it_can_be_stopped_while_it_waits(redis_server: Any) -> None:
+    redis_server.stop()
+    with TestClient(app_on(redis_server.url, threading.Event(), threading.Event())) as client:
+        assert client.get("/livez").status_code == 200
+
+
+def test_what_no_waiting_mends_ends_it(redis_server: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    async def unusable(self: Any) -> None:
+        raise StoreUnusable("this Redis throws keys away")
+
+    monkeypatch.setattr(RedisStore, "open", unusable)
+    ready, failed = threading.Event(), threading.Event()
+    with TestClient(app_on(redis_server.url, ready, failed)):
+        assert failed.wait(10)
+    assert not ready.is_set()

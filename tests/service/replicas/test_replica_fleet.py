@@ -1,0 +1,328 @@
+"""Replicas of one model in several processes on one Redis: the same bits everywhere, whatever happens between."""
+
+import asyncio
+import itertools
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import (
+    KeyReused,
+    ModelExists,
+    ModelGone,
+    ModelNotFound,
+    NotReady,
+    PredictionExpired,
+    PredictionLabelled,
+    PredictionNotFound,
+    PredictionsFull,
+    StorageGone,
+)
+from manylabel_service.replicas import prediction_ids
+from manylabel_service.replicas.examples import IdempotencyKey, StreamPart
+
+
+async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
+    """So many registries, and the replica of model `m` in each."""
+    registries = await fleet.start_several(number, **settings)
+    await registries[0].create(fleet.spec(scaling="standard"))
+    return registries, [await registry.get("m") for registry in registries]
+
+
+class TestOneLog:
+    async def test_interleaved_updates_give_the_same_bits_everywhere(self, fleet: Any) -> None:
+        _, replicas = await hosted(fleet, 3, snapshot_every_updates=40)
+
+        async def client(number: int) -> list[str]:
+            positions = []
+            for i in range(25):
+                replica = replicas[(number + i) % 3]
+                positions.append((await replica.update([fleet.example(31 * number + i)])).position)
+            return positions
+
+        positions = [position for part in await asyncio.gather(*map(client, range(8))) for position in part]
+        assert len(set(positions)) == 200
+        state = await fleet.agreed()
+        assert replicas[0].model.updates == 200
+        late = await fleet.start()
+        assert (await late.get("m")).model.to_bytes() == state
+
+    async def test_followers_learn_what_nobody_told_them(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        await one.update([fleet.example(0)])
+        await fleet.settled(lambda: other.model.updates == 1)
+        assert other.model.to_bytes() == one.model.to_bytes()
+        predicted = await other.predict([fleet.example(0).x])
+        assert (predicted.position, predicted.stale_seconds) == (one.model.position, None)
+
+    async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (registry, _), (one, _) = await hosted(fleet, 2)
+        store = fleet.store(registry)
+        changed, read = store.changed, store.read
+        asked_at: list[float] = []
+        reads: list[None] = []
+
+        async def watched_changed(*args: Any) -> Any:
+            asked_at.append(time.monotonic())
+            return await changed(*args)
+
+        async def watched_read(*args: Any) -> Any:
+            reads.append(None)
+            return await read(*args)
+
+        monkeypatch.setattr(store, "changed", watched_changed)
+        monkeypatch.setattr(store, "read", watched_read)
+        await one.update([fleet.example(0)])  # the first loads the kernels
+        await fleet.settled(lambda: asked_at)
+        ends = time.monotonic() + 1.0
+        while time.monotonic() < ends:
+            await one.update([fleet.example(0)])
+        assert len(asked_at) > 5
+        assert min(b - a for a, b in itertools.pairwise(asked_at)) > 0.015, "20 ms lie between two calls"
+        assert len(reads) <= 2 * len(asked_at)
+        asked_at.clear()
+        await asyncio.sleep(2.2)
+        assert len(asked_at) <= 4, "nothing changes, so one call lasts a second"
+
+    async def test_a_retry_elsewhere_counts_once_and_gets_the_same_answer(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        key = IdempotencyKey("k", b"d" * 16)
+        first = await one.update([fleet.example(0)], key=key, want_predictions=True)
+        again = await other.update([fleet.example(0)], key=key, want_predictions=True)
+        assert (again.position, again.updates, again.replayed) == (first.position, 1, True)
+        assert list(again.predictions or ()) == list(first.predictions or ())
+        with pytest.raises(KeyReused):
+            await other.update([fleet.example(0)], key=IdempotencyKey("k", b"e" * 16))
+        await fleet.agreed()
+        assert one.model.updates == 1
+
+    async def test_lines_of_a_stream_that_goes_on_elsewhere_are_learnt_once(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        examples = [fleet.example(i) for i in range(4)]
+        await one.update(examples[:3], stream=StreamPart("s", (1, 2, 3)))
+        resumed = await other.update(examples[1:], stream=StreamPart("s", (2, 3, 4)))
+        assert (resumed.skipped, resumed.updates) == (2, 4)
+        again = await one.update(examples, stream=StreamPart("s", (1, 2, 3, 4)))
+        assert (again.replayed, again.updates) == (True, 4)
+
+
+class TestAtLeast:
+    async def test_what_was_acknowledged_anywhere_can_be_waited_for_anywhere(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registries, (one, other) = await hosted(fleet, 2)
+        registries[1]._tasks[0].cancel()  # without a follower
+        for i in range(20):
+            position = (await one.update([fleet.example(i)])).position
+            predicted = await other.predict([fleet.example(0).x], at_least=position)
+            assert predicted.position == position
+        assert (await other.predict([fleet.example(0).x], at_least="0")).position == position
+
+    async def test_a_position_that_never_comes_is_waited_for_no_longer_than_set(self, fleet: Any) -> None:
+        _, (one,) = await hosted(fleet, 1, position_wait_seconds=0.2)
+        await one.update([fleet.example(0)])
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(NotReady, match="99999999999999-0"):
+            await one.predict([fleet.example(0).x], at_least="99999999999999-0")
+        assert 0.15 < asyncio.get_running_loop().time() - began < 2
+        assert (await one.update([fleet.example(0)])).updates == 2
+
+    async def test_it_comes_while_somebody_waits(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        first = (await one.update([fleet.example(0)])).position
+        ms = int(first.split("-")[0])
+        soon = asyncio.create_task(other.predict([fleet.example(0).x], at_least=f"{ms + 50}-0"))
+        while not soon.done():
+            await one.update([fleet.example(1)])
+        assert int((await soon).position.split("-")[0]) >= ms + 50
+
+
+class TestDeletedElsewhere:
+    async def test_those_that_have_it_let_it_go(self, fleet: Any) -> None:
+        (one, other), (_, held) = await hosted(fleet, 2)
+        await one.delete("m")
+        await fleet.settled(lambda: not other.resident())
+        with pytest.raises(ModelNotFound):
+            await other.get("m")
+        with pytest.raises(ModelGone):
+            await held.update([fleet.example(0)])
+        with pytest.raises(ModelGone):
+            await held.predict([fleet.example(0).x])
+
+    async def test_an_update_before_they_know_changes_nothing_of_the_new_one(self, fleet: Any) -> None:
+        registries, (_, held) = await hosted(fleet, 2)
+        for task in registries[1]._tasks:
+            task.cancel()
+        await registries[0].delete("m")
+        created = await registries[0].create(fleet.spec())
+        results = await asyncio.gather(*(held.update([fleet.example(i)]) for i in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [ModelGone] * 5
+        assert created.model.updates == 0
+        found = await registries[1].get("m")
+        assert found.record == created.record
+        assert (await found.update([fleet.example(0)])).updates == 1
+
+    async def test_created_here_while_an_old_one_is_still_held(self, fleet: Any) -> None:
+        registries, (_, held) = await hosted(fleet, 2)
+        registries[1]._tasks[0].cancel()
+        await held.update([fleet.example(0)])
+        await registries[0].delete("m")
+        new = await registries[1].create(fleet.spec())
+        assert await registries[1].get("m") is new
+        assert new.model.updates == 0
+        with pytest.raises(ModelExists):
+            await registries[0].create(fleet.spec())
+
+    async def test_deleted_twice(self, fleet: Any) -> None:
+        (one, other), _ = await hosted(fleet, 2)
+        await one.delete("m")
+        with pytest.raises(ModelNotFound):
+            await other.delete("m")
+
+    async def test_all_are_listed_everywhere_in_memory_or_not(self, fleet: Any) -> None:
+        one, other = await fleet.start_several(2)
+        replica = await one.create(fleet.spec("a"))
+        await replica.update([fleet.example(0)])
+        listed = {status["name"]: status for status in await other.list()}
+        assert listed == {
+            "a": {
+                **{name: replica.status()[name] for name in ("name", "algorithm", "params", "scaling", "durability")},
+                "loaded": False,
+            }
+        }
+        await other.get("a")
+        memory = {"bytes": 0}  # room for growth is not part of the state
+        expected = {**replica.status(), "loaded": True, **memory}
+        for registry in (one, other):
+            (status,) = await registry.list()
+            assert {**status, **memory} == expected
+
+
+class TestKeptPredictions:
+    async def test_kept_here_and_labelled_there_once(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(2)]
+        xs = [fleet.example(i).x for i in range(2)]
+        await one.keep(ids, xs)
+        kept = await other.kept(ids)
+        assert [(x.names, x.values.tolist()) for x in kept] == [(x.names, x.values.tolist()) for x in xs]
+        examples = [fleet.example(i)._replace(x=x) for i, x in enumerate(kept)]
+        assert (await other.update(examples, prediction_ids=ids)).updates == 2
+        with pytest.raises(PredictionLabelled):
+            await one.update(examples[:1], prediction_ids=ids[:1])
+        with pytest.raises(PredictionLabelled):
+            await one.kept(ids[:1])
+        assert one.model.updates == 2
+
+    async def test_unknown_expired_and_too_many(self, fleet: Any) -> None:
+        _, (one,) = await hosted(fleet, 1, max_kept_predictions=2, prediction_ttl_seconds=100)
+        with pytest.raises(PredictionNotFound):
+            await one.kept([prediction_ids.make(_now_ms(), b"0" * 10)])
+        with pytest.raises(PredictionExpired, match=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(ttl 100 s\)"):
+            await one.kept([prediction_ids.make(_now_ms() - 100_001, b"0" * 10)])
+        with pytest.raises(PredictionNotFound):
+            await one.kept(["not an id"])
+        ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(3)]
+        with pytest.raises(PredictionsFull):
+            await one.keep(ids, [fleet.example(0).x] * 3)
+        await one.keep(ids[:2], [fleet.example(0).x] * 2)
+        with pytest.raises(PredictionsFull):
+            await one.keep(ids[2:], [fleet.example(0).x])
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class TestStoreGone:
+    @pytest.mark.parametrize("how", ["frozen", "killed"])
+    async def test_predictions_go_on_and_say_so_updates_do_not_and_all_heals(
+        self, durable_fleet: Any, how: str
+    ) -> None:
+        fleet = durable_fleet
+        registries, (one, other) = await hosted(fleet, 2)
+        await one.update([fleet.example(0)])
+        await fleet.agreed()
+        getattr(fleet.server, "pause" if how == "frozen" else "kill")()
+        await fleet.settled(lambda: all(r.storage_gone_seconds is not None for r in registries))
+        predicted = await other.predict([fleet.example(0).x])
+        assert predicted.stale_seconds is not None
+        assert predicted.position == one.model.position
+        with pytest.raises(StorageGone):
+            await one.update([fleet.example(1)])
+        later = (await other.predict([fleet.example(0).x])).stale_seconds
+        assert later is not None
+        assert later > predicted.stale_seconds
+        assert all(registry.ready for registry in registries)
+        getattr(fleet.server, "resume" if how == "frozen" else "start")()
+        await fleet.settled(lambda: all(r.storage_gone_seconds is None for r in registries))
+        answer = await _until_stored(one, fleet.example(2))
+        await fleet.agreed()
+        assert other.model.updates == answer.updates
+        assert (await other.predict([fleet.example(0).x])).stale_seconds is None
+
+    async def test_a_replica_that_was_frozen_catches_up_and_says_how_old_it_is(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registries, (one, other) = await hosted(fleet, 2)
+        registries[1]._tasks[0].cancel()  # as frozen as a task can be
+        other._contact._heard_at -= 10.0
+        for i in range(50):
+            await one.update([fleet.example(i)])
+        predicted = await other.predict([fleet.example(0).x])
+        assert predicted.stale_seconds is not None
+        assert predicted.stale_seconds >= 10
+        assert (await other.update([fleet.example(0)])).updates == 51
+        assert other.model.to_bytes() == one.model.to_bytes() or await fleet.agreed()
+
+    async def test_a_store_that_lost_its_end_is_believed(self, fleet: Any, tmp_path: Path) -> None:
+        """Redis is back as it was some updates ago: the replicas go back with it, and on from there."""
+        _, (one, other) = await hosted(fleet, 2)
+        await other.update([fleet.example(i) for i in range(5)])
+        kept = await fleet.agreed()
+        fleet.server.stop()
+        shutil.copytree(fleet.server.directory, tmp_path / "copy")
+        fleet.server.start()
+        await _until_stored(one, fleet.example(9))
+        await fleet.settled(lambda: other.model.updates == 6)
+        watched = other.events.subscribe()
+        fleet.server.kill()
+        fleet.server.wipe()
+        shutil.copytree(tmp_path / "copy", fleet.server.directory, dirs_exist_ok=True)
+        fleet.server.start()
+        await fleet.settled(lambda: one.model.to_bytes() == other.model.to_bytes() == kept)
+        assert (await other.update([fleet.example(7)])).updates == 6
+        state = await fleet.agreed()
+        assert (await (await fleet.start()).get("m")).model.to_bytes() == state != kept
+        async with asyncio.timeout(10):
+            events = [await anext(watched) for _ in range(3)]
+        assert next(event.kind for event in events if event.kind != "metrics") == "dropped"
+
+    async def test_a_store_without_its_data_has_no_models(self, fleet: Any) -> None:
+        registries, (one, other) = await hosted(fleet, 2)
+        await one.update([fleet.example(0)])
+        await fleet.agreed()
+        fleet.server.kill()
+        fleet.server.wipe()
+        fleet.server.start()
+        await fleet.settled(lambda: not any(registry.resident() for registry in registries))
+        for held in (one, other):
+            with pytest.raises(ModelGone):
+                await held.update([fleet.example(1)])
+        new = await registries[0].create(fleet.spec())
+        assert new.model.updates == 0
+        assert (await (await registries[1].get("m")).update([fleet.example(0)])).updates == 1
+
+
+async def _until_stored(replica: Any, example: Any) -> Any:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await replica.update([example])
+            except StorageGone:
+                await asyncio.sleep(0.05)

@@ -1,0 +1,282 @@
+"""Snapshots of a model that many replicas have, and the way back to one, at the same point on each."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import SnapshotNotFound, StorageGone
+from manylabel_service.replicas import retention
+from manylabel_service.replicas.examples import IdempotencyKey
+from manylabel_service.replicas.stream_model import StreamModel
+
+
+async def learn(fleet: Any, replica: Any, n: int, start: int = 0) -> None:
+    for i in range(start, start + n):
+        await replica.update([fleet.example(i, width=2 + i % 3)])
+
+
+async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
+    registries = await fleet.start_several(number, **settings)
+    await registries[0].create(fleet.spec())
+    return registries, [await registry.get("m") for registry in registries]
+
+
+class TestRollback:
+    async def test_all_replicas_go_back_at_the_same_point(self, fleet: Any) -> None:
+        registries, replicas = await hosted(fleet, 3)
+        one, other, behind = replicas
+        await learn(fleet, one, 5)
+        target = await one.take_snapshot()
+        at_target = one.model.predict([fleet.example(1).x])
+        await learn(fleet, other, 5, start=5)
+        for task in registries[2]._tasks:
+            task.cancel()
+        assert behind.model.updates <= 10
+        rolled, *learnt = await asyncio.gather(
+            one.rollback(target.position), *(r.update([fleet.example(20)]) for r in (one, other) for _ in range(3))
+        )
+        assert rolled.rolled_back_to == target.position
+        assert 5 <= rolled.updates <= 5
+        behind.look()
+        state = await fleet.agreed()
+        late = await fleet.start()
+        assert (await late.get("m")).model.to_bytes() == state
+        # What was learnt before the rollback is forgotten, what came after it is not.
+        after = [answer for answer in learnt if answer.position > rolled.position]
+        assert one.model.updates == 5 + len(after)
+        again = await other.rollback(target.position)
+        assert (again.updates, again.rolled_back_to) == (5, target.position)
+        assert other.model.predict([fleet.example(1).x]) == at_target
+
+    async def test_one_that_restores_itself_later_replays_it(self, fleet: Any) -> None:
+        (registry,), (one,) = await hosted(fleet, 1)
+        await learn(fleet, one, 5)
+        target = await one.take_snapshot()
+        await learn(fleet, one, 5)
+        await one.take_snapshot()
+        await one.rollback(target.position)
+        await learn(fleet, one, 3)
+        state = one.model.to_bytes()
+        # Without what was taken after the rollback it has to be replayed, from a snapshot that was before it.
+        for snapshot in await one.list_snapshots():
+            if snapshot.position > one.model.rollbacks[-1][0]:
+                await fleet.store(registry).delete_snapshot(one.record, snapshot.position)
+        late = await fleet.start()
+        assert (await late.get("m")).model.to_bytes() == state
+
+    async def test_a_retry_rolls_back_once(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        await learn(fleet, one, 2)
+        target = await one.take_snapshot()
+        key = IdempotencyKey("r", b"d" * 16)
+        first = await one.rollback(target.position, key)
+        await learn(fleet, one, 2)
+        again = await other.rollback(target.position, key)
+        assert (again.replayed, again.position, again.rolled_back_to) == (True, first.position, target.position)
+        await fleet.agreed()
+        assert one.model.updates == 4
+
+    @pytest.mark.parametrize("position", ["77-7", "0", "latest", ""])
+    async def test_to_where_there_is_no_snapshot(self, fleet: Any, position: str) -> None:
+        _, (one,) = await hosted(fleet, 1)
+        await learn(fleet, one, 2)
+        before = one.model.to_bytes()
+        with pytest.raises(SnapshotNotFound):
+            await one.rollback(position)
+        with pytest.raises(SnapshotNotFound):
+            await one.read_snapshot(position)
+        assert one.model.to_bytes() == before
+
+    async def test_a_new_snapshot_comes_soon_and_spares_the_replay(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        await learn(fleet, one, 2)
+        await fleet.agreed()
+        target = await other.take_snapshot()  # which is news to the first, and recent, and yet not enough
+        await learn(fleet, one, 2)
+        rolled = await one.rollback(target.position)
+        await fleet.settled(lambda: one.snapshots.covered == rolled.position)
+
+    async def test_its_snapshot_stays_until_the_log_no_longer_needs_it(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
+        _, (one,) = await hosted(fleet, 1, snapshots_kept=3)
+        await learn(fleet, one, 2)
+        target = await one.take_snapshot()
+        await one.rollback(target.position)
+        await fleet.settled(lambda: one.snapshots.covered == one.model.position and not one.snapshots.busy)
+        await learn(fleet, one, 1)
+        await one.take_snapshot()
+        pinned = [snapshot.position for snapshot in await one.list_snapshots() if snapshot.pinned]
+        assert pinned == [target.position], "the log still begins before the rollback"
+        for _ in range(4):
+            await learn(fleet, one, 1)
+            await one.take_snapshot()
+        snapshots = await one.list_snapshots()
+        assert [snapshot.pinned for snapshot in snapshots] == [False] * 3
+        assert target.position not in [snapshot.position for snapshot in snapshots]
+
+    async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
+        (registry,), (one,) = await hosted(fleet, 1, snapshots_kept=1)
+        await learn(fleet, one, 1)
+        target = await one.take_snapshot()
+        assert await fleet.store(registry).pin_snapshot(one.record, target.position, True)
+        for _ in range(3):
+            await learn(fleet, one, 1)
+            await one.take_snapshot()
+        assert target.position in [snapshot.position for snapshot in await one.list_snapshots()]
+        assert (await one.rollback(target.position)).updates == 1
+
+    async def test_to_a_damaged_snapshot_it_does_not_even_get_into_the_log(self, fleet: Any) -> None:
+        (registry,), (one,) = await hosted(fleet, 1)
+        await learn(fleet, one, 2)
+        target = await one.take_snapshot()
+        await learn(fleet, one, 1)
+        data = bytearray(await one.read_snapshot(target.position))
+        data[len(data) // 2] ^= 1
+        await fleet.store(registry).put_snapshot(one.record, target.position, bytes(data))
+        with pytest.raises(SnapshotNotFound):
+            await one.rollback(target.position)
+        assert [snapshot.pinned for snapshot in await one.list_snapshots()] == [False]
+        assert (await one.update([fleet.example(0)])).updates == 4
+
+    async def test_an_update_behind_one_whose_snapshot_cannot_be_fetched_yet(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registries, (one, other) = await hosted(fleet, 2)
+        await learn(fleet, one, 2)
+        target = await one.take_snapshot()
+        await learn(fleet, one, 2)
+        await fleet.agreed()
+        registries[1]._tasks[0].cancel()
+        await one.rollback(target.position)
+
+        async def gone(*args: Any) -> Any:
+            raise StorageGone("the network is down", heals=True)
+
+        monkeypatch.setattr(fleet.store(registries[1]), "get_snapshot", gone)
+        results = await asyncio.gather(*(other.update([fleet.example(i)]) for i in range(3)), return_exceptions=True)
+        assert [type(result) for result in results] == [StorageGone] * 3
+        assert other.model.updates == 4
+        monkeypatch.undo()
+        assert (await other.update([fleet.example(0)])).updates == 6  # the three were logged: they are learnt
+        assert other.model.to_bytes() == await fleet.agreed()
+
+    async def test_the_store_goes_while_the_snapshot_is_fetched(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (_, registry), (one, other) = await hosted(fleet, 2)
+        await learn(fleet, one, 2)
+        target = await one.take_snapshot()
+        await fleet.agreed()
+        store, failures = fleet.store(registry), 3
+        get_snapshot = store.get_snapshot
+
+        async def failing(*args: Any) -> Any:
+            nonlocal failures
+            if failures:
+                failures -= 1
+                raise StorageGone("the network is down", heals=True)
+            return await get_snapshot(*args)
+
+        monkeypatch.setattr(store, "get_snapshot", failing)
+        await learn(fleet, one, 2)
+        await one.rollback(target.position)
+        await learn(fleet, one, 1)
+        await fleet.agreed()
+        assert failures == 0
+        assert (other.model.updates, other.failed) == (3, False)
+
+
+class TestSnapshots:
+    async def test_one_is_taken_listed_and_read(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        await learn(fleet, one, 3)
+        record = await one.take_snapshot()
+        assert (record.position, record.pinned) == (one.model.position, False)
+        assert await other.list_snapshots() == [record]
+        data = await other.read_snapshot(record.position)
+        assert len(data) == record.size_bytes
+        assert StreamModel.from_bytes(data).to_bytes() == one.model.to_bytes()
+
+    async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
+        _, (one,) = await hosted(fleet, 1)
+        *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
+        assert {record.position for record in records} <= {"0", *(r.position for r in records)}
+        assert (await one.take_snapshot()).position == one.model.position
+
+    async def test_an_upload_goes_on_from_there_under_another_name(self, fleet: Any) -> None:
+        (here, there), (one, _) = await hosted(fleet, 2)
+        await learn(fleet, one, 5)
+        data = await one.read_snapshot((await one.take_snapshot()).position)
+        state = StreamModel.from_bytes(data)
+        new = await here.create(state.spec.model_copy(update={"name": "copy"}), state)
+        assert (new.spec.name, new.model.updates) == ("copy", 5)
+        assert new.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
+        elsewhere = await there.get("copy")
+        await elsewhere.update([fleet.example(1)])
+        await one.update([fleet.example(1)])
+        assert elsewhere.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
+        await fleet.agreed("copy")
+        with pytest.raises(SnapshotNotFound):
+            await new.rollback(one.model.position)
+        assert (await new.rollback("1")).updates == 5
+
+    async def test_replicas_that_stop_together_leave_one(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+        registries, (one, *_) = await hosted(fleet, 3)
+        await learn(fleet, one, 5)
+        state = await fleet.agreed()
+        for registry in registries:
+            await fleet.stop(registry)
+        assert capsys.readouterr().out.count("] snapshot ") == 1
+        assert (await (await fleet.start()).get("m")).model.to_bytes() == state
+
+    async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+        _, replicas = await hosted(fleet, 3, snapshot_every_seconds=0.4, snapshots_kept=100)
+        for i in range(60):
+            await replicas[i % 3].update([fleet.example(i)])
+            await asyncio.sleep(0.05)
+        taken = capsys.readouterr().out.count("] snapshot ")
+        assert 4 <= taken <= 14, "each replica by itself would have taken 7"
+
+    async def test_a_trimmed_log_makes_one_that_is_behind_restore_itself(self, fleet: Any) -> None:
+        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1)
+        registries[1]._tasks[0].cancel()
+        await learn(fleet, behind, 1)
+        watched = behind.events.subscribe()
+        for start in range(0, 30, 10):
+            await learn(fleet, one, 10, start)
+            await one.take_snapshot()
+        await learn(fleet, one, 2)
+        assert behind.model.updates == 1
+        answers = await asyncio.gather(*(behind.update([fleet.example(i)]) for i in range(5)))
+        assert [answer.updates for answer in answers] == [34, 35, 36, 37, 38]
+        assert behind.model.updates == 38
+        state = behind.model.to_bytes()
+        await fleet.settled(lambda: one.model.updates == 38)
+        assert one.model.to_bytes() == state
+        async with asyncio.timeout(10):
+            kinds = [(await anext(watched)).kind for _ in range(6)]
+        assert next(kind for kind in kinds if kind != "metrics") == "dropped"
+
+    async def test_a_log_that_nothing_follows_in_does_not_leave_one_behind(self, fleet: Any) -> None:
+        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1)
+        registries[1]._tasks[0].cancel()
+        for i in range(3):
+            await learn(fleet, one, 5, 5 * i)
+            await one.take_snapshot()
+        assert behind.model.updates == 0
+        registries[1]._tasks[0] = asyncio.create_task(registries[1]._follower.run())
+        await fleet.settled(lambda: behind.model.updates == 15)
+        assert behind.model.to_bytes() == one.model.to_bytes()
+
+    async def test_a_trimmed_log_is_no_obstacle_for_a_prediction_that_asks_for_its_end(self, fleet: Any) -> None:
+        registries, (one, behind) = await hosted(fleet, 2, snapshots_kept=1)
+        registries[1]._tasks[0].cancel()
+        await learn(fleet, one, 10)
+        await one.take_snapshot()
+        await learn(fleet, one, 1)
+        predicted = await behind.predict([fleet.example(0).x], at_least=one.model.position)
+        assert predicted.position == one.model.position
+        assert behind.model.to_bytes() == one.model.to_bytes()

@@ -1,0 +1,468 @@
+"""Redis ends, freezes, forgets, runs full, or loses a reply on its way."""
+
+import asyncio
+import itertools
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import DurabilityUnavailable, LogLost, ModelGone, StorageGone, StoreUnusable
+from manylabel_service.storage import START, Address, Entry
+from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage.redis import store as redis_store
+from manylabel_service.storage.redis.contact import Contact
+
+
+class Proxy:
+    """Between a store and Redis: counts connections, and can be told what to do with replies.
+
+    Parameters
+    ----------
+    port : of Redis.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.redis_port = port
+        self.connections = 0
+        self.drop_after = b""
+        """A request with this in it reaches Redis, but its connection ends before the reply."""
+        self.dropped = 0
+        self.replace: dict[bytes, bytes] = {}
+        """What to change in replies."""
+        self.swallow = 0
+        """So many of the first connections stay open, and nothing comes through them any more."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        tasks: set[asyncio.Task[None]] = set()
+        server = await asyncio.start_server(lambda r, w: tasks.add(asyncio.create_task(self._serve(r, w))), "127.0.0.1")
+        try:
+            yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+        finally:
+            server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        number = self.connections
+        try:
+            there, here = await asyncio.open_connection("127.0.0.1", self.redis_port)
+        except OSError:
+            writer.close()
+            return
+        doomed = False
+
+        async def requests() -> None:
+            nonlocal doomed
+            while data := await reader.read(1 << 16):
+                if number <= self.swallow:
+                    continue
+                doomed = doomed or bool(self.drop_after and self.drop_after in data)
+                here.write(data)
+
+        async def replies() -> None:
+            while data := await there.read(1 << 16):
+                if doomed:
+                    self.dropped += 1
+                    return
+                for old, new in self.replace.items():
+                    data = data.replace(old, new)
+                writer.write(data)
+
+        tasks = [asyncio.create_task(requests()), asyncio.create_task(replies())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for end in (writer, here):
+                end.close()
+
+
+@asynccontextmanager
+async def opened(url: str, timeout_seconds: float = 5.0) -> AsyncIterator[RedisStore]:
+    store = RedisStore(Address.parse(url), timeout_seconds)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def until_back(store: RedisStore, seconds: float = 20.0) -> None:
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(StorageGone):
+                await store.models()
+                return
+            await asyncio.sleep(0.01)
+
+
+def payloads_of(entries: list[Entry]) -> list[bytes]:
+    return [entry.payload for entry in entries]
+
+
+# -- lost replies ---------------------------------------------------------------------------------
+
+
+async def test_an_append_whose_reply_was_lost_is_there_once(redis_server: Any) -> None:
+    """The client library would send it again if it were let."""
+    proxy = Proxy(redis_server.port)
+    async with proxy.running() as url, opened(url) as store:
+        record = await store.create_model("m", b"")
+        await store.append(record, [b"first"], START, "log")  # Redis knows the script from here on
+        for turn in range(20):
+            proxy.drop_after = b"lost-%d" % turn
+            with pytest.raises(StorageGone) as caught:
+                await store.append(record, [b"lost-%d" % turn], START, "log")
+            assert caught.value.heals
+            await until_back(store)
+        proxy.drop_after = b""
+        assert proxy.dropped == 20
+        answer = await store.append(record, [b"kept"], START, "log")
+        assert payloads_of(answer) == [b"first", *(b"lost-%d" % turn for turn in range(20)), b"kept"]
+
+
+async def test_an_append_on_a_cluster_whose_reply_was_lost_is_there_once(
+    redis_cluster: list[Any], ask_redis: Callable[..., bytes]
+) -> None:
+    for server in redis_cluster:
+        ask_redis(server.port, "FLUSHALL")
+    async with opened(redis_cluster[0].url) as store:
+        record = await store.create_model("m", b"")
+        execute, sent = store._connection._execute, 0
+
+        async def lose(*words: Any) -> Any:
+            nonlocal sent
+            sent += 1
+            await execute(*words)
+            raise ConnectionResetError("lost")
+
+        store._connection._execute = lose  # type: ignore[method-assign]
+        with pytest.raises(StorageGone):
+            await store.append(record, [b"lost"], START, "log")
+        store._connection._execute = execute  # type: ignore[method-assign]
+        await until_back(store)
+        assert payloads_of(await store.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
+        # What this test cannot lose inside the client library, its settings must not retry.
+        assert store._connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
+
+
+# -- Redis is not there ---------------------------------------------------------------------------
+
+
+async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> None:
+    with new_redis(options={"appendfsync": "always"}) as server:
+        server.start()
+        async with opened(server.url) as store, opened(server.url) as other:
+            record = await store.create_model("m", b"")
+            seen: list[Entry] = []
+            for end in (server.stop, server.kill, server.kill):
+                seen += await store.append(record, [b"before"], seen[-1].position if seen else START, "log")
+                waiting = asyncio.create_task(other.changed({record: seen[-1].position}, 60.0))
+                await asyncio.sleep(0.05)
+                end()
+                with pytest.raises(StorageGone, match="Redis at redis://127") as gone:
+                    await waiting
+                assert gone.value.heals
+                for _ in range(3):
+                    with pytest.raises(StorageGone):
+                        await store.append(record, [b"lost"], seen[-1].position, "log")
+                server.start()
+                await until_back(store)
+                await until_back(other)
+            assert payloads_of(await other.read(record, START, 100)) == [b"before"] * 3
+            seen += await store.append(record, [b"after"], seen[-1].position, "log")
+            assert await other.changed({record: seen[-2].position}, 10.0) == [record]
+            assert await other.read(record, START, 100) == seen
+
+
+async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
+    proxy = Proxy(redis_server.port)
+    async with proxy.running() as url, opened(url) as store:
+        await store.models()
+        redis_server.stop()
+        with suppress(StorageGone):
+            await store.models()
+        before, started, calls = proxy.connections, time.monotonic(), 0
+        while time.monotonic() - started < 1.0:
+            outcomes = await asyncio.gather(*(store.models() for _ in range(50)), return_exceptions=True)
+            assert all(isinstance(o, StorageGone) for o in outcomes)
+            calls += 50
+            await asyncio.sleep(0.005)
+        assert calls > 1000
+        assert 1 <= proxy.connections - before <= 15, "one at a time, less and less often"
+        redis_server.start()
+        started = time.monotonic()
+        await until_back(store)
+        assert time.monotonic() - started < 3
+
+
+async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[..., Any]) -> None:
+    with new_redis() as server:
+        store = RedisStore(Address.parse(server.url))
+        for _ in range(3):
+            with pytest.raises(StorageGone) as caught:
+                await store.open()
+            assert caught.value.heals
+            with pytest.raises(StorageGone, match="not open"):
+                await store.models()
+        server.start()
+        await store.open()
+        assert await store.models() == []
+        await store.close()
+
+
+async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> None:
+    async with opened(redis_server.url, timeout_seconds=0.5) as store:
+        records = [await store.create_model(f"m{i}", b"") for i in range(10)]
+        waiting = asyncio.create_task(store.changed(dict.fromkeys(records, START), 60.0))
+        redis_server.pause()
+        try:
+            started = time.monotonic()
+            calls = [store.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(o, StorageGone) and o.heals for o in outcomes), outcomes
+            assert time.monotonic() - started < 3
+            started = time.monotonic()
+            for _ in range(100):
+                with pytest.raises(StorageGone, match="did not answer in time"):
+                    await store.models()
+            assert time.monotonic() - started < 3, "only those that try wait"
+        finally:
+            redis_server.resume()
+        await until_back(store)
+        for record in records:
+            answer = await store.append(record, [b"own"], START, "log")
+            # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
+            assert len(answer) <= 11
+            assert payloads_of(answer[:-1]) == [b"frozen"] * (len(answer) - 1)
+            assert answer[-1].payload == b"own"
+        waiting.cancel()
+        with suppress(StorageGone, asyncio.CancelledError):
+            await waiting
+
+
+def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    contact = Contact()
+    assert contact.failure() is None
+    error, tries = OSError("away"), []
+    contact.failed(error)
+    for _ in range(20_000):
+        now += 0.001
+        if contact.failure() is None:
+            tries.append(now)
+            assert contact.failure() is error, "the next one does not try while that one does"
+            contact.failed(error)
+    gaps = [b - a for a, b in itertools.pairwise(tries)]
+    assert 20 <= len(tries) <= 50
+    assert 0.025 <= tries[0] - 100 <= 0.06
+    assert max(gaps) <= 1.01
+    assert contact.lost == 1
+    contact.succeeded()
+    assert contact.failure() is None
+    contact.failed(error)
+    assert contact.lost == 2
+
+
+# -- Redis comes back with less -------------------------------------------------------------------
+
+
+async def test_a_redis_without_its_data_is_not_taken_for_the_same(new_redis: Callable[..., Any]) -> None:
+    with new_redis() as server:
+        server.start()
+        async with opened(server.url) as store:
+            old = await store.create_model("m", b"old")
+            last = (await store.append(old, [b"1", b"2"], START, "log"))[-1].position
+            server.stop()
+            server.wipe()
+            server.start()
+            await until_back(store)
+            assert await store.find_model("m") is None
+            assert await store.changed({old: last}, 10.0) == [old]
+            new = await store.create_model("m", b"new")
+            assert new.incarnation > old.incarnation
+            for call in (
+                store.append(old, [b"x"], last, "log"),
+                store.append(old, [b"x"], START, "log"),
+                store.put_snapshot(old, last, b"x"),
+                store.delete_model(old),
+            ):
+                with pytest.raises(ModelGone):
+                    await call
+            assert await store.read(new, START, 10) == []
+
+
+async def test_a_redis_with_older_data_says_what_is_lost(new_redis: Callable[..., Any]) -> None:
+    with new_redis(options={"appendfsync": "always"}) as server:
+        server.start()
+        async with opened(server.url) as store:
+            record = await store.create_model("m", b"")
+            kept = await store.append(record, [b"kept"], START, "log")
+            backup = server.directory.with_name("backup")
+            server.stop()
+            shutil.copytree(server.directory, backup)
+            server.start()
+            await until_back(store)
+            lost = await store.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
+            server.stop()
+            server.wipe()
+            shutil.copytree(backup, server.directory, dirs_exist_ok=True)
+            server.start()
+            await until_back(store)
+
+            for _ in range(2):
+                for position in (lost[0].position, lost[1].position):
+                    for call in (
+                        store.append(record, [b"x"], position, "log"),
+                        store.read(record, position, 10),
+                        store.put_snapshot(record, position, b"of what is lost"),
+                    ):
+                        with pytest.raises(LogLost):
+                            await call
+                # The same after others have gone on, whose positions are no lost ones.
+                await store.append(record, [b"new"] * 3, kept[-1].position, "log")
+            entries = await store.read(record, START, 100)
+            assert payloads_of(entries) == [b"kept"] + [b"new"] * 6
+            assert not {entry.position for entry in entries} & {entry.position for entry in lost}
+
+
+async def test_positions_that_are_lost_are_not_given_again_by_chance(redis_server: Any) -> None:
+    """A new master whose clock is behind goes on in the same milliseconds."""
+    async with opened(redis_server.url) as store:
+        record = await store.create_model("m", b"")
+        head = f"ml:{{m.{record.incarnation}}}:head"
+        given: set[str] = set()
+        future = int(time.time() * 1000) + 3_600_000
+        for _ in range(50):
+            await store._connection.command("HSET", head, "last", f"{future}-0")
+            await store._connection.command("DEL", head.replace("head", "log"))
+            entries = await store.append(record, [b"a", b"b"], f"{future}-0", "log")
+            assert all(entry.position.startswith(f"{future + 1}-") for entry in entries)
+            given |= {entry.position for entry in entries}
+        assert len(given) == 100
+
+
+async def test_a_server_that_comes_back_otherwise_is_judged_anew(
+    new_redis: Callable[..., Any], ask_redis: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_store, "UPKEEP_SECONDS", 0.01)
+    with new_redis(options={"appendfsync": "always"}) as server:
+        async with opened(server.start().url) as store:
+            assert "fsync" in store.durabilities
+            record = await store.create_model("m", b"")
+            server.kill()
+            with pytest.raises(StorageGone):
+                await store.models()
+            server.options["appendfsync"] = "everysec"
+            server.start()
+            await until_back(store)
+            async with asyncio.timeout(20):
+                while "fsync" in store.durabilities:  # noqa: ASYNC110 - there is no event for this
+                    await asyncio.sleep(0.01)
+            with pytest.raises(DurabilityUnavailable):
+                await store.append(record, [b"x"], START, "fsync")
+            await store.append(record, [b"x"], START, "log")
+
+
+async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: Any) -> None:
+    proxy = Proxy(redis_server.port)
+    async with proxy.running() as url, opened(url, timeout_seconds=0.4) as store:
+        await asyncio.gather(*(store.models() for _ in range(20)))
+        silent = proxy.connections
+        assert silent > 5
+        proxy.swallow = silent
+        started = time.monotonic()
+        with pytest.raises(StorageGone, match="in time"):
+            await store.models()
+        await until_back(store)
+        await asyncio.gather(*(store.models() for _ in range(20)))
+        assert time.monotonic() - started < 4 * 0.4
+
+
+async def test_a_redis_that_forgot_the_scripts_is_told_again(
+    redis_server: Any, ask_redis: Callable[..., bytes]
+) -> None:
+    async with opened(redis_server.url) as store:
+        record = await store.create_model("m", b"")
+        for _ in range(3):
+            ask_redis(redis_server.port, "SCRIPT", "FLUSH")
+            await store.append(record, [b"x"], START, "log")
+        assert len(await store.read(record, START, 10)) == 3
+
+
+# -- Redis refuses --------------------------------------------------------------------------------
+
+
+async def test_a_full_redis_adds_nothing_and_goes_on_when_it_has_room(
+    redis_server: Any, ask_redis: Callable[..., bytes]
+) -> None:
+    async with opened(redis_server.url) as store:
+        record = await store.create_model("m", b"")
+        last = (await store.append(record, [b"1"], START, "log"))[-1].position
+        await store.put_snapshot(record, last, b"good")
+        ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
+        for call in (
+            lambda: store.append(record, [b"x", b"y"], last, "log"),
+            lambda: store.put_snapshot(record, last, b"bad"),
+            lambda: store.create_model("n", b""),
+        ):
+            with pytest.raises(StorageGone, match="give it more") as caught:
+                await call()
+            assert caught.value.heals
+        assert await store.get_snapshot(record, last) == b"good", "reading goes on"
+        assert len(await store.read(record, START, 10)) == 1
+        ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
+        assert payloads_of(await store.append(record, [b"2"], START, "log")) == [b"1", b"2"]
+        assert [m.name for m in await store.models()] == ["m"]
+
+
+async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
+    async with opened(redis_server.url) as store:
+        ask_redis(redis_server.port, "CONFIG", "SET", "requirepass", "secret-word")
+        await store._connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+        told = ""
+        while "refused" not in told:  # the first calls meet connections that were ended
+            with pytest.raises(StorageGone) as caught:
+                await store.models()
+            told = str(caught.value)
+        assert "give the user and the password" in told
+        assert "secret-word" not in told
+    with pytest.raises(StoreUnusable, match="password"):
+        await RedisStore(Address.parse(redis_server.url)).open()
+
+
+# -- what a newer Redis can -----------------------------------------------------------------------
+
+
+async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..., Any]) -> None:
+    """A server of 7.2 is made of an older one, whose answers to WAITAOF are put in by the proxy."""
+    refusal = b"-ERR unknown command `WAITAOF`, with args beginning with: `1`, `0`, `5000`, \r\n"
+    server = new_redis(oldest=True).start()
+    proxy = Proxy(server.port)
+    async with opened(server.url) as store:
+        version = (await store._connection.command("INFO"))["redis_version"].encode()
+        unsynced = store.durabilities
+    proxy.replace = {b"redis_version:" + version: b"redis_version:" + b"7.9.9".ljust(len(version))[: len(version)]}
+    async with proxy.running() as url, opened(url) as store:
+        assert store.durabilities - unsynced == {"fsync"}
+        record = await store.create_model("m", b"")
+        with pytest.raises(StorageGone, match="WAITAOF"):  # this server does not know it, and that is not hidden
+            await store.append(record, [b"1"], START, "fsync")
+        proxy.replace[refusal] = b"*2\r\n:1\r\n:0\r\n"
+        answer = await store.append(record, [b"2"], START, "fsync")
+        assert payloads_of(answer) == [b"1", b"2"]
+        proxy.replace[refusal] = b"*2\r\n:0\r\n:0\r\n"
+        with pytest.raises(StorageGone, match="in time") as caught:
+            await store.append(record, [b"3"], answer[-1].position, "fsync")
+        assert caught.value.heals
+        await until_back(store)
+        assert payloads_of(await store.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]

@@ -1,0 +1,287 @@
+"""Finding a Redis, being let in, and judging whether it can keep what is promised."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
+from manylabel_service.settings import Settings, read_settings
+from manylabel_service.storage import START, Address, SQLiteStore, open_store, store_address
+from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage.redis.checks import judge
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
+SECRET = "p@ss/word:9"
+SECRET_IN_URL = "p%40ss%2Fword%3A9"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_logs() -> Iterator[None]:
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+
+
+async def opens(address: Address) -> list[Any]:
+    """Open, use and close a store; what it logged."""
+    store = RedisStore(address, timeout_seconds=5.0)
+    with capture_logs() as logged:
+        await store.open()
+        record = await store.create_model("m", b"", b"state")
+        entries = await store.append(record, [b"x", b"y"], "1", "log")
+        await store.put_snapshot(record, entries[0].position, b"snapshot")
+        await store.pin_snapshot(record, entries[0].position, True)
+        await store.trim(record, entries[0].position)
+        await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
+        assert await store.get_predictions(record, ["p"]) == [b"x"]
+        assert await store.changed({record: "1"}, 1.0) == [record]
+        await store.delete_model(record)
+        await store.cleaned()
+        await store.close()
+    return logged
+
+
+async def refusal(address: Address) -> str:
+    with pytest.raises(StoreUnusable) as caught:
+        await RedisStore(address).open()
+    return str(caught.value)
+
+
+# -- addresses ------------------------------------------------------------------------------------
+
+
+def test_an_address_is_read() -> None:
+    plain = Address.parse("redis://host")
+    assert (plain.host, plain.port, plain.database, plain.tls) == ("host", 6379, 0, False)
+    assert (plain.username, plain.password) == (None, None)
+    full = Address.parse(f"rediss://user:{SECRET_IN_URL}@[::1]:7000/3", "other", Path("ca.pem"))
+    assert (full.host, full.port, full.database, full.tls) == ("::1", 7000, 3, True)
+    assert (full.username, full.password, full.ca_file) == ("user", SECRET, Path("ca.pem"))
+    assert Address.parse("redis://host/", SECRET).password == SECRET
+    assert str(full) == "rediss://[::1]:7000/3"
+    assert SECRET not in repr(full)
+    assert Address.parse(str(full)).port == 7000
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "redis", "http://host", "redis://", f"redis://:{SECRET_IN_URL}@", "redis://host:port"),
+        *("redis://host:99999", "redis://host/one", "redis://host/-1", "redis://host/1/2", "redis://host?ssl=true"),
+        "redis://host/²",
+    ],
+)
+def test_a_wrong_address_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(ValueError, match=r"form redis://\[user") as caught:
+        Address.parse(url)
+    assert "p%40ss" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_settings_lead_to_a_store(tmp_path: Path) -> None:
+    embedded = Settings(data_dir=tmp_path)
+    assert isinstance(open_store(embedded), SQLiteStore)
+    assert store_address(embedded) == str(tmp_path)
+    remote = Settings(store=f"redis://:{SECRET_IN_URL}@host:1/2", redis_timeout_seconds=1.5)
+    store = open_store(remote)
+    assert isinstance(store, RedisStore)
+    assert store.address.password == SECRET
+    assert store_address(remote) == "redis://host:1/2"
+    assert "p%40ss" not in repr(remote) + str(remote)
+    separate = Settings(store="redis://host", redis_password=SECRET)
+    assert open_store(separate).address.password == SECRET  # type: ignore[attr-defined]
+    assert SECRET not in repr(separate)
+
+
+@pytest.mark.parametrize("store", [f"redis://:{SECRET_IN_URL}@host:x", "postgres://me:p%40ss@host", "sqlite3", ""])
+def test_a_wrong_store_setting_is_refused_without_repeating_it(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        read_settings([f"--store={store}"])
+    assert end.value.code == 2
+    printed = capsys.readouterr().err
+    assert "store: " in printed
+    assert "redis://" in printed
+    assert "p%40ss" not in printed
+
+
+# -- being let in ---------------------------------------------------------------------------------
+
+
+async def test_a_password_is_asked_for(new_redis: Callable[..., Any]) -> None:
+    with new_redis(options={"requirepass": SECRET}, password=SECRET_IN_URL) as server:
+        server.start()
+        logged = await opens(Address.parse(server.url))
+        assert SECRET not in str(logged)
+        assert "p%40ss" not in str(logged)
+        without = f"redis://127.0.0.1:{server.port}"
+        await opens(Address.parse(without, SECRET))
+        for wrong in (Address.parse(without), Address.parse(without, "wr0ng-one")):
+            told = await refusal(wrong)
+            assert "password" in told
+            assert "wr0ng-one" not in told
+
+
+async def test_a_database_that_is_not_there_is_refused(redis_server: Any) -> None:
+    assert "DB index is out of range" in await refusal(Address.parse(f"redis://127.0.0.1:{redis_server.port}/99"))
+
+
+async def test_the_documented_rights_are_enough(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
+    (rule,) = [line for line in PAGE.read_text().splitlines() if line.startswith("ACL SETUSER manylabel")]
+    words = rule.replace(">PASSWORD", ">secret").split()
+    assert ask_redis(redis_server.port, *words).startswith(b"+OK")
+    logged = await opens(Address.parse(f"redis://manylabel:secret@127.0.0.1:{redis_server.port}"))
+    (warning,) = [entry["warning"] for entry in logged if entry["log_level"] == "warning"]
+    assert "could not be checked" in warning
+    assert "appendfsync" in warning
+    ask_redis(redis_server.port, "ACL", "SETUSER", "manylabel", "-evalsha", "-eval", "-xrevrange")
+    told = await refusal(Address.parse(f"redis://manylabel:secret@127.0.0.1:{redis_server.port}"))
+    assert "rights" in told
+
+
+async def test_a_certificate_is_checked(new_redis: Callable[..., Any], tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    options = {
+        "tls-cert-file": str(tmp_path / "server.pem"),
+        "tls-key-file": str(tmp_path / "server.key"),
+        "tls-ca-cert-file": str(tmp_path / "ca.pem"),
+        "tls-auth-clients": "no",
+    }
+    with new_redis(options=options, scheme="rediss") as server:
+        server.start()
+        await opens(Address.parse(server.url, ca_file=tmp_path / "ca.pem"))
+        assert "redis_ca_file" in await refusal(Address.parse(server.url))
+        with pytest.raises(StorageGone):
+            await RedisStore(Address.parse(server.url.replace("rediss", "redis")), 1.0).open()
+
+
+def make_certificates(folder: Path) -> None:
+    """An authority, and a server at 127.0.0.1 that it vouches for."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority", "-days", "2")
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=127.0.0.1")
+    (folder / "names").write_text("subjectAltName = IP:127.0.0.1\n")
+    signed_by = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "names")
+    openssl("x509", "-req", "-in", "server.csr", *signed_by, "-out", "server.pem", "-days", "2")
+
+
+# -- judging --------------------------------------------------------------------------------------
+
+INFO = {
+    "redis_version": "7.0.15",
+    "role": "master",
+    "aof_enabled": 1,
+    "cluster_enabled": 0,
+    "maxmemory": 0,
+    "maxmemory_policy": "noeviction",
+}
+DIRECTIVES = {"appendfsync": "everysec", "maxmemory-policy": "noeviction", "maxmemory": "0"}
+HIDDEN = dict.fromkeys(DIRECTIVES, "unknown")
+
+
+def test_a_good_server_gets_no_warning() -> None:
+    verdict = judge(INFO, DIRECTIVES, "here")
+    assert verdict.warnings == []
+    assert verdict.durabilities == {"memory", "log"}
+    assert not verdict.waits_for_disk
+    assert not verdict.is_cluster
+    assert judge({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
+
+
+@pytest.mark.parametrize(
+    ("version", "aof", "appendfsync", "cluster", "fsync", "waits"),
+    [
+        ("7.0.15", 1, "always", 0, True, False),
+        ("7.2.0", 1, "everysec", 0, True, True),
+        ("8.0.1", 1, "no", 0, False, False),
+        ("7.2.0", 1, "unknown", 0, True, True),
+        ("7.0.15", 1, "unknown", 0, False, False),
+        ("7.2.0", 0, "always", 0, False, False),
+        ("7.0.15", 0, "always", 0, False, False),
+        ("7.2.0", 1, "everysec", 1, False, False),
+        ("7.2.0", 1, "always", 1, True, False),
+        ("6.2.0", 1, "everysec", 0, False, False),
+    ],
+)
+def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int, fsync: bool, waits: bool) -> None:
+    info = {**INFO, "redis_version": version, "aof_enabled": aof, "cluster_enabled": cluster}
+    verdict = judge(info, {**DIRECTIVES, "appendfsync": appendfsync}, "here")
+    assert ("fsync" in verdict.durabilities, verdict.waits_for_disk) == (fsync, waits)
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"redis_version": "6.0.16"}, "6.2 or later"),
+        ({"redis_version": "5.0.14"}, "6.2 or later"),
+        ({"role": "slave"}, "master"),
+        ({"maxmemory_policy": "allkeys-lru"}, "noeviction"),
+        ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1000}, "noeviction"),
+    ],
+)
+def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> None:
+    with pytest.raises(StoreUnusable, match=told):
+        judge({**INFO, **facts}, DIRECTIVES, "here")
+
+
+@pytest.mark.parametrize(
+    ("info", "directives", "told"),
+    [
+        ({**INFO, "aof_enabled": 0}, DIRECTIVES, ["append-only file is off"]),
+        (INFO, {**DIRECTIVES, "appendfsync": "no"}, ["loss of power"]),
+        ({**INFO, "maxmemory_policy": "volatile-lru", "maxmemory": 1000}, DIRECTIVES, ["volatile-lru"]),
+        ({**INFO, "maxmemory_policy": "volatile-lru"}, DIRECTIVES, []),
+        (INFO, HIDDEN, ["appendfsync"]),
+        ({}, HIDDEN, ["append_only_file, appendfsync, maxmemory_policy"]),
+    ],
+)
+def test_what_is_risky_is_said(info: dict[str, Any], directives: dict[str, str], told: list[str]) -> None:
+    verdict = judge(info, directives, "here")
+    assert len(verdict.warnings) == len(told)
+    for warning, words in zip(verdict.warnings, told, strict=True):
+        assert words in warning
+    assert "fsync" not in verdict.durabilities
+
+
+async def test_a_real_server_is_judged(new_redis: Callable[..., Any], ask_redis: Callable[..., bytes]) -> None:
+    with new_redis(options={"appendonly": "no"}) as server:
+        server.start()
+        logged = await opens(Address.parse(server.url))
+        assert any("append-only file is off" in entry.get("warning", "") for entry in logged)
+        ask_redis(server.port, "CONFIG", "SET", "maxmemory-policy", "allkeys-lfu")
+        assert "allkeys-lfu" in await refusal(Address.parse(server.url))
+        ask_redis(server.port, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+        ask_redis(server.port, "REPLICAOF", "127.0.0.1", 1)
+        assert "master" in await refusal(Address.parse(server.url))
+
+
+async def test_fsync_is_promised_where_redis_always_syncs(new_redis: Callable[..., Any]) -> None:
+    for appendfsync, promised in (("always", True), ("everysec", False)):
+        with new_redis(options={"appendfsync": appendfsync}) as server:
+            store = RedisStore(Address.parse(server.start().url))
+            await store.open()
+            assert ("fsync" in store.durabilities) is promised
+            record = await store.create_model("m", b"")
+            if promised:
+                assert len(await store.append(record, [b"x"], START, "fsync")) == 1
+            else:
+                with pytest.raises(DurabilityUnavailable, match="log, memory"):
+                    await store.append(record, [b"x"], START, "fsync")
+                assert await store.read(record, START, 1) == []
+            await store.close()
+
+
+async def test_the_oldest_version_will_do(new_redis: Callable[..., Any]) -> None:
+    with new_redis(oldest=True) as server:
+        server.start()
+        logged = await opens(Address.parse(server.url))
+        (found,) = [entry for entry in logged if entry["event"] == "redis_found"]
+        assert found["version"].startswith("6.2.")

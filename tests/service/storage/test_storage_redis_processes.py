@@ -1,0 +1,355 @@
+"""Several stores over one Redis, as several processes have them; and what is left by those that died."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from manylabel_service.errors import ModelExists, ModelGone
+from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord
+from manylabel_service.storage.redis import RedisStore, changes, logs, models, snapshots
+from manylabel_service.storage.redis.keys import GONE, MODELS, NEW, Keys
+
+Stores = Callable[[], AsyncExitStack]
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisStore]:
+    store = RedisStore(Address.parse(url))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture(params=["redis", "cluster"])
+def url(request: pytest.FixtureRequest, ask_redis: Callable[..., bytes]) -> str:
+    if request.param == "redis":
+        return str(request.getfixturevalue("shared_redis")())
+    servers = request.getfixturevalue("redis_cluster")
+    for server in servers:
+        ask_redis(server.port, "FLUSHALL")
+    return str(servers[0].url)
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[RedisStore]:
+    async with opened(url) as store:
+        yield store
+
+
+@pytest.fixture
+async def other(url: str) -> AsyncIterator[RedisStore]:
+    async with opened(url) as store:
+        yield store
+
+
+async def keys_of(url: str, store: RedisStore) -> set[str]:
+    """Every key there is."""
+    client = store._connection.client
+    nodes = client.get_primaries() if store._connection.is_cluster else [None]  # type: ignore[union-attr]
+    found: set[str] = set()
+    for node in nodes:
+        target = {} if node is None else {"target_nodes": node}
+        found |= {key.decode() for key in await client.execute_command("KEYS", "*", **target)}
+    return found
+
+
+async def read_all(store: RedisStore, record: ModelRecord, after: str = START) -> list[Entry]:
+    entries: list[Entry] = []
+    while page := await store.read(record, after, 1000):
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+# -- logs -----------------------------------------------------------------------------------------
+
+
+async def test_two_processes_see_one_log_in_one_order(store: RedisStore, other: RedisStore) -> None:
+    record = await store.create_model("m", b"spec")
+    assert await other.find_model("m") == record
+
+    async def caller(store: RedisStore, who: int) -> list[Entry]:
+        seen: list[Entry] = []
+        for turn in range(25):
+            own = [b"%d-%d-%d" % (who, turn, i) for i in range(turn % 3 + 1)]
+            answer = await store.append(record, own, seen[-1].position if seen else START, "log")
+            assert [entry.payload for entry in answer[-len(own) :]] == own
+            seen += answer
+        return seen
+
+    views = await asyncio.gather(*(caller(s, i) for i, s in enumerate((store, other, store, other))))
+    whole = await read_all(other, record)
+    assert len(whole) == len({entry.payload for entry in whole}) == 4 * 49
+    assert all(view == whole[: len(view)] for view in views)
+
+
+async def test_who_is_far_behind_gets_all_of_it(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "PAGE_ENTRIES", 100)
+    monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
+    record = await store.create_model("m", b"")
+    written: list[Entry] = []
+    for size in (1, 99, 100, 101, 1000):
+        after = written[-1].position if written else START
+        written += await store.append(record, [b"%d" % i for i in range(size)], after, "log")
+    written += await store.append(record, [bytes([i]) * 700_000 for i in range(7)], written[-1].position, "log")
+    answer = await other.append(record, [b"own", b"too"], START, "log")
+    assert answer[:-2] == written
+    assert [entry.payload for entry in answer[-2:]] == [b"own", b"too"]
+    assert await read_all(store, record) == answer
+
+
+async def test_an_answer_to_a_reader_is_bounded_in_bytes(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
+    record = await store.create_model("m", b"")
+    written = await store.append(record, [bytes(300_000)] * 40, START, "log")
+    page = await store.read(record, START, 1000)
+    assert page == written[: len(page)]
+    assert 3 <= len(page) <= 12, "one step of the script may go beyond, and is small"
+
+
+async def test_a_trim_gives_the_space_back(store: RedisStore, other: RedisStore) -> None:
+    record = await store.create_model("m", b"")
+    written: list[Entry] = []
+    for _ in range(25):
+        after = written[-1].position if written else START
+        written += await store.append(record, [b"x"] * 1000, after, "log")
+    await other.trim(record, written[-501].position)
+    assert 500 <= await store._connection.command("XLEN", Keys.of(record).log) <= 700, "whole nodes go, of 100 entries"
+    assert await read_all(store, record, written[-501].position) == written[-500:]
+
+
+# -- changes --------------------------------------------------------------------------------------
+
+
+async def test_an_entry_of_another_process_wakes(store: RedisStore, other: RedisStore) -> None:
+    records = [await store.create_model(name, b"") for name in "abc"]
+    positions = dict.fromkeys(records, START)
+    for turn in range(10):
+        record = records[turn % 3]
+        waiting = asyncio.create_task(store.changed(positions, 30.0))
+        await asyncio.sleep(0.01 * (turn % 2))
+        answer = await other.append(record, [bytes(100_000)], START, "log")
+        started = time.monotonic()
+        assert await waiting == [record]
+        assert time.monotonic() - started < 2
+        positions[record] = answer[-1].position
+    assert await store.changed(positions, 0.0) == []
+    stale = dict.fromkeys(records, START)
+    assert await store.changed(stale, 30.0) == records
+
+
+async def test_a_deletion_by_another_process_wakes(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "LOOK_SECONDS", 600.0)  # by the bell, not by looking now and then
+    for _ in range(3):
+        kept, doomed = await store.create_model("kept", b""), await store.create_model("doomed", b"")
+        last = (await store.append(kept, [b"x"], START, "log"))[-1].position
+        assert await store.changed({kept: last, doomed: START}, 0.05) == []
+        waiting = asyncio.create_task(store.changed({kept: last, doomed: START}, 30.0))
+        await asyncio.sleep(0.02)
+        await other.delete_model(doomed)
+        started = time.monotonic()
+        assert await waiting == [doomed]
+        assert time.monotonic() - started < 3
+        assert await store.changed({kept: last, doomed: START}, 30.0) == [doomed]
+        assert await store.changed({kept: START, doomed: START}, 30.0) == [kept, doomed]
+        await other.delete_model(kept)
+        assert await store.changed({kept: last}, 30.0) == [kept]
+
+
+async def test_a_name_given_anew_is_a_deletion_too(store: RedisStore, other: RedisStore) -> None:
+    old = await store.create_model("m", b"old")
+    await store.append(old, [b"old"], START, "log")
+    await other.delete_model(old)
+    new = await other.create_model("m", b"new")
+    assert await store.changed({old: START}, 30.0) == [old]
+    with pytest.raises(ModelGone):
+        await store.append(old, [b"late"], START, "log")
+    with pytest.raises(ModelGone):
+        await store.delete_model(old)
+    assert await read_all(store, new) == []
+    assert await store.models() == [new]
+
+
+# -- creation and deletion, half done -------------------------------------------------------------
+
+
+async def test_of_creations_by_many_processes_one_succeeds(store: RedisStore, other: RedisStore) -> None:
+    calls = [(store, other)[i % 2].create_model("m", b"%d" % i, b"state" if i % 3 else None) for i in range(20)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
+    assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
+    assert await other.models() == created
+
+
+async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> None:
+    kept = await store.create_model("kept", b"")
+    before = await keys_of(url, store)
+    record = await store.create_model("m", b"", b"seed")
+    written = await store.append(record, [b"x"] * 50, SEED, "log")
+    await store.put_snapshot(record, written[5].position, bytes(snapshots.CHUNK_BYTES + 1))
+    await store.put_snapshot(record, written[5].position, bytes(2 * snapshots.CHUNK_BYTES + 1))
+    await store.pin_snapshot(record, written[5].position, True)
+    await store.put_predictions(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
+    assert len(await keys_of(url, store)) > 2500
+    await store.delete_model(record)
+    await store.cleaned()
+    assert await keys_of(url, store) - {"{ml:models}:bell"} == before
+    assert await store.models() == [kept]
+
+
+async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str, store: RedisStore) -> None:
+    record = await store.create_model("m", b"")
+    before = await keys_of(url, store)
+    for size in (3 * snapshots.CHUNK_BYTES, 10, snapshots.CHUNK_BYTES + 1):
+        await store.put_snapshot(record, START, bytes(size))
+        assert len(await keys_of(url, store) - before) == -(-size // snapshots.CHUNK_BYTES)
+    await store.delete_snapshot(record, START)
+    assert await keys_of(url, store) == before
+
+
+async def test_chunks_of_a_process_that_died_go_by_themselves(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1000)
+    record = await store.create_model("m", b"")
+    keys = Keys.of(record)
+    orphan = await store._snapshots.upload(keys, "0-0", bytes(2500))
+    await store.put_snapshot(record, START, bytes(3500))
+    stored = await store._snapshots._find(record, keys, "0-0")
+    assert stored is not None
+    for key in orphan.keys(keys, "0-0"):
+        assert 0 < await store._connection.command("TTL", key) <= snapshots.ORPHAN_SECONDS
+    claimed = stored.keys(keys, "0-0")
+    assert [await store._connection.command("TTL", key) for key in claimed] == [-1] * 4
+
+
+async def test_a_snapshot_whose_chunks_went_too_early_is_not_listed(
+    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await store.create_model("m", b"")
+    await store.put_snapshot(record, START, b"good")
+    upload = store._snapshots.upload
+
+    async def forgetful(keys: Keys, id: str, data: bytes) -> snapshots.Stored:
+        stored = await upload(keys, id, data)
+        await store._connection.command("DEL", stored.keys(keys, id)[0])
+        return stored
+
+    monkeypatch.setattr(store._snapshots, "upload", forgetful)
+    with pytest.raises(Exception, match="evicted") as caught:
+        await store.put_snapshot(record, START, b"bad")
+    assert caught.value.heals  # type: ignore[attr-defined]
+    assert await store.get_snapshot(record, START) == b"good"
+
+
+async def test_a_creation_that_was_given_up_is_undone(
+    url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = await keys_of(url, other)
+
+    async def die(*_: object) -> None:
+        raise RuntimeError("the process ends here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._models, "_found", die)
+        with pytest.raises(RuntimeError):
+            await store.create_model("early", b"")
+    found = store._models._found
+
+    async def found_and_die(record: ModelRecord, state: bytes | None) -> None:
+        await found(record, state)
+        await die()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._models, "_found", found_and_die)
+        with pytest.raises(RuntimeError):
+            await store.create_model("late", b"", bytes(100))
+    assert await other.models() == []
+    await other._models.bury_all()
+    assert await other._connection.command("HLEN", NEW) == 2, "it may still be under way"
+    monkeypatch.setattr(models, "ABANDONED_SECONDS", -1)
+    await other._models.bury_all()
+    assert await keys_of(url, other) - {"{ml:models}:last"} == before
+    assert await other.create_model("late", b"") in await store.models()
+
+
+async def test_who_comes_too_late_with_a_creation_is_told(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = store._models._found
+
+    async def slow(record: ModelRecord, state: bytes | None) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(models, "ABANDONED_SECONDS", -1)
+            await other._models.bury_all()
+        await found(record, state)
+
+    monkeypatch.setattr(store._models, "_found", slow)
+    with pytest.raises(Exception, match="too long"):
+        await store.create_model("m", b"")
+    assert await store.models() == []
+    assert await other._connection.command("HLEN", GONE) == 0
+
+
+async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(url: str, store: RedisStore) -> None:
+    before = await keys_of(url, store)
+    record = await store.create_model("m", b"", b"seed")
+    await store.append(record, [b"x"], SEED, "log")
+    await store.put_predictions(record, {"p": b"x"}, 3600.0, 10)
+    # The first of its two steps, as `Models.delete` does it.
+    answer = await store._connection.run(models.RELEASE, (MODELS, GONE, models.BELL), record.name, record.incarnation)
+    assert answer == ["ok"]
+    assert await store.models() == []
+    async with opened(url) as heir:
+        deadline = time.monotonic() + 30
+        while await keys_of(url, heir) - {"{ml:models}:bell", "{ml:models}:last"} != before:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+    with pytest.raises(ModelGone):
+        await store.append(record, [b"late"], SEED, "log")
+
+
+# -- callers that give up -------------------------------------------------------------------------
+
+
+async def test_replies_go_to_who_asked_however_many_give_up(store: RedisStore) -> None:
+    """Each reply tells its question, so one that went to somebody else would be seen."""
+    names = [f"m{i}" for i in range(8)]
+    records = {name: await store.create_model(name, name.encode()) for name in names}
+    for name, record in records.items():
+        await store.append(record, [name.encode()] * 20, START, "log")
+        await store.put_snapshot(record, START, name.encode() * 1000)
+        await store.put_predictions(record, {"id": name.encode()}, 600.0, 10)
+    chooser = random.Random(11)
+
+    async def ask(name: str) -> None:
+        record = records[name]
+        match chooser.randrange(4):
+            case 0:
+                assert await store.find_model(name) == record
+            case 1:
+                assert {e.payload for e in await store.read(record, START, 10)} == {name.encode()}
+            case 2:
+                assert await store.get_snapshot(record, START) == name.encode() * 1000
+            case _:
+                assert await store.get_predictions(record, ["id"]) == [name.encode()]
+
+    for _ in range(15):
+        tasks = [asyncio.create_task(ask(chooser.choice(names))) for _ in range(60)]
+        for task in tasks:
+            if chooser.random() < 0.5:
+                await asyncio.sleep(chooser.choice((0, 0, 0.0005, 0.002)))
+                task.cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(o is None or isinstance(o, asyncio.CancelledError) for o in outcomes), outcomes
+        assert any(o is None for o in outcomes)

@@ -1,0 +1,420 @@
+"""Streams and events over real sockets: both ways at once, back-pressure, idle clients, ends."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from manylabel_service.api import events
+from manylabel_service.replicas.events import Events
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.settings import Settings
+
+GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}\n'
+HEAD = b"POST /v1/models/%b/stream%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n%b\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(server_process: Callable[..., Any]) -> Any:
+    return server_process().start()
+
+
+@pytest.fixture(scope="module")
+def impatient(server_process: Callable[..., Any]) -> Any:
+    return server_process("--stream-idle-seconds", "0.5").start()
+
+
+def call(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request(
+            method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"}
+        )
+        answer = connection.getresponse()
+        content = answer.read()
+        return answer.status, json.loads(content) if content else None
+
+
+@pytest.fixture
+def name(server: Any, request: pytest.FixtureRequest) -> Iterator[str]:
+    assert call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
+    yield "m"
+    call(server, "DELETE", "/v1/models/m")
+
+
+class Connection:
+    """A request whose body is sent bit by bit while the answer is read."""
+
+    def __init__(self, server: Any, head: bytes) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+        self.socket.sendall(head)
+        self._answer: http.client.HTTPResponse | None = None
+
+    @property
+    def answer(self) -> http.client.HTTPResponse:
+        if self._answer is None:
+            self._answer = http.client.HTTPResponse(self.socket)
+            self._answer.begin()
+        return self._answer
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def send_until_stuck(self, data: bytes, seconds: float) -> int:
+        """Send again and again, until nothing more goes for so long; how often it went."""
+        self.socket.settimeout(seconds)
+        for times in range(2**30 // len(data)):
+            try:
+                self.send(data)
+            except TimeoutError:
+                self.socket.settimeout(30)
+                return times
+        raise AssertionError("the server takes a gigabyte without an answer being read")
+
+    def end(self) -> None:
+        self.socket.sendall(b"0\r\n\r\n")
+
+    def line(self) -> Any:
+        return json.loads(self.answer.readline())
+
+    def rest(self) -> list[Any]:
+        return [json.loads(line) for line in self.answer.read().splitlines()]
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+
+def stream(server: Any, name: str, query: bytes = b"", headers: bytes = CHUNKED) -> Connection:
+    return Connection(server, HEAD % (name.encode(), query, headers))
+
+
+# -- streams ------------------------------------------------------------------------------------------
+
+
+def test_a_line_is_answered_before_the_next_is_sent(server: Any, name: str) -> None:
+    with stream(server, name) as connection:
+        assert connection.answer.status == 200  # before a line was sent
+        for number in range(1, 30):
+            connection.send(GOOD)
+            assert connection.line()["line"] == number
+            assert call(server, "GET", "/v1/models/m")[1]["updates"] == number
+        connection.end()
+        assert connection.rest() == []
+
+
+def test_who_asks_before_sending_is_told_to_go_on(server: Any, name: str) -> None:
+    with stream(server, name, headers=b"Expect: 100-continue\r\nContent-Length: %d\r\n" % len(GOOD)) as connection:
+        assert connection.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.socket.sendall(GOOD)
+        assert connection.answer.status == 200
+        assert [one["updates"] for one in connection.rest()] == [1]
+
+
+def test_a_client_that_does_not_read_is_not_read_from(server: Any, name: str) -> None:
+    """Sending blocks before long: neither lines nor answers pile up in the server."""
+    item = json.dumps({"x": [0.5] * 100, "y": [f"a label with a rather long name {i}" for i in range(30)]}).encode()
+    block = (item + b"\n") * 50
+    with stream(server, name) as connection:
+        sent = 50 * connection.send_until_stuck(block, seconds=1.0)
+        learnt = call(server, "GET", "/v1/models/m")[1]["updates"]
+        assert learnt <= sent
+        assert call(server, "POST", "/v1/models/m/predict", {"x": [0.5] * 100})[0] == 200
+        connection.socket.settimeout(30)
+        assert [connection.line()["line"] for _ in range(learnt)] == list(range(1, learnt + 1))
+
+
+def test_a_client_that_goes_away_is_forgotten(server: Any, name: str) -> None:
+    with stream(server, name) as connection:
+        connection.send(GOOD + GOOD[:10])
+        assert connection.line()["line"] == 1
+    assert call(server, "GET", "/v1/models/m")[1]["updates"] == 1
+    assert "Traceback" not in server.log_tail()
+
+
+def test_a_deleted_model_ends_its_streams(server: Any, name: str) -> None:
+    with stream(server, name) as connection:
+        connection.send(GOOD)
+        assert connection.line()["line"] == 1
+        assert call(server, "DELETE", "/v1/models/m")[0] == 204
+        connection.send(GOOD)
+        last = connection.line()
+        assert (last["line"], last["error"]["code"]) == (2, "model_not_found")
+        assert connection.rest() == []
+
+
+def test_a_stream_does_not_go_on_in_a_new_model_of_the_name(server: Any, name: str) -> None:
+    with stream(server, name) as connection:
+        connection.send(GOOD)
+        assert connection.line()["line"] == 1
+        assert call(server, "DELETE", "/v1/models/m")[0] == 204
+        assert call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
+        connection.send(GOOD)
+        assert connection.line()["error"]["code"] == "model_not_found"
+    assert call(server, "GET", "/v1/models/m")[1]["updates"] == 0
+
+
+def test_an_idle_client_is_told_and_cut_off(impatient: Any) -> None:
+    call(impatient, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
+    with stream(impatient, "m", b"?from=7") as connection:
+        connection.send(GOOD + GOOD[:5])
+        assert connection.line()["line"] == 7
+        last = connection.line()
+        assert (last["line"], last["error"]["status"], last["error"]["code"]) == (8, 408, "stream_idle")
+        assert connection.rest() == []
+
+
+def test_a_client_that_reads_nothing_is_cut_off(impatient: Any) -> None:
+    call(impatient, "POST", "/v1/models", {"name": "slow", "algorithm": "falt"})
+    item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
+    block = (item + b"\n") * 500
+    with stream(impatient, "slow") as connection:
+        connection.send_until_stuck(block, seconds=0.2)
+        deadline = time.monotonic() + 20
+        while "client_cut_off" not in impatient.log.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        connection.socket.settimeout(20)
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            connection.answer.read()
+    assert call(impatient, "POST", "/v1/models/slow/predict", {"x": [0.5] * 10})[0] == 200
+
+
+def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process: Callable[..., Any]) -> None:
+    server = server_process().start()
+    call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
+    key = CHUNKED + b"Idempotency-Key: s\r\n"
+    with stream(server, "m", headers=key) as connection, Watcher(server, "m") as watcher:
+        connection.send(GOOD * 3)
+        assert [connection.line()["line"] for _ in range(3)] == [1, 2, 3]
+        started = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        last = connection.line()
+        assert (last["line"], last["error"]["code"], last["retry_after"]) == (4, "not_ready", 1)
+        assert connection.rest() == []
+        watcher.until(None)
+    assert server.stop() == 0
+    assert time.monotonic() - started < 8, "it did not wait for the end of the drain time"
+    server.start()
+    with stream(server, "m", b"?from=3", key) as connection:
+        connection.send(GOOD * 2)
+        connection.end()
+        answers = connection.rest()
+    assert [one.get("replayed", one.get("updates")) for one in answers] == [True, 4]
+
+
+def test_a_stream_survives_kills_exactly_once(server_process: Callable[..., Any]) -> None:
+    """Killed at any moment, gone on with under its key: each line is in, once, in order."""
+    server = server_process().start()
+    call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt", "durability": "log"})
+    items = [json.dumps({"x": {f"w{i}": 1}, "y": [f"t{i % 5}"]}).encode() + b"\n" for i in range(3000)]
+    answered = 0
+    for kill_after in (300, 1500, None):
+        # Not from the first line without an answer, but some before: as a client that is not sure.
+        begin = max(0, answered - 50)
+        query, headers = b"?from=%d" % (begin + 1), CHUNKED + b"Idempotency-Key: s\r\n"
+        with stream(server, "m", query, headers) as connection, contextlib.suppress(OSError, http.client.HTTPException):
+            sender = threading.Thread(target=_send_all, args=(connection, items[begin:]))
+            sender.start()
+            try:
+                while line := connection.answer.readline():
+                    answer = json.loads(line)
+                    answered = max(answered, answer["line"])
+                    if answered == kill_after:
+                        server.kill()
+            finally:
+                connection.socket.shutdown(socket.SHUT_RDWR)
+                sender.join()
+        if kill_after is not None:
+            server.start()
+    assert answered == 3000
+    status = call(server, "GET", "/v1/models/m")[1]
+    assert (status["updates"], status["features"], status["metrics"]["cumulative"]["examples"]) == (3000, 3000, 3000)
+
+
+def _send_all(connection: Connection, items: list[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        for begin in range(0, len(items), 20):
+            connection.send(b"".join(items[begin : begin + 20]))
+        connection.end()
+
+
+# -- uploads ------------------------------------------------------------------------------------------
+
+PUT = b"PUT /v1/models/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
+
+
+def status_of(connection: Connection) -> tuple[int, str | None]:
+    document = json.loads(connection.answer.read())
+    return connection.answer.status, document.get("code")
+
+
+def test_one_upload_is_taken_at_a_time(server: Any, name: str) -> None:
+    position = call(server, "POST", f"/v1/models/{name}/snapshots")[1]["position"]
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        connection.request("GET", f"/v1/models/{name}/snapshots/{position}")
+        data = connection.getresponse().read()
+    with Connection(server, PUT % (b"first", len(data))) as first:
+        first.socket.sendall(data[:-1])
+        assert call(server, "GET", "/livez")[0] == 200  # the server has read what was sent before
+        with Connection(server, PUT % (b"second", len(data))) as second:
+            second.socket.sendall(data)
+            assert status_of(second) == (503, "not_ready")
+            assert second.answer.headers["Retry-After"] == "1"
+        first.socket.sendall(data[-1:])
+        assert status_of(first) == (201, None)
+    with Connection(server, PUT % (b"second", len(data))) as second:
+        second.socket.sendall(data)
+        assert status_of(second) == (201, None)
+    for copy in ("first", "second"):
+        assert call(server, "DELETE", f"/v1/models/{copy}")[0] == 204
+
+
+def test_an_upload_that_stops_is_given_up(impatient: Any) -> None:
+    with Connection(impatient, PUT % (b"never", 1000)) as connection:
+        connection.socket.sendall(b"x")
+        assert status_of(connection) == (408, "stream_idle")
+    with Connection(impatient, PUT % (b"never", 1)) as connection:
+        connection.socket.sendall(b"x")
+        assert status_of(connection) == (422, "invalid_request"), "the next one is taken"
+
+
+# -- events -------------------------------------------------------------------------------------------
+
+
+class Watcher:
+    """Server-sent events as they come."""
+
+    def __init__(self, server: Any, name: str, last_event_id: str | None = None) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+        headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+        self._connection.request("GET", f"/v1/models/{name}/events", headers=headers)
+        self.answer = self._connection.getresponse()
+
+    def next(self) -> tuple[str | None, str | None, Any] | None:
+        """Kind, id and data of the next event; a comment is None, the end is (None, None, None)."""
+        fields: dict[str, str] = {}
+        while line := self.answer.readline().decode():
+            if line == "\n":
+                if "data" not in fields:
+                    return None
+                return fields["event"], fields.get("id"), json.loads(fields["data"])
+            field, _, value = line.rstrip("\n").partition(": ")
+            fields[field] = value
+        return None, None, None
+
+    def until(self, kind: str | None) -> Any:
+        """The next event of a kind."""
+        while True:
+            event = self.next()
+            if event is not None and event[0] == kind:
+                return event
+            assert event is None or event[0] is not None, "the events have ended"
+
+    def __enter__(self) -> "Watcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.answer.close()
+        self._connection.close()
+
+
+def update(server: Any, n: int = 1) -> Any:
+    item = {"x": {"a": 1}, "y": ["p"]}
+    return call(server, "POST", "/v1/models/m/update", {"examples": [item] * n})[1]
+
+
+def test_events_say_what_is_learnt(server: Any, name: str) -> None:
+    with Watcher(server, name) as watcher:
+        assert watcher.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        assert watcher.answer.headers["Cache-Control"] == "no-cache"
+        assert watcher.next() is None  # a comment at once: everything on the way knows that there is an answer
+        first = update(server, 3)
+        expected = {"position": first["position"], "updates": 3, "examples": 3}
+        assert watcher.until("update") == ("update", first["position"], expected)
+        _, at, measures = watcher.until("metrics")
+        assert (at, measures["updates"], measures["cumulative"]["examples"]) == (first["position"], 3, 3)
+        position = call(server, "POST", "/v1/models/m/snapshots")[1]["position"]
+        update(server, 2)
+        back = call(server, "POST", "/v1/models/m/rollback", {"position": position})[1]
+        assert watcher.until("update")[2]["updates"] == 5
+        expected = {"position": back["position"], "to": position, "updates": 3}
+        assert watcher.until("rollback") == ("rollback", back["position"], expected)
+
+
+def test_events_resume_after_the_last_one_seen(server: Any, name: str) -> None:
+    with Watcher(server, name) as watcher:
+        update(server)
+        _, seen, _ = watcher.until("update")
+    missed = [update(server)["position"] for _ in range(3)]
+    with Watcher(server, name, seen) as watcher:
+        assert [watcher.until("update")[1] for _ in range(3)] == missed
+    with Watcher(server, name, missed[1]) as watcher:
+        assert watcher.until("update")[1] == missed[2]
+
+
+def test_a_deleted_model_ends_its_events(server: Any, name: str) -> None:
+    with Watcher(server, name) as watcher:
+        update(server)
+        watcher.until("update")
+        assert call(server, "DELETE", "/v1/models/m")[0] == 204
+        watcher.until(None)
+
+
+def test_a_watcher_that_goes_away_is_forgotten(server: Any, name: str) -> None:
+    """Many more than may watch at once, one after the other."""
+    for _ in range(130):
+        with Watcher(server, name) as watcher:
+            if watcher.answer.status == 429:  # those before are just being forgotten
+                time.sleep(0.05)
+                continue
+            assert watcher.answer.status == 200
+    with Watcher(server, name) as watcher:
+        assert watcher.answer.status == 200
+    assert "Traceback" not in server.log_tail()
+
+
+@pytest.mark.parametrize("id", ["", "x", "-1", "1-", "9" * 65, "é"])
+def test_a_wrong_last_event_id_is_refused(server: Any, name: str, id: str) -> None:
+    with Watcher(server, name, id.encode("latin-1").decode("latin-1")) as watcher:
+        assert watcher.answer.status == 422
+        assert json.loads(watcher.answer.read())["errors"][0]["header"] == "Last-Event-ID"
+
+
+def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "COMMENT_SECONDS", 0.01)
+    written: list[bytes] = []
+
+    async def run() -> None:
+        gone = asyncio.Event()
+        context: Any = SimpleNamespace(settings=Settings(), draining=asyncio.Event())
+        model = StreamModel(ModelSpec(name="m", algorithm="falt"))
+        recent = Events("m", lambda: model)
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            written.append(message.get("body", b""))
+            if len(written) > 5:
+                gone.set()
+
+        response = events._Events(context, recent.subscribe())
+        await asyncio.wait_for(response({"type": "http", "path": "/"}, receive, send), 20)
+        assert recent.subscribers == 0
+
+    asyncio.run(run())
+    assert [body for body in written if not body.startswith(b"event:")][2:5] == [b": still there\n\n"] * 3

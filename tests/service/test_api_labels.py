@@ -1,0 +1,235 @@
+"""Truth that comes later: predictions that are kept, labelled once, and forgotten in time."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.replicas import prediction_ids
+
+X = {"x": {"a": 1, "b": 0.5}}
+JSON = {"Content-Type": "application/json"}
+
+
+def keep(client: TestClient, address: str, body: Any = X) -> Any:
+    answer = client.post(f"{address}/predict?keep=true", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_a_kept_prediction_is_learnt_as_it_was_predicted(
+    client: TestClient, create: Callable[..., str], state_of: Callable[..., bytes]
+) -> None:
+    later, at_once = create(client, "later"), create(client, "at-once")
+    for address in (later, at_once):
+        client.post(f"{address}/update", json={"x": {"a": 1, "c": 2}, "y": ["q"]}).raise_for_status()
+    kept = keep(client, later)
+    schemas.Predicted.model_validate_json(json.dumps(kept), strict=True)
+    plain = client.post(f"{later}/predict", json=X).json()
+    assert {part: kept[part] for part in plain} == plain
+    assert kept.keys() - plain.keys() == {"id", "expires"}
+    assert prediction_ids.valid(kept["id"])
+    assert client.get(later).json()["updates"] == 1, "nothing is learnt by keeping"
+
+    answer = client.post(f"{later}/labels", json={"id": kept["id"], "y": ["p", "q"]})
+    schemas.Updated.model_validate_json(answer.content, strict=True)
+    assert answer.json()["updates"] == 2
+    client.post(f"{at_once}/update", json={**X, "y": ["p", "q"]}).raise_for_status()
+    probe = {"examples": [X, {"x": {"c": 1}}]}
+    assert (
+        client.post(f"{later}/predict", json=probe).json()["predictions"]
+        == client.post(f"{at_once}/predict", json=probe).json()["predictions"]
+    )
+
+
+def test_when_it_expires_is_told(client: TestClient, model: str) -> None:
+    expires = datetime.fromisoformat(keep(client, model)["expires"])
+    assert abs(expires - datetime.now(UTC) - timedelta(days=1)) < timedelta(minutes=1)
+
+
+def test_a_batch_is_kept_and_labelled_in_order(client: TestClient, model: str) -> None:
+    xs = [{"x": {"a": i + 1}} for i in range(4)]
+    kept = keep(client, model, {"examples": xs})
+    schemas.PredictedBatch.model_validate_json(json.dumps(kept), strict=True)
+    ids = [one["id"] for one in kept["predictions"]]
+    assert len(set(ids)) == 4
+    body = {"examples": [{"id": ids[2], "y": ["p"]}, {"id": ids[0], "y": {"q": False}}]}
+    assert client.post(f"{model}/labels", json=body).json()["updates"] == 2
+    rest = {"examples": [{"id": id, "y": []} for id in (ids[1], ids[3])]}
+    assert client.post(f"{model}/labels", json=rest).json()["updates"] == 4
+
+
+def test_not_asked_to_keep_it_does_not(client: TestClient, model: str) -> None:
+    for query in ("", "?keep=false"):
+        assert client.post(f"{model}/predict{query}", json=X).json().keys().isdisjoint({"id", "expires"})
+
+
+def test_a_prediction_is_labelled_once(
+    client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
+) -> None:
+    first, second = (one["id"] for one in keep(client, model, {"examples": [X, X]})["predictions"])
+    client.post(f"{model}/labels", json={"id": first, "y": ["p"]}).raise_for_status()
+    state = state_of(client, model)
+
+    refused(client.post(f"{model}/labels", json={"id": first, "y": ["p"]}), 409, "prediction_labelled", "/id")
+    both = {"examples": [{"id": second, "y": []}, {"id": first, "y": []}]}
+    refused(client.post(f"{model}/labels", json=both), 409, "prediction_labelled", "/examples/1/id")
+    assert state_of(client, model) == state
+    assert client.post(f"{model}/labels", json={"id": second, "y": []}).status_code == 200
+
+
+def test_of_many_at_once_one_gets_through(client: TestClient, model: str) -> None:
+    body = {"id": keep(client, model)["id"], "y": ["p"]}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: client.post(f"{model}/labels", json=body), range(16)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [409] * 15
+    assert client.get(model).json()["updates"] == 1
+
+
+def test_a_retry_with_its_key_is_answered_alike(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+    body, key = {"id": keep(client, model)["id"], "y": ["p"]}, {"Idempotency-Key": "k"}
+    first = client.post(f"{model}/labels", json=body, headers=key)
+    again = client.post(f"{model}/labels", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+    other = {"id": keep(client, model)["id"], "y": ["p"]}
+    refused(client.post(f"{model}/labels", json=other, headers=key), 422, "idempotency_key_reused")
+    as_update = client.post(f"{model}/update", json={**X, "y": []}, headers=key)
+    refused(as_update, 422, "idempotency_key_reused")
+    assert client.get(model).json()["updates"] == 1
+
+
+def test_an_unknown_prediction_is_told(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+    of_nobody = prediction_ids.make(int(datetime.now(UTC).timestamp() * 1000), bytes(10))
+    for id in (of_nobody, "", "nonsense", of_nobody.lower(), of_nobody + "0", "é" * 26):
+        refused(client.post(f"{model}/labels", json={"id": id, "y": []}), 404, "prediction_not_found", "/id")
+    good = keep(client, model)["id"]
+    body = {"examples": [{"id": good, "y": []}, {"id": of_nobody, "y": []}]}
+    refused(client.post(f"{model}/labels", json=body), 404, "prediction_not_found", "/examples/1/id")
+    assert client.post(f"{model}/labels", json={"id": good, "y": []}).json()["updates"] == 1
+
+
+def test_ids_of_another_model_are_unknown(
+    client: TestClient, model: str, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    id = keep(client, model)["id"]
+    other = create(client, "other")
+    refused(client.post(f"{other}/labels", json={"id": id, "y": []}), 404, "prediction_not_found", "/id")
+
+
+def test_an_expired_prediction_is_told(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    with serve(prediction_ttl_seconds=0.001) as client:
+        address = create(client, "m")
+        id = keep(client, address)["id"]
+        while client.post(f"{address}/labels", json={"id": id, "y": []}).status_code == 404:
+            pass  # the clocks of the id and of the store may be a moment apart
+        refused(client.post(f"{address}/labels", json={"id": id, "y": []}), 410, "prediction_expired", "/id")
+        assert client.get(address).json()["updates"] == 0
+
+
+def test_no_more_are_kept_than_may_be(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    with serve(max_kept_predictions=3) as client:
+        address = create(client, "m")
+        keep(client, address, {"examples": [X, X]})
+        answer = client.post(f"{address}/predict?keep=true", json={"examples": [X, X]})
+        refused(answer, 429, "predictions_full")
+        assert int(answer.headers["retry-after"]) >= 1
+        keep(client, address)
+
+
+BAD = {
+    "no id": ({"y": []}, ["/id"]),
+    "id is a number": ({"id": 3, "y": []}, ["/id"]),
+    "id is null": ({"id": None, "y": []}, ["/id"]),
+    "no y": ({"id": "ID"}, ["/y"]),
+    "y is a string": ({"id": "ID", "y": "p"}, ["/y"]),
+    "a number as a label": ({"id": "ID", "y": ["p", 3]}, ["/y/1"]),
+    "a label twice": ({"id": "ID", "y": ["p", "p"]}, ["/y/1"]),
+    "a long label": ({"id": "ID", "y": {"é" * 129: True}}, ["/y/" + "é" * 129]),
+    "an x": ({"id": "ID", "x": [1], "y": []}, ["/x"]),
+    "a list": ([1], [""]),
+    "an empty batch": ({"examples": []}, ["/examples"]),
+    "a batch with one": ({"examples": [{"id": "ID", "y": []}, {"id": "ID2"}]}, ["/examples/1/y"]),
+    "an id twice": ({"examples": [{"id": "ID", "y": []}, {"id": "ID", "y": []}]}, ["/examples/1/id"]),
+}
+
+
+@pytest.mark.parametrize(("body", "places"), BAD.values(), ids=BAD.keys())
+def test_bad_input_changes_nothing(
+    client: TestClient, model: str, body: Any, places: list[str], refused: Callable[..., Any]
+) -> None:
+    id = keep(client, model)["id"]
+    text = json.dumps(body).replace('"ID"', json.dumps(id))
+    refused(client.post(f"{model}/labels", content=text, headers=JSON), 422, "invalid_request", *places)
+    assert client.get(model).json()["updates"] == 0
+    assert client.post(f"{model}/labels", json={"id": id, "y": []}).status_code == 200
+
+
+def test_labels_that_a_model_has_not_are_named(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    address = create(client, "closed", labels=["p"])
+    ids = [one["id"] for one in keep(client, address, {"examples": [X, X]})["predictions"]]
+    body = {"examples": [{"id": ids[0], "y": ["p"]}, {"id": ids[1], "y": ["p", "z"]}]}
+    refused(client.post(f"{address}/labels", json=body), 422, "invalid_request", "/examples/1/y/1")
+    assert client.get(address).json()["updates"] == 0
+
+
+# -- read your writes ---------------------------------------------------------------------------------
+
+
+def test_an_answer_is_at_least_as_new_as_asked(client: TestClient, model: str) -> None:
+    position = client.post(f"{model}/update", json={**X, "y": ["p"]}).json()["position"]
+    answer = client.post(f"{model}/predict?at_least={position}&keep=true", json=X).json()
+    assert (answer["position"], answer["labels"]) == (position, ["p"])
+    assert "id" in answer
+    assert client.post(f"{model}/predict?at_least=0", json=X).json()["position"] == position
+
+
+def test_a_position_that_never_comes_is_not_waited_for_long(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    with serve(position_wait_seconds=0.05) as client:
+        address = create(client, "m")
+        answer = client.post(f"{address}/predict?at_least=999", json=X)
+        refused(answer, 503, "not_ready")
+        assert int(answer.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("keep=yes", "keep"),
+        ("keep=", "keep"),
+        ("keep=True", "keep"),
+        ("keep=1", "keep"),
+        ("keep=true&keep=true", "keep"),
+        ("at_least=", "at_least"),
+        ("at_least=x", "at_least"),
+        ("at_least=-1", "at_least"),
+        ("at_least=1-", "at_least"),
+        ("at_least=1.5", "at_least"),
+        ("at_least=%D9%A1", "at_least"),
+        ("at_least=" + "9" * 65, "at_least"),
+        ("atleast=1", "atleast"),
+        ("keep=true&n=1", "n"),
+        ("%FF=1", None),
+        ("keep=%FF", None),
+        ("&".join(f"a{i}=1" for i in range(100)), None),
+    ],
+)
+def test_a_wrong_parameter_is_refused(
+    client: TestClient, model: str, refused: Callable[..., Any], query: str, place: str | None
+) -> None:
+    answer = client.post(f"{model}/predict?{query}", json=X)
+    problem = refused(answer, 422, "invalid_request", *([] if place is None else [place]))
+    assert all(error.keys() == {"parameter", "detail"} for error in problem["errors"])
+    assert client.get("/metrics").status_code == 200

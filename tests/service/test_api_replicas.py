@@ -1,0 +1,121 @@
+"""Two servers over one Redis, through HTTP: whichever is asked, it is the same model."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+ITEM = {"x": {"a": 1}, "y": ["p"]}
+LINE = json.dumps(ITEM).encode() + b"\n"
+
+
+@pytest.fixture
+def both(redis_server: Any, serve: Callable[..., Any]) -> Iterator[tuple[TestClient, TestClient]]:
+    """Clients of two applications with nothing in common but the store."""
+    with serve(store=redis_server.url) as one, serve(store=redis_server.url) as other:
+        yield one, other
+
+
+@pytest.fixture
+def address(both: tuple[TestClient, TestClient], create: Callable[..., str]) -> str:
+    return create(both[0], "m")
+
+
+def test_who_has_written_reads_it_anywhere(both: tuple[TestClient, TestClient], address: str) -> None:
+    one, other = both
+    for number in range(1, 20):
+        writer, reader = both if number % 2 else (other, one)
+        position = writer.post(f"{address}/update", json=ITEM).json()["position"]
+        answer = reader.post(f"{address}/predict?at_least={position}", json=ITEM).json()
+        assert answer["labels"] == ["p"]
+        assert reader.get(address).json()["updates"] >= number
+
+
+def test_a_retry_elsewhere_counts_once(both: tuple[TestClient, TestClient], address: str) -> None:
+    one, other = both
+    key = {"Idempotency-Key": "k"}
+    first = one.post(f"{address}/predict-update", json=ITEM, headers=key)
+    again = other.post(f"{address}/predict-update", json=ITEM, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+
+
+def test_labels_come_to_any_server_and_count_once(
+    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
+) -> None:
+    one, other = both
+    id = one.post(f"{address}/predict?keep=true", json=ITEM).json()["id"]
+    key = {"Idempotency-Key": "k"}
+    first = other.post(f"{address}/labels", json={"id": id, "y": ["p"]}, headers=key)
+    assert first.json()["updates"] == 1
+    again = one.post(f"{address}/labels", json={"id": id, "y": ["p"]}, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+    for client in both:
+        refused(client.post(f"{address}/labels", json={"id": id, "y": ["p"]}), 409, "prediction_labelled", "/id")
+
+
+def test_a_stream_goes_on_at_another_server(both: tuple[TestClient, TestClient], address: str) -> None:
+    one, other = both
+    headers = {**NDJSON, "Idempotency-Key": "s"}
+    one.post(f"{address}/stream", content=LINE * 5, headers=headers).raise_for_status()
+    resumed = other.post(f"{address}/stream?from=4", content=LINE * 4, headers=headers).text.splitlines()
+    answers = [json.loads(line) for line in resumed]
+    assert [bool(one.get("replayed")) for one in answers] == [True, True, False, False]
+    assert answers[-1]["updates"] == 7
+
+
+def test_all_go_back_at_one_point(both: tuple[TestClient, TestClient], address: str) -> None:
+    one, other = both
+    one.post(f"{address}/update", json=ITEM).raise_for_status()
+    snapshot = other.post(f"{address}/snapshots").json()["position"]
+    one.post(f"{address}/update", json={"x": {"a": 1}, "y": ["q"]}).raise_for_status()
+    back = other.post(f"{address}/rollback", json={"position": snapshot}).json()
+    position = one.post(f"{address}/update", json={"x": {"a": 1}, "y": ["r"]}).json()["position"]
+    assert back["updates"] == 1
+    answers = [client.post(f"{address}/predict?at_least={position}", json=ITEM).json() for client in both]
+    assert answers[0] == answers[1]
+    assert set(answers[0]["scores"]) == {"p", "r"}
+
+
+def test_a_model_deleted_elsewhere_is_gone(
+    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
+) -> None:
+    one, other = both
+    other.post(f"{address}/update", json=ITEM).raise_for_status()
+    one.delete(address).raise_for_status()
+    refused(other.post(f"{address}/update", json=ITEM), 404, "model_not_found")
+    one.post("/v1/models", json={"name": "m", "algorithm": "salt"}).raise_for_status()
+    assert other.post(f"{address}/update", json=ITEM).json()["updates"] == 1
+
+
+def test_without_the_store_predictions_go_on_and_say_so(
+    both: tuple[TestClient, TestClient], address: str, redis_server: Any, refused: Callable[..., Any]
+) -> None:
+    one, other = both
+    position = one.post(f"{address}/update", json=ITEM).json()["position"]
+    other.post(f"{address}/predict?at_least={position}", json=ITEM).raise_for_status()
+    redis_server.stop()
+    for client in both:
+        update = client.post(f"{address}/update", json=ITEM)
+        refused(update, 503, "storage_unavailable")
+        assert int(update.headers["retry-after"]) >= 1
+        answer = client.post(f"{address}/predict", json=ITEM).json()
+        assert (answer["labels"], answer["position"]) == (["p"], position)
+        assert answer["stale_seconds"] >= 0
+        ready = client.get("/readyz")
+        assert (ready.status_code, ready.json()["ready"]) == (200, True)
+        assert ready.json()["storage_gone_seconds"] >= 0
+        refused(client.post(f"{address}/predict?keep=true", json=ITEM), 503, "storage_unavailable")
+        (line,) = client.post(f"{address}/stream", content=LINE * 2, headers=NDJSON).text.splitlines()
+        last = json.loads(line)
+        assert (last["line"], last["error"]["code"], last["retry_after"]) == (1, "storage_unavailable", 5)
+    redis_server.start()
+    for updates, client in enumerate(both, 2):
+        answer = client.post(f"{address}/update", json=ITEM)
+        while answer.status_code == 503:
+            answer = client.post(f"{address}/update", json=ITEM)
+        assert answer.json()["updates"] == updates
+        while "stale_seconds" in client.post(f"{address}/predict", json=ITEM).json():
+            pass  # who follows the log hears from the store a moment later

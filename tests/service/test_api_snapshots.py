@@ -1,0 +1,280 @@
+"""Snapshots through HTTP: list, take, download, upload, and back to one of them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_core.state import dump, load
+from manylabel_service.api import schemas
+
+BYTES = {"Content-Type": "application/octet-stream"}
+PROBE = {"examples": [{"x": {f"w{i}": 1}} for i in range(6)]}
+
+
+def teach(client: TestClient, address: str, n: int, label: str = "p") -> dict[str, Any]:
+    items = [{"x": {f"w{i % 6}": 1 + i}, "y": [label, f"t{i % 3}"]} for i in range(n)]
+    answer = client.post(f"{address}/update", json={"examples": items})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def take(client: TestClient, address: str) -> dict[str, Any]:
+    answer = client.post(f"{address}/snapshots")
+    assert answer.status_code == 201, answer.text
+    schemas.Snapshot.model_validate_json(answer.content, strict=True)
+    assert answer.headers["location"] == f"{address}/snapshots/{answer.json()['position']}"
+    return answer.json()
+
+
+def predictions(client: TestClient, address: str) -> Any:
+    return client.post(f"{address}/predict", json=PROBE).json()["predictions"]
+
+
+def test_a_snapshot_is_taken_listed_and_downloaded(client: TestClient, model: str) -> None:
+    assert client.get(f"{model}/snapshots").json() == {"snapshots": []}
+    position = teach(client, model, 5)["position"]
+    first = take(client, model)
+    assert (first["position"], first["pinned"]) == (position, False)
+    assert abs(datetime.fromisoformat(first["created"]) - datetime.now(UTC)) < timedelta(minutes=1)
+    teach(client, model, 2)
+    second = take(client, model)
+    listed = client.get(f"{model}/snapshots")
+    schemas.SnapshotList.model_validate_json(listed.content, strict=True)
+    assert listed.json()["snapshots"] == [second, first]
+    data = client.get(f"{model}/snapshots/{position}")
+    assert data.headers["content-type"] == "application/octet-stream"
+    assert len(data.content) == int(data.headers["content-length"]) == first["bytes"]
+    assert load(data.content).header["updates"] == 5
+
+
+def test_the_same_state_needs_no_second_snapshot(client: TestClient, model: str) -> None:
+    teach(client, model, 5)
+    assert take(client, model)["position"] == take(client, model)["position"]
+    assert len(client.get(f"{model}/snapshots").json()["snapshots"]) == 1
+
+
+# -- into a new model ---------------------------------------------------------------------------------
+
+
+def test_an_uploaded_snapshot_is_a_model_that_goes_on_from_there(
+    serve: Callable[..., Any], client: TestClient, model: str, tmp_path: Path
+) -> None:
+    teach(client, model, 20)
+    data = client.get(f"{model}/snapshots/{take(client, model)['position']}").content
+    with serve(data_dir=tmp_path) as elsewhere:
+        created = elsewhere.put("/v1/models/copy", content=data, headers=BYTES)
+        assert (created.status_code, created.headers["location"]) == (201, "/v1/models/copy")
+        schemas.ModelStatus.model_validate_json(created.content, strict=True)
+        status, old = created.json(), client.get(model).json()
+        told = ("algorithm", "params", "updates", "labels", "features", "metrics")
+        assert [status[part] for part in told] == [old[part] for part in told]
+        assert status["name"] == "copy"
+        assert predictions(elsewhere, "/v1/models/copy") == predictions(client, model)
+        assert teach(elsewhere, "/v1/models/copy", 5, "q")["updates"] == 25
+        teach(client, model, 5, "q")
+    with serve(data_dir=tmp_path) as again:
+        assert predictions(again, "/v1/models/copy") == predictions(client, model)
+        assert again.get("/v1/models/copy").json()["updates"] == 25
+
+
+def test_a_copy_knows_nothing_of_the_requests_of_the_old_one(client: TestClient, model: str) -> None:
+    key, item = {"Idempotency-Key": "k"}, {"x": {"w1": 1}, "y": ["p"]}
+    client.post(f"{model}/update", json=item, headers=key).raise_for_status()
+    data = client.get(f"{model}/snapshots/{take(client, model)['position']}").content
+    client.put("/v1/models/fresh", content=data, headers=BYTES).raise_for_status()
+    answer = client.post("/v1/models/fresh/update", json=item, headers=key)
+    assert (answer.json()["updates"], "idempotent-replayed" in answer.headers) == (2, False)
+    client.delete("/v1/models/fresh").raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def snapshot(client: TestClient, create: Callable[..., str]) -> bytes:
+    address = create(client, "original")
+    teach(client, address, 8)
+    return client.get(f"{address}/snapshots/{take(client, address)['position']}").content
+
+
+def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes, refused: Callable[..., Any]) -> None:
+    flipped = bytearray(snapshot)
+    flipped[len(snapshot) // 2] ^= 1
+    arrays, header = load(snapshot)
+    nobody = {name: array for name, array in arrays.items() if not name.startswith("learner")}
+    for bad in (
+        b"",
+        b"x",
+        snapshot[:-1],
+        snapshot + b"x",
+        bytes(flipped),
+        b"{}" * 100,
+        dump(nobody, header),
+        dump(arrays, {**header, "spec": {**header["spec"], "algorithm": "kernel_falt"}}),
+        dump(arrays, {**header, "updates": -1}),
+    ):
+        refused(client.put("/v1/models/bad", content=bad, headers=BYTES), 422, "invalid_request", "")
+    assert client.get("/v1/models/bad").status_code == 404
+    client.put("/v1/models/bad", content=snapshot, headers=BYTES).raise_for_status()
+    client.delete("/v1/models/bad").raise_for_status()
+
+
+def test_a_taken_name_is_left_alone(client: TestClient, model: str, snapshot: bytes, refused: Any) -> None:
+    teach(client, model, 1)
+    refused(client.put(model, content=snapshot, headers=BYTES), 409, "model_exists")
+    assert client.get(model).json()["updates"] == 1
+
+
+@pytest.mark.parametrize("name", ["Tags", "-a", "a" * 65, "a b", "%C3%A9", "a_"])
+def test_a_name_that_is_none_is_refused(
+    client: TestClient, snapshot: bytes, name: str, refused: Callable[..., Any]
+) -> None:
+    answer = client.put(f"/v1/models/{name}", content=snapshot, headers=BYTES)
+    assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, "name")
+
+
+def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes, refused: Callable[..., Any]) -> None:
+    with serve(max_labels=2) as small:
+        refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 507, "limit_exceeded")
+        assert small.get("/v1/models").json() == {"models": []}
+    with serve(max_model_bytes=len(snapshot) - 1) as small:
+        refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 413, "body_too_large")
+        assert small.get("/v1/models").json() == {"models": []}
+    with serve(max_models=1) as small:
+        small.put("/v1/models/m", content=snapshot, headers=BYTES).raise_for_status()
+        refused(small.put("/v1/models/n", content=snapshot, headers=BYTES), 507, "limit_exceeded")
+
+
+def test_the_content_has_to_be_bytes(client: TestClient, snapshot: bytes, refused: Callable[..., Any]) -> None:
+    for headers in ({}, {"Content-Type": "application/json"}, {**BYTES, "Content-Encoding": "gzip"}):
+        refused(client.put("/v1/models/m", content=snapshot, headers=headers), 415, "unsupported_media_type")
+
+
+# -- back ---------------------------------------------------------------------------------------------
+
+
+def test_a_rollback_forgets_what_came_after(client: TestClient, model: str, serve: Callable[..., Any]) -> None:
+    teach(client, model, 10)
+    then, seen = predictions(client, model), client.get(model).json()
+    position = take(client, model)["position"]
+    later = teach(client, model, 10, "q")
+
+    answer = client.post(f"{model}/rollback", json={"position": position})
+
+    schemas.RolledBack.model_validate_json(answer.content, strict=True)
+    back = answer.json()
+    assert (back["rolled_back_to"], back["updates"], back["durability"]) == (position, 10, "log")
+    assert int(back["position"]) > int(later["position"]), "it is an entry of the log itself"
+    assert predictions(client, model) == then
+    now = client.get(model).json()
+    told = ("updates", "labels", "features", "metrics")
+    assert [now[part] for part in told] == [seen[part] for part in told]
+    assert teach(client, model, 1)["updates"] == 11
+
+
+def test_a_rollback_survives_a_restart(serve: Callable[..., Any], create: Callable[..., str], tmp_path: Path) -> None:
+    with serve(data_dir=tmp_path) as client:
+        address = create(client, "m")
+        teach(client, address, 10)
+        position = take(client, address)["position"]
+        teach(client, address, 10, "q")
+        client.post(f"{address}/rollback", json={"position": position}).raise_for_status()
+        teach(client, address, 3, "r")
+        expected, status = predictions(client, address), client.get(address).json()
+    with serve(data_dir=tmp_path) as client:
+        assert predictions(client, address) == expected
+        assert {**client.get(address).json(), "bytes": status["bytes"]} == status
+
+
+def test_a_rollback_is_done_once(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+    teach(client, model, 3)
+    position = take(client, model)["position"]
+    teach(client, model, 3)
+    body, key = {"position": position}, {"Idempotency-Key": "back"}
+    first = client.post(f"{model}/rollback", json=body, headers=key)
+    assert "idempotent-replayed" not in first.headers
+    teach(client, model, 4)
+    again = client.post(f"{model}/rollback", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+    assert client.get(model).json()["updates"] == 7, "what was learnt since is not forgotten by a retry"
+    as_update = client.post(f"{model}/update", json={"x": {"w1": 1}, "y": []}, headers=key)
+    refused(as_update, 422, "idempotency_key_reused")
+
+
+def test_what_a_rollback_forgot_can_be_learnt_with_its_old_keys_only_once(client: TestClient, model: str) -> None:
+    """Keys are about requests, not about what was learnt: a late retry does not come back from the dead."""
+    teach(client, model, 1)
+    position = take(client, model)["position"]
+    item, key = {"x": {"w1": 1}, "y": ["q"]}, {"Idempotency-Key": "late"}
+    client.post(f"{model}/update", json=item, headers=key).raise_for_status()
+    client.post(f"{model}/rollback", json={"position": position}).raise_for_status()
+    assert client.post(f"{model}/update", json=item, headers=key).headers["idempotent-replayed"] == "true"
+    assert client.get(model).json()["updates"] == 1
+
+
+def test_predictions_and_updates_go_on_around_rollbacks(client: TestClient, model: str) -> None:
+    teach(client, model, 2)
+    position = take(client, model)["position"]
+
+    def work(i: int) -> int:
+        if i % 5 == 4:
+            return client.post(f"{model}/rollback", json={"position": position}).status_code
+        if i % 2:
+            return client.post(f"{model}/predict", json=PROBE).status_code
+        return client.post(f"{model}/update", json={"x": {"w1": 1}, "y": ["p"]}).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(work, range(60))) == {200}
+    client.post(f"{model}/rollback", json={"position": position}).raise_for_status()
+    assert client.get(model).json()["updates"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "places"),
+    [
+        ({"position": "999999"}, 404, "snapshot_not_found", []),
+        ({"position": "x"}, 422, "invalid_request", ["/position"]),
+        ({"position": ""}, 422, "invalid_request", ["/position"]),
+        ({"position": "9" * 65}, 422, "invalid_request", ["/position"]),
+        ({"position": 1}, 422, "invalid_request", ["/position"]),
+        ({"position": None}, 422, "invalid_request", ["/position"]),
+        ({}, 422, "invalid_request", ["/position"]),
+        ([], 422, "invalid_request", [""]),
+        ({"position": "1", "to": "1"}, 422, "invalid_request", ["/to"]),
+    ],
+)
+def test_a_bad_rollback_changes_nothing(
+    client: TestClient, model: str, body: Any, status: int, code: str, places: list[str], refused: Callable[..., Any]
+) -> None:
+    teach(client, model, 2)
+    before = client.get(model).json()
+    refused(client.post(f"{model}/rollback", json=body), status, code, *places)
+    refused(
+        client.post(f"{model}/rollback", content=b"{", headers={"Content-Type": "application/json"}),
+        400,
+        "malformed_json",
+    )
+    bad_key = client.post(f"{model}/rollback", json={"position": "1"}, headers={"Idempotency-Key": "a b"})
+    refused(bad_key, 422, "invalid_request", "Idempotency-Key")
+    assert client.get(model).json() == before
+
+
+@pytest.mark.parametrize("position", ["999", "x", "1-", "9" * 100, "%00"])
+def test_a_snapshot_that_is_not_there_is_told(
+    client: TestClient, model: str, position: str, refused: Callable[..., Any]
+) -> None:
+    answer = client.get(f"{model}/snapshots/{position}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "snapshot_not_found")
+
+
+def test_calls_about_no_model(client: TestClient, refused: Callable[..., Any]) -> None:
+    for answer in (
+        client.get("/v1/models/nobody/snapshots"),
+        client.post("/v1/models/nobody/snapshots"),
+        client.get("/v1/models/nobody/snapshots/1"),
+        client.post("/v1/models/nobody/rollback", json={"position": "1"}),
+        client.get("/v1/models/nobody/events"),
+    ):
+        refused(answer, 404, "model_not_found")

@@ -1,0 +1,263 @@
+"""The NDJSON stream: every line has its answer, in order, whatever is wrong with some of them."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+FORMS = {"labels": schemas.LineLearnt, "replayed": schemas.LineReplayed, "error": schemas.LineRefused}
+GOOD = {"x": {"a": 1, "b": 2}, "y": ["p"]}
+
+
+def examples(n: int) -> list[dict[str, Any]]:
+    return [{"x": {f"w{i % 7}": 1.5, f"v{i % 5}": -1}, "y": [f"t{i % 3}"]} for i in range(n)]
+
+
+def lines_of(items: list[Any]) -> bytes:
+    return b"".join((item if isinstance(item, bytes) else json.dumps(item).encode()) + b"\n" for item in items)
+
+
+def answers(answer: Any) -> list[dict[str, Any]]:
+    """The answer lines, each of a form that is documented."""
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson"), answer.text
+    assert answer.content.endswith(b"\n") or not answer.content
+    documents = [json.loads(line) for line in answer.content.splitlines()]
+    for document in documents:
+        form = next(FORMS[part] for part in FORMS if part in document)
+        form.model_validate_json(json.dumps(document), strict=True)
+    return documents
+
+
+@pytest.fixture
+def stream(client: TestClient, model: str) -> Callable[..., list[dict[str, Any]]]:
+    def post(items: list[Any], key: str | None = None, query: str = "") -> list[dict[str, Any]]:
+        headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
+        return answers(client.post(f"{model}/stream{query}", content=lines_of(items), headers=headers))
+
+    return post
+
+
+def test_a_stream_learns_as_single_updates_do(
+    client: TestClient,
+    model: str,
+    stream: Callable[..., Any],
+    create: Callable[..., str],
+    state_of: Callable[..., bytes],
+) -> None:
+    items = examples(300)
+    apart = create(client, "apart")
+    single = [client.post(f"{apart}/predict-update", json=item).json() for item in items]
+
+    answered = stream(items)
+
+    assert [one["line"] for one in answered] == list(range(1, 301))
+    assert [one["updates"] for one in answered] == list(range(1, 301))
+    for part in ("labels", "scores", "threshold"):
+        assert [one[part] for one in answered] == [one[part] for one in single]
+    assert answered[-1]["position"] == client.get(model).json()["position"]
+    assert client.get(model).json()["metrics"] == client.get(apart).json()["metrics"]
+    predictions = [client.post(f"{m}/predict", json={"examples": items}).json()["predictions"] for m in (model, apart)]
+    assert predictions[0] == predictions[1]
+
+
+def test_wrong_lines_are_answered_in_their_places(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
+    items = [
+        GOOD,
+        b'{"x": {"a": NaN}, "y": []}',
+        b"not JSON",
+        GOOD,
+        {"x": [1, 2], "y": ["p"]},
+        {"x": {"a": 1}},
+        {"x": {"a": 1}, "y": ["q", "q"]},
+        GOOD,
+    ]
+    answered = stream(items)
+
+    assert [one["line"] for one in answered] == list(range(1, 9))
+    wrong = {one["line"]: one["error"] for one in answered if "error" in one}
+    assert {number: (error["status"], error["code"]) for number, error in wrong.items()} == {
+        2: (422, "invalid_request"),
+        3: (400, "malformed_json"),
+        5: (422, "invalid_request"),
+        6: (422, "invalid_request"),
+        7: (422, "invalid_request"),
+    }
+    places = {number: [e["pointer"] for e in error["errors"]] for number, error in wrong.items()}
+    assert places == {2: ["/x/a"], 3: [], 5: ["/x"], 6: ["/y"], 7: ["/y/1"]}
+    assert all(error["instance"] == f"{model}/stream" for error in wrong.values())
+    assert [one["updates"] for one in answered if "updates" in one] == [1, 2, 3]
+    assert client.get(model).json()["updates"] == 3
+
+
+def test_lines_that_do_not_fit_the_model_alone_are_left_out(
+    client: TestClient, model: str, stream: Callable[..., Any]
+) -> None:
+    """Which form features have is known by the model only; half of the lines have the other one."""
+    client.post(f"{model}/update", json=GOOD).raise_for_status()
+    items = [GOOD if i % 2 else {"x": [1.0, 2.0], "y": []} for i in range(400)]
+    answered = stream(items)
+    assert [one["line"] for one in answered] == list(range(1, 401))
+    assert ["error" in one for one in answered] == [not i % 2 for i in range(400)]
+    assert client.get(model).json()["updates"] == 201
+
+
+def test_blank_lines_are_counted_and_ignored(stream: Callable[..., Any]) -> None:
+    answered = stream([b"", GOOD, b"   \r", b"\t", json.dumps(GOOD).encode() + b"\r", b""])
+    assert [one["line"] for one in answered] == [2, 5]
+    assert stream([]) == []
+    assert stream([b"", b""]) == []
+
+
+def test_the_last_line_needs_no_end(client: TestClient, model: str) -> None:
+    body = lines_of([GOOD, GOOD])[:-1]
+    assert [one["line"] for one in answers(client.post(f"{model}/stream", content=body, headers=NDJSON))] == [1, 2]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64, 1000])
+def test_lines_may_be_cut_anywhere_on_their_way(client: TestClient, model: str, size: int) -> None:
+    body = lines_of([*examples(40), b"", GOOD])
+
+    def chunks() -> Iterator[bytes]:
+        yield from (body[begin : begin + size] for begin in range(0, len(body), size))
+
+    answered = answers(client.post(f"{model}/stream", content=chunks(), headers=NDJSON))
+    assert [one["line"] for one in answered] == [*range(1, 41), 42]
+    assert answered[-1]["updates"] == 41
+
+
+def test_one_line_is_never_two_examples(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
+    """Lines are parsed one by one: no line can complete another."""
+    whole = json.dumps(GOOD)
+    halves = [f'{whole},{{"x": {{"a": 1}}'.encode(), b'"y": []}']
+    answered = stream([*halves, whole.encode() + b"," + whole.encode(), b"[" + whole.encode(), b"]"])
+    assert ["error" in one for one in answered] == [True] * 5
+    assert client.get(model).json()["updates"] == 0
+
+
+# -- once ---------------------------------------------------------------------------------------------
+
+
+def test_lines_sent_again_under_the_key_are_learnt_once(
+    client: TestClient, model: str, stream: Callable[..., Any], state_of: Callable[..., bytes]
+) -> None:
+    items = examples(50)
+    stream(items[:30], key="s")
+    again = stream(items, key="s")
+
+    assert [one["line"] for one in again] == list(range(1, 51))
+    assert all(one.keys() == {"line", "replayed", "position"} for one in again[:30])
+    assert [one["updates"] for one in again[30:]] == list(range(31, 51))
+    everything_again = stream(items, key="s")
+    assert all(one.get("replayed") for one in everything_again)
+    assert client.get(model).json()["updates"] == 50
+
+
+def test_a_stream_goes_on_from_a_line(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
+    items = examples(20)
+    stream(items[:8], key="s")
+    resumed = stream(items[5:], key="s", query="?from=6")
+    assert [one["line"] for one in resumed] == list(range(6, 21))
+    assert [bool(one.get("replayed")) for one in resumed] == [True] * 3 + [False] * 12
+    assert client.get(model).json()["updates"] == 20
+    stream(items, key="another")
+    stream(items)
+    stream(items)
+    assert client.get(model).json()["updates"] == 80, "without a key, or under another, they are other lines"
+
+
+def test_wrong_lines_may_be_mended_and_sent_again_at_the_end(
+    client: TestClient, model: str, stream: Callable[..., Any]
+) -> None:
+    answered = stream([GOOD, {"x": {"a": 1}}, GOOD], key="s")
+    assert ["error" in one for one in answered] == [False, True, False]
+    (again,) = stream([GOOD], key="s", query="?from=2")
+    assert again["replayed"], "line 3 was learnt: line 2 has had its turn"
+    (mended,) = stream([GOOD], key="s", query="?from=4")
+    assert mended["updates"] == 3
+
+
+# -- limits -------------------------------------------------------------------------------------------
+
+
+def test_a_line_has_a_limit(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_body_bytes=1000) as small:
+        address = create(small, "m")
+        fitting = json.dumps(GOOD).encode().ljust(1000)
+        for body in (
+            lines_of([fitting, fitting + b" ", GOOD]),
+            fitting + b"\n" + b" " * 1001,
+            fitting + b"\n" + b"x" * 100_000 + b"\n" + fitting,
+        ):
+            answered = answers(small.post(f"{address}/stream", content=body, headers=NDJSON))
+            assert [one["line"] for one in answered] == [1, 2]
+            assert (answered[1]["error"]["status"], answered[1]["error"]["code"]) == (413, "body_too_large")
+        assert small.get(address).json()["updates"] == 3
+
+
+def test_a_line_that_would_exceed_a_limit_of_the_model_is_refused_alone(
+    serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    with serve(max_labels=3) as small:
+        address = create(small, "m")
+        items = [{"x": {"a": 1}, "y": y} for y in (["p"], ["q"], ["r", "s"], ["r"], ["s"], ["p", "r"])]
+        answered = answers(small.post(f"{address}/stream", content=lines_of(items), headers=NDJSON))
+        assert [one["line"] for one in answered] == [1, 2, 3, 4, 5, 6]
+        assert [one["line"] for one in answered if "error" in one] == [3, 5]
+        assert {one["error"]["code"] for one in answered if "error" in one} == {"limit_exceeded"}
+        assert (small.get(address).json()["updates"], small.get(address).json()["labels"]) == (4, 3)
+
+
+def test_many_labels_make_blocks_short_not_lines_refused(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_answer_scores=20) as small:
+        address = create(small, "m")
+        items = [{"x": {"a": 1}, "y": [f"t{i}"]} for i in range(60)]
+        answered = answers(small.post(f"{address}/stream", content=lines_of(items), headers=NDJSON))
+        assert [one["updates"] for one in answered] == list(range(1, 61))
+
+
+# -- bad requests -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("?from=0", "from"),
+        ("?from=-1", "from"),
+        ("?from=", "from"),
+        ("?from=1.5", "from"),
+        ("?from=two", "from"),
+        ("?from=%C2%B2", "from"),
+        ("?from=1e3", "from"),
+        ("?from=" + "9" * 16, "from"),
+        ("?from=1&from=1", "from"),
+        ("?form=1", "form"),
+        ("?from=1&key=2", "key"),
+    ],
+)
+def test_a_wrong_parameter_is_refused(
+    client: TestClient, model: str, refused: Callable[..., Any], query: str, place: str
+) -> None:
+    answer = client.post(f"{model}/stream{query}", content=lines_of([GOOD]), headers=NDJSON)
+    problem = refused(answer, 422, "invalid_request", place)
+    assert problem["errors"][0].keys() == {"parameter", "detail"}
+    assert client.get(model).json()["updates"] == 0
+
+
+def test_headers_are_checked_before_anything_is_learnt(
+    client: TestClient, model: str, refused: Callable[..., Any]
+) -> None:
+    body = lines_of([GOOD])
+    for headers in ({}, {"Content-Type": "application/json"}, {**NDJSON, "Content-Encoding": "gzip"}):
+        refused(client.post(f"{model}/stream", content=body, headers=headers), 415, "unsupported_media_type")
+    bad_key = client.post(f"{model}/stream", content=body, headers={**NDJSON, "Idempotency-Key": "a b"})
+    refused(bad_key, 422, "invalid_request", "Idempotency-Key")
+    refused(client.post("/v1/models/nobody/stream", content=body, headers=NDJSON), 404, "model_not_found")
+    assert client.get(model).json()["updates"] == 0
+    for accepted in ("application/ndjson", "application/x-ndjson; charset=utf-8"):
+        answers(client.post(f"{model}/stream", content=body, headers={"Content-Type": accepted}))
+    assert client.get(model).json()["updates"] == 2

@@ -1,0 +1,108 @@
+"""Truth for kept predictions is learnt once, whatever the order, the retries and the bound on memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.service.folds import learn, named, new_model, ulid
+
+from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
+from manylabel_service.replicas import labelled, prediction_ids
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.labelled import LabelledIds
+from manylabel_service.replicas.stream_model import StreamModel
+
+times = st.integers(0, prediction_ids.MAX_MS)
+
+
+@given(times, st.binary(min_size=10, max_size=10))
+def test_an_id_says_when_it_was_made(ms: int, random: bytes) -> None:
+    id = prediction_ids.make(ms, random)
+    assert prediction_ids.valid(id)
+    assert prediction_ids.timestamp_of(id) == ms
+
+
+@given(st.lists(st.tuples(times, st.binary(min_size=10, max_size=10)), unique=True))
+def test_ids_are_distinct_and_sort_by_age(made: list[tuple[int, bytes]]) -> None:
+    ids = [prediction_ids.make(*parts) for parts in sorted(made)]
+    assert ids == sorted(set(ids))
+
+
+def test_an_id_of_the_specification() -> None:
+    # Of the ULID specification: its time is 1469918176385.
+    assert prediction_ids.timestamp_of("01ARYZ6S41TSV4RRFFQ69G5FAV") == 1469918176385
+
+
+@pytest.mark.parametrize(
+    "id", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "0" * 26 + "\n", *("0" * 25 + other for other in "ILOUa\né")]
+)
+def test_what_is_no_id(id: str) -> None:
+    assert not prediction_ids.valid(id)
+    with pytest.raises(ValueError, match="26 characters"):
+        prediction_ids.timestamp_of(id)
+    outcome = learn(new_model(), (named(a=1), ["x"]), prediction_ids=(id,))
+    assert isinstance(outcome.answer, PredictionNotFound)
+
+
+@pytest.mark.parametrize(("ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
+def test_what_no_id_is_made_of(ms: int, random: bytes) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        prediction_ids.make(ms, random)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=3), max_size=25), st.data())
+def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> None:
+    """Against a memory without bound; groups are refused as a whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labelled, "MAX_LABELLED", 4)
+        model, seen = new_model(), set[str]()
+        for group in groups:
+            ids = tuple(map(ulid, group))
+            outcome = learn(model, *[(named(a=1), ["x"])] * len(ids), prediction_ids=ids)
+            repeated = len(set(ids)) < len(ids) or not seen.isdisjoint(ids)
+            if isinstance(outcome.answer, Answer):
+                assert not repeated
+                seen.update(ids)
+            elif not repeated:  # too old to know
+                assert isinstance(outcome.answer, PredictionExpired)
+                assert outcome.answer.id < sorted(seen)[-4]
+            assert model.updates == len(seen)
+            assert sorted(seen)[-4:] == [id for id in sorted(seen) if id in model.labelled]
+            if data.draw(st.booleans()):
+                model = StreamModel.from_bytes(model.to_bytes())
+
+
+def test_one_that_is_labelled_refuses_the_whole_update() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),))
+    outcome = learn(model, (named(a=1), ["y"]), (named(a=1), ["z"]), prediction_ids=(ulid(2), ulid(1)))
+    assert isinstance(outcome.answer, PredictionLabelled)
+    assert outcome.answer.id == ulid(1)
+    assert (model.labels.names, model.updates, ulid(2) in model.labelled) == (("x",), 1, False)
+    assert isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(2),)).answer, Answer)
+
+
+def test_an_update_that_is_refused_labels_nothing() -> None:
+    model = new_model(labels=["x"])
+    assert not isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(1),)).answer, Answer)
+    assert isinstance(learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),)).answer, Answer)
+
+
+def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labelled, "MAX_LABELLED", 2)
+    ids = LabelledIds()
+    ids.add([ulid(5), ulid(9), ulid(7)])
+    assert (ids.floor, len(ids)) == (ulid(5), 2)
+    for old in (ulid(5), ulid(4)):
+        with pytest.raises(PredictionExpired, match="because 2 later ones"):
+            ids.check([old])
+    ids.check([ulid(5, random=1), ulid(6)])
+    ids.add([ulid(6)])
+    assert ids.floor == ulid(6)  # the oldest goes, not the first that came
+
+
+@pytest.mark.parametrize("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])
+def test_bytes_that_were_never_written(changed: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  (from several places)
+        LabelledIds.from_array(np.frombuffer(changed, dtype=np.uint8), has_floor=False)

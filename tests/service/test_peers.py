@@ -1,0 +1,120 @@
+"""One scrape shows all workers of a server, however some of them are."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from manylabel_service import peers
+from manylabel_service.peers import Peers, join
+from manylabel_service.telemetry import Telemetry
+
+Exposition = Callable[[], Telemetry]
+
+
+def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = list(text_string_to_metric_families(text.decode()))
+    assert len({family.name for family in families}) == len(families)
+    return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[list[Telemetry]]:
+    """Three workers that have counted different things; the first two listen."""
+    workers = [Telemetry(Peers(tmp_path, number, 3)) for number in range(3)]
+    for number, telemetry in enumerate(workers):
+        telemetry.requested("/livez", "GET", 200, 0.001)
+        telemetry.updated(f'"{{model}} {number}\\\n# HELP', 10**number, 0.001)
+    for telemetry in workers[:2]:
+        await listen(telemetry)
+    yield workers
+    for telemetry in workers:
+        assert telemetry.peers is not None
+        telemetry.peers.close()
+
+
+async def listen(telemetry: Telemetry) -> None:
+    async def exposition() -> bytes:
+        return telemetry.exposition()
+
+    assert telemetry.peers is not None
+    await telemetry.peers.listen(exposition)
+
+
+async def scrape(telemetry: Telemetry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    assert telemetry.peers is not None
+    return samples(await telemetry.peers.joined(telemetry.exposition()))
+
+
+def up(series: dict[tuple[str, frozenset[tuple[str, str]]], float]) -> list[float]:
+    return [series["manylabel_worker_up", frozenset({("worker", str(number))})] for number in range(3)]
+
+
+async def test_every_series_says_whose_it_is(three: list[Telemetry]) -> None:
+    await listen(three[2])
+    for asked in three:
+        series = await scrape(asked)
+        assert up(series) == [1, 1, 1]
+        own = {key: value for telemetry in three for key, value in samples(telemetry.exposition()).items()}
+        # Times of the processor and the like go on between two looks; what was counted stands still.
+        counted = {key: value for key, value in own.items() if not key[0].startswith("process_")}
+        assert counted.items() <= series.items()
+        assert all(dict(labels)["worker"] in "012" for _, labels in series)
+        learnt = {value for (name, _), value in series.items() if name == "manylabel_updates_total"}
+        assert learnt == {1, 10, 100}
+
+
+async def test_a_worker_that_is_not_there_is_down(three: list[Telemetry]) -> None:
+    assert up(await scrape(three[0])) == [1, 1, 0]
+
+
+async def test_a_worker_that_does_not_answer_is_down(
+    three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "ANSWER_SECONDS", 0.2)
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"# HELP half")
+        await reader.read()  # until the other side gives up
+        writer.close()
+
+    async with await asyncio.start_unix_server(never, tmp_path / "2.sock"):
+        series = await scrape(three[0])
+    assert up(series) == [1, 1, 0]
+    assert not any("half" in name for name, _ in series)
+
+
+async def test_a_worker_that_never_ends_its_answer_is_down(
+    three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "MOST_BYTES", 2**20)
+
+    async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(b"#" * 2**16)
+                await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_unix_server(endless, tmp_path / "2.sock"):
+        assert up(await scrape(three[0])) == [1, 1, 0]
+
+
+async def test_a_replacement_takes_the_place_of_the_dead(three: list[Telemetry], tmp_path: Path) -> None:
+    (tmp_path / "2.sock").touch()  # what a killed one leaves
+    await listen(three[2])
+    assert up(await scrape(three[1])) == [1, 1, 1]
+
+
+def test_joined_families_keep_their_series_together() -> None:
+    head = b"# HELP a A.\n# TYPE a gauge\n"
+    empty = b"# HELP b B.\n# TYPE b counter\n"
+    assert join([head + b"a 1\n" + empty, head + b"a 2\n", empty]) == head + b"a 1\na 2\n" + empty
+    assert join([]) == b""
+
+
+def test_a_server_of_one_process_has_no_such_label() -> None:
+    assert b"worker" not in Telemetry().exposition()

@@ -1,0 +1,371 @@
+"""Snapshots may come from anybody: what they hold is right, or nobody restores them, and no kernel sees them."""
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.service.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
+
+from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.examples import Features, IdempotencyKey, Rollback, StreamPart
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.storage import SEED
+
+Arrays = dict[str, NDArray[Any]]
+KEY = IdempotencyKey("k", b"d" * 16)
+
+FIRST_VERSION = (
+    r"c-obfO=uHA6vxxlj~+Y}1r<D4mg1ofVY6S^6q@8D<mAPAX-b^z&L&IuBi)^)jU{*&4_dGndoTzhdKW~9AUSwYJbAJw!MolB5B1IN"
+    r"HsoUyn}KEay*KYS|2J<o;m@VQvBy=bHlbL@6j!U<>K<ofr)A+9vA9)kufk~!qHXzsUEx-jDx4q_5%W2f7?P@yoGNE^FtatR$&!%E"
+    r"E4e)8RlzWfoFK?zo+#{96?jR|1x#dI;Sf*^*RwHY#4Ix{+;W4^g#8S2m+0)>z?M%~c*}J3Xm<zOEXJI^d7m&R-)2_R^-XHJPAoEB"
+    r"(j;08#a7+*OxlR6@UcasHG1ITnrWG|#Uf5%S)o3HY2Xom&=(%bkcX*>c&-(zYGM!De!QtpEQ-S-Gdv5D$l^0{xQ9urrbCIRk!Dys"
+    r"^@6b6zO(9U*fO1Zlq5!c-;ZPgGpu}I4Hy(VI`(2QJ8*994vUE4(x3@Vj<Urz*GBy^Gp=Fyg!-)eI&C!xbiS-e9OC>2X4ZzZiMa5F"
+    r"^jB{1NE9{!5}nKc5#l&P6p*Zh41zs}c$v7EjOGRoos7zkqhtjs5<@jTvK<hIn%IgkQzQu}L6jn)Y*rXWc_3>_Z74Sm0tymTew0LA"
+    r"3Kx5(qXr5R$2CR$o#~i>0&U}y&fIowGICnCMv4@YS_sk<byOPsUQ8h+ln4wY@x#Kl0}PjQ2qOxEn56ar1WA%Q2-+cLy+LONNuVgN"
+    r"jNd7JSW|fzl>o{sNRGPK|KMsZI!swtr++E{0Eo;WTckBPRaTR7WhCdsfsb|i_6co<bU?uN?NmJG;yE49^Qqx++W6cl{j<g=txwOG"
+    r"mpWzM{DeA3>%Y6s#<yZL|16%^Z(g%;u@tTPRgC7VrQ}`D^!+Q9+l9v;pB5U1Q8+%n4tWa@TP)e%->&U1&y|+T=@R(iIfnRy;<M)~"
+    r"Ye$C{x(|Q+UdtRDcHcYai#O7pZu!+x_wUU=h09;RbU$4=Dtx|lr+e>FugmnGi|afK53XrX4mw-CMSWy+vgsF=Ti@?3oJi{}!k_=k"
+    r"YwtQA;<>on`Ui5_OGW"
+)
+"""Written before states had a version, in base85, zlib-compressed."""
+
+
+def named_model(**spec: Any) -> StreamModel:
+    """A model with something in each part of its state."""
+    model = new_model(**spec)
+    learn(model, (named(a=1, b=2), ["x"]), (named(b=-1), ["y"]), key=KEY, want_predictions=True)
+    states = {model.position: model.to_bytes()}
+    learn(model, (named(c=3), ["z", "x"]), prediction_ids=(ulid(5),), want_predictions=True)
+    learn(model, (named(a=3), ["x"]), (named(c=1), []), stream=StreamPart("s", (4, 9)))
+    late = IdempotencyKey("late", b"l" * 16)
+    learn(model, (named(a=3), ["q"]), key=late, want_predictions=True, prediction_ids=(ulid(7),))
+    append(model, Rollback("1", "log", IdempotencyKey("back", b"b" * 16)), states)
+    learn(model, (named(e=3, a=1), ["v", "x"]))
+    return model
+
+
+def numbered_model(first: Features, **spec: Any) -> StreamModel:
+    model = new_model(**spec)
+    learn(model, (first, ["x"]), (sparse(1), ["y"]), key=KEY, want_predictions=True)
+    return model
+
+
+MODELS: dict[str, Callable[[], StreamModel]] = {
+    **{f"{spec['algorithm']}-{spec.get('scaling', 'none')}": (lambda spec=spec: named_model(**spec)) for spec in SPECS},
+    "kernel-standard": lambda: named_model(algorithm="kernel_falt", scaling="standard"),
+    "poly": lambda: named_model(algorithm="kernel_falt", params={"kernel": "poly"}),
+    "declared": lambda: named_model(features=list("abcde"), labels=list("xyzqv")),
+    "sparse": lambda: numbered_model(sparse(0, 3)),
+    "sparse-kernel": lambda: numbered_model(sparse(0, 3), algorithm="kernel_falt"),
+    "dense": lambda: numbered_model(dense(1, 0, 2), algorithm="salt", scaling="standard"),
+    "declared-number": lambda: numbered_model(sparse(2), features=4),
+    "new": new_model,
+    "new-declared": lambda: new_model(features=3, labels=["x"]),
+}
+
+
+def exercise(model: StreamModel) -> None:
+    """Everything that a server does with a model, so that a state that must not be there does harm here."""
+    named_features = model.features.layout.kind != "numbered"
+    xs = [named(a=1, new=2), named(c=-1)] if named_features else [sparse(1)]
+    xs = [x for x in xs if not model.features.layout.problem(x)]
+    model.predict(xs)
+    for x in xs:
+        learn(model, *[(x, ["x"]), (x, []), (x, ["x", "y"])], want_predictions=True, key=IdempotencyKey("n", b"n" * 16))
+    model.prequential.measures()
+    model.as_seed("seed").predict(xs)
+    again = StreamModel.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+def test_a_restored_model_is_the_model(make: Callable[[], StreamModel]) -> None:
+    model = make()
+    again = StreamModel.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    exercise(model)
+    exercise(again)
+    assert again.to_bytes() == model.to_bytes()
+
+
+def test_a_state_of_the_first_version_is_read() -> None:
+    data = zlib.decompress(base64.b85decode(FIRST_VERSION))
+    assert "version" not in load(data).header
+    model = StreamModel.from_bytes(data)
+    assert (model.position, model.updates, model.labels.names) == ("2", 3, ("x", "y"))
+    assert (len(model.labelled), len(model.streams), model.rollbacks) == (0, 0, [])
+    again = learn(model, (named(a=1), ["x"]), key=KEY)
+    assert again.replayed
+    assert isinstance(again.answer, Answer)
+    assert (again.answer.position, again.answer.updates) == ("1", 2)
+    assert [len(row) for row in again.answer.scores or ()] == [1, 2]
+    assert load(model.to_bytes()).header["version"] == 2
+
+
+def test_a_state_of_a_newer_version_says_so() -> None:
+    arrays, header = load(named_model().to_bytes())
+    with pytest.raises(NewerState, match="version 3"):
+        StreamModel.from_bytes(dump(arrays, {**header, "version": 3}))
+
+
+def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
+    model = named_model(scaling="standard")
+    before = model.to_bytes()
+    seed = model.as_seed("seed")
+    assert (seed.spec.name, seed.position, seed.updates) == ("seed", SEED, model.updates)
+    assert (len(seed.keys), len(seed.labelled), len(seed.streams), seed.rollbacks) == (0, 0, 0, [])
+    assert seed.labelled.floor == ""
+    assert seed.predict([named(a=1, e=2)]) == model.predict([named(a=1, e=2)])
+    assert seed.prequential.measures() == model.prequential.measures()
+    learn(seed, (named(a=1), ["new"]))
+    assert model.to_bytes() == before
+    with pytest.raises(ValueError, match="name"):
+        model.as_seed("Not A Name")
+
+
+# -- states that nobody wrote ---------------------------------------------------------------------
+
+Change = Callable[[Arrays, dict[str, Any]], None]
+
+
+def setting(name: str, change: Callable[[NDArray[Any]], Any]) -> Change:
+    """Replace an array by what becomes of it."""
+
+    def apply(arrays: Arrays, header: dict[str, Any]) -> None:
+        arrays[name] = np.asarray(change(arrays[name]), dtype=arrays[name].dtype)
+
+    return apply
+
+
+def saying(**facts: Any) -> Change:
+    return lambda arrays, header: header.update(facts)
+
+
+def layout(**facts: Any) -> Change:
+    return lambda arrays, header: header["layout"].update(facts)
+
+
+def huge(arrays: Arrays, header: dict[str, Any]) -> None:
+    header["layout"]["size"] = header["spec"]["features"] = 10**30
+
+
+def one_label_more(arrays: Arrays, header: dict[str, Any]) -> None:
+    arrays["prequential.counts"] = np.vstack([arrays["prequential.counts"], [[0, 0, 0]]])
+    arrays["prequential.totals"][-1] += 1
+
+
+FORGED: list[tuple[str, Change]] = [
+    ("falt-none", setting("learner.weights", lambda w: w[:-1])),
+    ("falt-none", setting("learner.weights", lambda w: w[:, :-1])),
+    ("falt-none", setting("learner.weights", lambda w: w * np.nan)),
+    ("falt-none", setting("learner.weights", lambda w: w + np.float32(np.inf))),
+    ("falt-none", setting("learner.weights", lambda w: w[:0])),
+    ("falt-none", lambda arrays, header: arrays.update({"learner.weights": arrays["learner.weights"].astype(float)})),
+    ("falt-none", lambda arrays, header: arrays.update(more=np.zeros(1))),
+    ("falt-none", lambda arrays, header: arrays.update({"learner.more": np.zeros(1)})),
+    ("falt-none", lambda arrays, header: header.pop("rollbacks")),
+    ("falt-none", saying(more=1)),
+    ("falt-standard", setting("learner.scaling.count", lambda count: count + 1)),
+    ("falt-standard", setting("learner.scaling.count", lambda count: count[:0])),
+    ("falt-standard", setting("learner.scaling.moments", lambda moments: moments[:-1])),
+    ("falt-standard", setting("learner.scaling.moments", lambda moments: moments[:, :1])),
+    ("falt-standard", setting("learner.scaling.moments", lambda moments: -moments)),
+    ("falt-standard", setting("learner.scaling.moments", lambda moments: moments + np.inf)),
+    ("salt-unit", setting("learner.squares", lambda squares: squares - 1)),
+    ("salt-unit", setting("learner.squares", lambda squares: squares[:1])),
+    ("kernel_falt-none", setting("learner.size", lambda size: [2**40, size[1]])),
+    ("kernel_falt-none", setting("learner.size", lambda size: [-1, size[1]])),
+    ("kernel_falt-none", setting("learner.size", lambda size: size[:1])),
+    ("kernel_falt-none", setting("learner.vectors.indices", lambda indices: indices + 1000)),
+    ("kernel_falt-none", setting("learner.vectors.indices", lambda indices: -1 - indices)),
+    ("kernel_falt-none", setting("learner.vectors.indices", lambda indices: indices[:-1])),
+    ("kernel_falt-none", setting("learner.vectors.indices", lambda indices: indices * 0)),
+    ("kernel_falt-none", setting("learner.vectors.indptr", lambda indptr: indptr[::-1])),
+    ("kernel_falt-none", setting("learner.vectors.indptr", lambda indptr: [0, 2**62, *indptr[2:]])),
+    ("kernel_falt-none", setting("learner.vectors.indptr", lambda indptr: [0, -(2**62), *indptr[2:]])),
+    ("kernel_falt-none", setting("learner.vectors.indptr", lambda indptr: indptr[:0])),
+    ("kernel_falt-none", setting("learner.vectors.values", lambda values: values * np.float32(1e20))),
+    ("kernel_falt-none", setting("learner.coefficients", lambda c: c * np.nan)),
+    ("kernel_falt-none", setting("learner.coefficients", lambda c: c[:-1])),
+    ("kernel_falt-none", lambda arrays, header: header["spec"]["params"].update(budget=1)),
+    ("falt-none", setting("features.offsets", lambda offsets: [0, 2**62, *offsets[2:]])),
+    ("falt-none", setting("features.offsets", lambda offsets: [0, 2**63 - 1, -(2**63), *offsets[3:]])),
+    ("falt-none", setting("features.offsets", lambda offsets: [0, *offsets])),
+    ("falt-none", setting("features.bytes", lambda names: names | 0x80)),
+    ("falt-none", setting("labels.bytes", lambda names: names * 0 + 65)),
+    ("falt-none", setting("labels.offsets", lambda offsets: offsets[:-1])),
+    ("falt-none", setting("prequential.codes", lambda codes: codes + 2**20)),
+    ("falt-none", setting("prequential.counts", lambda counts: [*counts, [0, 0, 0]])),
+    ("falt-none", one_label_more),
+    ("falt-none", setting("prequential.window", lambda window: window + 1)),
+    ("falt-none", setting("keys", lambda packed: packed[:-1])),
+    ("falt-none", setting("keys", lambda packed: [0x93, 1, 2, 3])),
+    ("falt-none", setting("keys", lambda packed: [0x92, 0x90, 0x91, 0x90])),
+    ("falt-none", setting("keys", lambda packed: [0x91] * 5000)),
+    ("falt-none", setting("keys", lambda packed: [0x92, 0x90, 0xDD, 0xFF, 0xFF, 0xFF, 0xFF])),
+    ("falt-none", setting("labelled", lambda packed: packed[:-1])),
+    ("falt-none", setting("labelled", lambda packed: packed[::-1])),
+    ("falt-none", setting("labelled", lambda packed: np.concatenate([packed, packed]))),
+    ("new", saying(labelled_floor=True)),
+    ("new", saying(labelled_floor=0)),
+    ("falt-none", setting("streams", lambda packed: packed[:-1])),
+    ("falt-none", setting("streams", lambda packed: [0x80])),
+    ("falt-none", setting("streams", lambda packed: [0x91, 0x92, 0xA1, 115, 0])),
+    ("falt-none", setting("streams", lambda packed: [0x91, 0xA2, 115, 115])),
+    ("falt-none", saying(position=7)),
+    ("falt-none", saying(position="seven")),
+    ("falt-none", saying(position="1" * 65)),
+    ("falt-none", saying(position="3")),  # before its own rollback
+    ("falt-none", saying(updates=-1)),
+    ("falt-none", saying(updates=2**60)),
+    ("falt-none", saying(updates=1)),
+    ("falt-none", saying(updates=0)),
+    ("falt-none", saying(updates=True)),
+    ("falt-none", saying(updates=3.0)),
+    ("falt-none", saying(rollbacks=[["5", "5"]])),
+    ("falt-none", saying(rollbacks=[["5", "4"], ["5", "1"]])),
+    ("falt-none", saying(rollbacks=[["5"]])),
+    ("falt-none", saying(rollbacks=[[5, 1]])),
+    ("falt-none", saying(rollbacks={"5": "1"})),
+    ("falt-none", saying(rollbacks=[[f"{i}", "0"] for i in range(1, 2000)])),
+    ("falt-none", saying(spec={"name": "m"})),
+    ("falt-none", saying(spec=None)),
+    ("falt-none", saying(layout=None)),
+    ("falt-none", saying(version="1")),
+    ("falt-none", saying(version=0)),
+    ("falt-none", layout(kind="numbered")),
+    ("falt-none", layout(kind=None)),
+    ("falt-none", layout(kind="other")),
+    ("falt-none", layout(size=4)),
+    ("falt-none", layout(fixed=True)),
+    ("falt-none", layout(declared=True)),
+    ("sparse", layout(size=2**40)),
+    ("sparse", layout(size=3)),
+    ("sparse", layout(size=-1)),
+    ("sparse", layout(size=4.0)),
+    ("sparse", layout(size=True)),
+    ("sparse", layout(kind="named", size=0)),
+    ("sparse", layout(fixed=1)),
+    ("dense", layout(size=2)),
+    ("declared", lambda arrays, header: header["spec"]["labels"].append("w")),
+    ("declared", lambda arrays, header: header["spec"]["features"].append("w")),
+    ("declared", lambda arrays, header: header["spec"]["features"].reverse()),
+    ("declared-number", lambda arrays, header: header["spec"].update(features=5)),
+    ("declared-number", huge),
+    ("new", saying(updates=5)),
+    ("new", layout(kind="named", size=1)),
+]
+
+
+@pytest.mark.parametrize(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
+def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change: Change) -> None:
+    arrays, header = load(MODELS[model]().to_bytes())
+    change(arrays, header)
+    with pytest.raises(DamagedState):
+        StreamModel.from_bytes(dump(arrays, header))
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_whatever_is_restored_can_be_used(make: Callable[[], StreamModel], data: st.DataObject) -> None:
+    """Rewrites numbers and shapes at random, under a true checksum."""
+    arrays, header = load(make().to_bytes())
+    for name in data.draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=2, unique=True)):
+        arrays[name] = data.draw(rewritten(arrays[name]), label=name)
+    if data.draw(st.booleans()):
+        header[data.draw(st.sampled_from(sorted(header)))] = data.draw(documents)
+    try:
+        model = StreamModel.from_bytes(dump(arrays, header))
+    except DamagedState:
+        return
+    if len(model.features) < 10_000:
+        exercise(model)
+
+
+facts = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(-1e9, 1e9) | st.text(max_size=3)
+documents = st.recursive(
+    facts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["kind", "size", "fixed"]), inner),
+    max_leaves=6,
+)
+EXTREMES = {
+    "f": [0.0, 1e-40, 1e14, 1e38, np.inf, np.nan],
+    "i": [0, 1, 2, 3, 100, 2**31, 2**62, 2**63 - 1],
+    "u": [0, 1, 0x7F, 0x80, 0x90, 0xC0, 0xDD, 0xFF],
+}
+
+
+@st.composite
+def rewritten(draw: st.DrawFn, array: NDArray[Any]) -> NDArray[Any]:
+    flat = array.reshape(-1).copy()
+    how = draw(st.sampled_from(["number", "bits", "cut", "longer", "reshape", "type"]))
+    if how == "number" and flat.size:
+        at = draw(st.integers(0, flat.size - 1))
+        number = draw(st.sampled_from(EXTREMES[flat.dtype.kind])) * draw(st.sampled_from([1, -1]))
+        with np.errstate(all="ignore"):
+            flat[at] = np.array(number).astype(flat.dtype)
+    elif how == "bits" and flat.size:
+        raw = flat.view(np.uint8)
+        raw[draw(st.integers(0, raw.size - 1))] ^= draw(st.integers(1, 255))
+    elif how == "cut":
+        return array[draw(st.integers(0, 2)) :]
+    elif how == "longer":
+        return np.concatenate([array, array[:1]])
+    elif how == "reshape":
+        return array.reshape(1, *array.shape) if draw(st.booleans()) else flat
+    elif how == "type":
+        with np.errstate(all="ignore"):
+            return array.astype(draw(st.sampled_from([np.float32, np.float64, np.int8, np.uint64, np.bool_])))
+    return flat.reshape(array.shape)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_damaged_bytes_are_not_restored(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(SOUND) - 1))
+    flipped = bytes([SOUND[at] ^ data.draw(st.integers(1, 255))])
+    for damaged in (SOUND[:at], SOUND[:at] + flipped + SOUND[at + 1 :]):
+        try:
+            model = StreamModel.from_bytes(damaged)
+        except DamagedState:
+            continue
+        assert model.to_bytes() == SOUND  # another spelling of the same content
+
+
+SOUND = named_model(scaling="unit").to_bytes()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        bytes(8),
+        b"\xff" * 8,
+        b"\xff" * 7 + b"\x7f" + b"{}",
+        (2).to_bytes(8, "little") + b"{}",
+        (20_000).to_bytes(8, "little") + b"[" * 20_000,
+    ],
+    ids=range(7),
+)
+def test_what_is_no_state(data: bytes) -> None:
+    with pytest.raises(DamagedState):
+        StreamModel.from_bytes(data)
+
+
+def test_a_header_whose_shapes_are_not_those_of_the_bytes() -> None:
+    length = int.from_bytes(SOUND[:8], "little")
+    outer = json.loads(SOUND[8 : 8 + length])
+    outer["learner.weights"]["shape"] = [2**40, 2**40]
+    head = json.dumps(outer).encode()
+    with pytest.raises(DamagedState):
+        StreamModel.from_bytes(len(head).to_bytes(8, "little") + head + SOUND[8 + length :])

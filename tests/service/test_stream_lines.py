@@ -1,0 +1,94 @@
+"""A stream can be sent again from anywhere before where it broke: each line is learnt once."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.service.folds import dense, fold, learn, named, new_model
+
+from manylabel_service.errors import InvalidExample
+from manylabel_service.replicas import stream_lines
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.examples import Example, Labels, StreamPart, Update
+from manylabel_service.replicas.folding import LogEntry, Outcome
+from manylabel_service.replicas.stream_model import StreamModel
+
+
+def send(model: StreamModel, key: str, *lines: int, **kwargs: bool) -> Outcome:
+    """Learn lines, each with the label of its number."""
+    return learn(model, *((named(a=1), [f"{key}{line}"]) for line in lines), stream=StreamPart(key, lines), **kwargs)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("st"), st.integers(1, 9), st.integers(1, 4)), max_size=15), st.data())
+def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.DataObject) -> None:
+    model, last, learnt = new_model(), {"s": 0, "t": 0}, list[str]()
+    for key, first, size in sent:
+        lines = range(first, first + size)
+        outcome = send(model, key, *lines, want_predictions=True)
+        new = [line for line in lines if line > last[key]]
+        answer = outcome.answer
+        assert isinstance(answer, Answer)
+        assert (answer.skipped, outcome.learnt, outcome.replayed) == (size - len(new), len(new), not new)
+        assert answer.scores is not None
+        assert [len(row) for row in answer.scores] == [1 + len(learnt) + i for i in range(len(new))]
+        learnt += [f"{key}{line}" for line in new]
+        last[key] = max([last[key], *new])
+        assert model.labels.names == tuple(learnt)
+        assert model.updates == len(learnt)
+        if data.draw(st.booleans()):
+            model = StreamModel.from_bytes(model.to_bytes())
+
+
+def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it() -> None:
+    model, straight = new_model(scaling="standard"), new_model(scaling="standard")
+    send(model, "s", 1, 2, 5)
+    send(model, "s", 2, 5, 6, 7)
+    send(straight, "s", 1, 2, 5)
+    send(straight, "s", 6, 7)
+    assert model.to_bytes() == straight.to_bytes()
+
+
+@pytest.mark.parametrize("max_examples", [1, 2, 3, 100])
+def test_overlapping_updates_of_one_fold(max_examples: int) -> None:
+    example = Example(named(a=1), Labels.all_of(["x"]))
+    parts = [(1, 2, 3), (2, 3, 4), (1,), (4, 5), (5,)]
+    log = [
+        LogEntry(str(i), Update((example,) * len(part), "log", stream=StreamPart("s", part)))
+        for i, part in enumerate(parts, 1)
+    ]
+    model = new_model()
+    outcomes = fold(model, log, max_examples)
+    assert [outcome.learnt for outcome in outcomes] == [3, 1, 0, 1, 0]
+    assert [outcome.replayed for outcome in outcomes] == [False, False, True, False, True]
+    assert (model.updates, model.streams.last("s"), model.position) == (5, 5, "5")
+
+
+def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:
+    model = new_model()
+    send(model, "s", 1, 2)
+    good, bad = (named(a=1), ["x"]), (dense(1.0), ["x"])
+    outcome = learn(model, good, good, good, bad, stream=StreamPart("s", (1, 2, 3, 4)))
+    assert isinstance(outcome.answer, InvalidExample)
+    assert outcome.answer.index == 3
+    assert (model.streams.last("s"), model.updates) == (2, 2)
+    assert isinstance(learn(model, bad, bad, good, stream=StreamPart("s", (1, 2, 3))).answer, Answer)
+
+
+def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_lines, "MAX_STREAMS", 2)
+    model = new_model()
+    send(model, "r", 1)
+    send(model, "s", 1)
+    assert send(model, "r", 1).replayed  # a use of it
+    send(model, "t", 1)
+    assert [model.streams.last(key) for key in "rst"] == [1, 0, 1]
+    again = StreamModel.from_bytes(model.to_bytes())
+    for one in (model, again):
+        send(one, "u", 1)
+        assert [one.streams.last(key) for key in "rstu"] == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("lines", [(0, 1), (1, 1), (2, 1), (1, 2**63)], ids=str)
+def test_lines_are_ascending_numbers(lines: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="ascending from 1"):
+        send(new_model(), "s", *lines)

@@ -1,0 +1,287 @@
+"""Several processes on one port: they share the work, outlive each other, and end together."""
+
+import contextlib
+import http.client
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from manylabel_service import workers
+from manylabel_service.settings import Settings
+
+WAIT_SECONDS = 120.0
+ITEM = {"x": {"a": 1}, "y": ["p"]}
+
+
+@pytest.fixture(scope="module")
+def redis_url(new_redis: Callable[..., Any]) -> Iterator[str]:
+    with new_redis() as redis:
+        yield redis.start().url
+
+
+@pytest.fixture(scope="module")
+def process(server_process: Callable[..., Any], redis_url: str) -> Iterator[Any]:
+    """Two workers with the model m; started again by the tests that end them."""
+    with server_process("--workers", "2", "--store", redis_url, "--drain-seconds", "2") as process:
+        start(process)
+        assert request(process, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
+        yield process
+
+
+@pytest.fixture
+def server(process: Any) -> Any:
+    if process.process is None:
+        start(process)
+    return process
+
+
+def start(server: Any) -> None:
+    """Start it, and wait until all its workers are ready."""
+    before = len(told(server, "serving"))
+    server.start(wait=False)
+    wait_until(server, lambda: len(told(server, "serving")) > before)
+
+
+def told(server: Any, event: str) -> list[dict[str, Any]]:
+    """The lines of the server's log, over all its lives, that tell of an event."""
+    text = server.log.read_text() if server.log.exists() else ""
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    return [line for line in lines if line["event"] == event]
+
+
+def wait_until(server: Any, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, server.log_tail()
+        time.sleep(0.02)
+
+
+def pids(server: Any) -> dict[int, int]:
+    """The processes by the worker's number."""
+    return {line["worker"]: line["pid"] for line in told(server, "worker_ready")}
+
+
+def request(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """On a connection of its own, so that any worker may get it."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+        headers = {"Content-Type": "application/json"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        is_json = "json" in answer.headers["Content-Type"]
+        return answer.status, json.loads(text) if is_json else text.decode()
+
+
+def series(server: Any) -> dict[tuple[str, str], dict[str, float]]:
+    """What /metrics says: by name and handler or model, the value of each worker."""
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    names = []
+    for family in text_string_to_metric_families(request(server, "GET", "/metrics")[1]):
+        names.append(family.name)
+        for sample in family.samples:
+            labels = sample.labels
+            key = sample.name, labels.get("handler") or labels.get("model") or ""
+            found.setdefault(key, {})[labels["worker"]] = sample.value
+    assert len(set(names)) == len(names), "a family stands there once"
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # What has ended may wait for a parent to be reaped by.
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(state.strip()) and not state.startswith("Z")
+
+
+def updates(server: Any, position: str) -> set[int]:
+    """What a number of connections see of the model after all workers have seen a position."""
+    item = {"x": ITEM["x"]}
+    for _ in range(20):
+        assert request(server, "POST", f"/v1/models/m/predict?at_least={position}", item)[0] == 200
+    return {request(server, "GET", "/v1/models/m")[1]["updates"] for _ in range(20)}
+
+
+def test_connections_are_shared_and_metrics_show_all_workers(server: Any) -> None:
+    n, first = 64, series(server)
+    before = request(server, "GET", "/v1/models/m")[1]["updates"]
+    position = ""
+    for _ in range(n):
+        status, answer = request(server, "POST", "/v1/models/m/update", ITEM)
+        assert status == 200
+        position = answer["position"]
+    assert updates(server, position) == {before + n}
+
+    last = series(server)
+    key = "manylabel_updates_total", "m"
+    learnt = {worker: last[key][worker] - first.get(key, {}).get(worker, 0) for worker in ("0", "1")}
+    assert sum(learnt.values()) == n
+    assert min(learnt.values()) >= n / 8, "the kernel shares connections out by chance: less has odds of 1 in 10^10"
+    assert last["manylabel_worker_up", ""] == {"0": 1.0, "1": 1.0}
+    assert set(last["manylabel_model_labels", "m"].values()) == {1.0}
+    assert set(last["process_resident_memory_bytes", ""]) == {"0", "1"} or sys.platform != "linux"
+
+
+def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
+    before, seen = pids(server), Counter[str]()
+    n_ready, stop = len(told(server, "worker_ready")), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                seen[str(request(server, "GET", "/readyz")[0])] += 1
+            except (OSError, http.client.HTTPException):
+                seen["none"] += 1
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        os.kill(before[0], signal.SIGKILL)
+        wait_until(server, lambda: len(told(server, "worker_ready")) > n_ready)
+        os.kill(pids(server)[0], signal.SIGKILL)
+        wait_until(server, lambda: len(told(server, "worker_ready")) > n_ready + 1)
+    finally:
+        stop.set()
+        asking.join()
+
+    after = pids(server)
+    assert after[0] != before[0]
+    assert after[1] == before[1]
+    assert [line["restart_in_seconds"] for line in told(server, "worker_ended")[-2:]] == [0.0, 0.5]
+    assert {line["status"] for line in told(server, "worker_ended")} == {-signal.SIGKILL}
+    # The other one answers meanwhile; a replacement that is not ready takes no connection.
+    assert set(seen) <= {"200", "none"}
+    assert seen["200"] > 20
+    assert seen["none"] <= 4, "only what the killed one had accepted breaks"
+    position = request(server, "POST", "/v1/models/m/update", ITEM)[1]["position"]
+    assert len(updates(server, position)) == 1
+    assert series(server)["manylabel_worker_up", ""] == {"0": 1.0, "1": 1.0}
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_all_end_together_and_nothing_is_lost(server: Any, by: signal.Signals) -> None:
+    processes = pids(server)
+    n_updates = request(server, "POST", "/v1/models/m/update", ITEM)[1]["updates"]
+    server.process.send_signal(by)
+    for pid in processes.values():  # as Ctrl+C does, which reaches every process of the terminal
+        if by == signal.SIGINT:
+            os.kill(pid, by)
+    assert server.process.wait(WAIT_SECONDS) == 0
+    server.process = None
+    assert not any(map(is_alive, processes.values()))
+    assert told(server, "stopped")
+    assert "Traceback" not in server.log.read_text()
+    assert not told(server, "worker_killed")
+    start(server)
+    assert request(server, "GET", "/v1/models/m")[1]["updates"] == n_updates
+
+
+def test_workers_end_with_a_killed_parent(server: Any) -> None:
+    processes = pids(server)
+    server.kill()
+    wait_until(server, lambda: not any(map(is_alive, processes.values())))
+    with socket.create_server(("127.0.0.1", server.port)):
+        pass
+
+
+IMPATIENT = """
+import sys
+from manylabel_service import workers
+from manylabel_service.settings import read_settings
+from manylabel_service.telemetry import configure_logging
+
+workers.LAST_SNAPSHOTS_SECONDS = 3.0
+settings = read_settings(sys.argv[1:])
+configure_logging(settings)
+sys.exit(workers.supervise(settings))
+"""
+
+
+def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
+    flags = ["--workers", "2", "--port", "0", "--drain-seconds", "1", "--store", redis_url]
+    command = [sys.executable, "-c", IMPATIENT, *flags]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as parent:
+        assert parent.stderr is not None
+        processes = {}
+        for line in map(json.loads, parent.stderr):
+            if line["event"] == "worker_ready":
+                processes[line["worker"]] = line["pid"]
+            if line["event"] == "serving":
+                break
+        os.kill(processes[1], signal.SIGSTOP)
+        parent.terminate()
+        lines = list(map(json.loads, parent.stderr))
+        assert parent.wait(WAIT_SECONDS) == 1
+    assert [line["worker"] for line in lines if line["event"] == "worker_killed"] == [1]
+    assert lines[-1]["event"] == "stopped"
+    assert not any(map(is_alive, processes.values()))
+
+
+def test_the_port_is_not_shared_with_another_server(server: Any, server_process: Callable[..., Any]) -> None:
+    for flags in (server.flags, ()):
+        second = server_process(*flags, port=server.port)
+        second.start(wait=False)
+        assert second.process.wait(WAIT_SECONDS) == 1
+        assert f"cannot listen on 127.0.0.1 port {server.port}" in told(second, "cannot_start")[0]["error"]
+        second.process = None
+    assert request(server, "GET", "/readyz")[0] == 200
+
+
+def test_a_start_that_cannot_succeed_is_given_up(
+    new_redis: Callable[..., Any], server_process: Callable[..., Any]
+) -> None:
+    """A store that no waiting mends: every worker would fail again."""
+    with new_redis(options={"requirepass": "secret"}) as redis:
+        server = server_process("--workers", "2", "--store", redis.start().url)
+        server.start(wait=False)
+        assert server.process.wait(WAIT_SECONDS) == 1
+    server.process = None
+    assert "password" in told(server, "cannot_start")[0]["error"]
+    assert not told(server, "serving")
+    assert not told(server, "worker_ended")
+
+
+def test_restarts_slow_down_until_a_worker_is_stable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    worker = workers._Worker(0, Settings(), tmp_path)
+    waits = [worker.put_off() for _ in range(100)]
+    assert waits[:9] == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
+    assert waits[-1] == 30.0
+    assert worker.starts_at == now + 30.0
+
+    def live(seconds: float) -> float:
+        nonlocal now
+        worker._told, ready = multiprocessing.Pipe(duplex=False)
+        ready.send_bytes(b"ready")
+        assert worker.became_ready()
+        ready.close()
+        now += seconds
+        return worker.put_off()
+
+    assert live(workers.STABLE_SECONDS - 1) == 30.0
+    assert live(workers.STABLE_SECONDS + 1) == 0.0
+    assert live(1) == 0.5
+
+
+def test_sqlite_has_one_process() -> None:
+    command = [sys.executable, "-m", "manylabel_service", "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    assert done.returncode == 2
+    assert "error: workers: " in done.stderr
+    assert "sqlite" in done.stderr
