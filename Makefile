@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test format bench-online bench-http clean
+.PHONY: demo test format bench-online bench-http deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -24,6 +24,10 @@ format: $(INSTALLED)
 bench-online bench-http: bench-%: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks $*
+
+# Needs Docker: builds and runs docker-compose.yml, kills its parts, and looks whether anything was lost.
+deploy-check:
+	$(PYTHON) service/deploy/check.py
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv

@@ -1,0 +1,43 @@
+# The server in an image: docker build -t manylabel .
+#
+# Two stages: pip and its leavings stay in the first. The kernels are compiled while the image is built, by the user that runs
+# them later and where that user finds them, so that a container is ready within seconds.
+
+FROM python:3.11-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/manylabel
+WORKDIR /src
+# What changes rarely first: a change of the code does not install the dependencies again.
+COPY pyproject.toml constraints.txt ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > dependencies.txt \
+    && /opt/manylabel/bin/pip install --constraint constraints.txt --requirement dependencies.txt
+COPY README.md LICENSE ./
+COPY core core
+COPY service service
+COPY clients clients
+RUN /opt/manylabel/bin/pip install --constraint constraints.txt --no-deps .
+
+FROM python:3.11-slim-bookworm
+RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent manylabel \
+    && install -d -o manylabel -g manylabel /var/lib/manylabel /var/cache/manylabel
+COPY --from=build /opt/manylabel /opt/manylabel
+# Kernels for any processor of the architecture, not for the one that builds the image: on any other one they would all be compiled
+# again at the start. The bits are the same; docs/deployment.md says what it costs and what else there is.
+ARG NUMBA_CPU_NAME=generic
+ENV PATH=/opt/manylabel/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    NUMBA_CACHE_DIR=/var/cache/manylabel \
+    NUMBA_CPU_NAME=$NUMBA_CPU_NAME \
+    NUMBA_CPU_FEATURES= \
+    MANYLABEL_HOST=0.0.0.0 \
+    MANYLABEL_PORT=8000 \
+    MANYLABEL_DATA_DIR=/var/lib/manylabel
+USER manylabel
+WORKDIR /var/lib/manylabel
+RUN python -W error -c "from manylabel_service.replicas.warmup import warm_up; warm_up()" && manylabel --help > /dev/null
+EXPOSE 8000
+# Alive, not ready: a replica that waits for its Redis must not be restarted for it.
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["python", "-S", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['MANYLABEL_PORT'] + '/livez', timeout=2)"]
+# What `manylabel serve` becomes, without loading the rest of the command; both take the same flags.
+CMD ["python", "-P", "-m", "manylabel_service"]

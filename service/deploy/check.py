@@ -1,0 +1,135 @@
+"""Builds and runs the deployment of docker-compose.yml, kills its parts under load, and looks whether anything is lost.
+
+    python service/deploy/check.py [--build-network host] [--seconds 60]
+
+Needs Docker with Compose, and Python 3.11 or later with nothing installed. It has a project name, a volume, a network
+and a port of its own, and removes them at the end. The exit status is 0 only if every acknowledged update is in, once,
+on both replicas.
+"""
+
+import argparse
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from containers import REPLICAS, ROOT, Deployment
+from users import Client, example, traffic
+
+MODELS = [f"model-{number}" for number in range(6)]
+STARTED = time.monotonic()
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{time.monotonic() - STARTED:6.1f} s  {text}\n")
+    sys.stdout.flush()
+
+
+def compare(deployment: Deployment, clients: list[Client]) -> dict[str, Any]:
+    """Every replica has all that was acknowledged, once, and all answer alike to the last bit.
+
+    Returns
+    -------
+    dict
+        What each model answers, to be compared with later answers.
+    """
+    probes = {"examples": [{"x": example(random.Random(number))[0]} for number in range(20)]}
+    answers: dict[str, Any] = {}
+    for client in clients:
+        path = f"/v1/models/{client.model}"
+        for replica in REPLICAS:
+            predicted = deployment.ask(replica, "POST", f"{path}/predict?at_least={client.position}", probes)
+            updates = deployment.ask(replica, "GET", path)["updates"]
+            if updates != client.acknowledged:
+                raise RuntimeError(
+                    f"{client.model}: {replica} has {updates} updates, {client.acknowledged} were acknowledged"
+                )
+            if answers.setdefault(client.model, predicted) != predicted:
+                raise RuntimeError(f"{client.model}: the replicas differ")
+    total = sum(client.acknowledged for client in clients)
+    say(f"both replicas have all {total:,} acknowledged updates, each once, and answer alike to the last bit")
+    return answers
+
+
+def disturb(deployment: Deployment, clients: list[Client], seconds: float) -> None:
+    """Kill and restart parts, one after the other."""
+
+    def restart(service: str) -> None:
+        deployment.compose("restart", service)
+
+    steps: list[tuple[str, Callable[[str], None], list[str]]] = [
+        ("kill -9 in", deployment.kill, ["replica-1"]),
+        ("kill -9 in", deployment.kill, ["redis"]),
+        ("stopped and started in good order:", restart, ["replica-2"]),
+        ("stopped and started in good order:", restart, ["redis"]),
+        ("kill -9 in", deployment.kill, [*REPLICAS, "redis"]),
+    ]
+    for what, do, services in steps:
+        time.sleep(seconds / len(steps) / 2)
+        started, before = time.monotonic(), [deployment.restarts(service) for service in services]
+        for client in clients:
+            client.longest_seconds = 0.0
+        for service in services:
+            do(service)
+        say(f"{what} {', '.join(services)}")
+        while do == deployment.kill and any(map(int.__eq__, before, map(deployment.restarts, services))):
+            time.sleep(0.1)  # until Docker has noticed
+        deployment.wait(*services, *REPLICAS)
+        took = time.monotonic() - started
+        time.sleep(seconds / len(steps) / 2)
+        longest = max(client.longest_seconds for client in clients)
+        say(f"    well again after {took:.1f} s; longest wait for an update's answer: {longest:.1f} s")
+
+
+def check(deployment: Deployment, seconds: float) -> None:
+    """Start, drive, kill, compare; start all anew, compare again."""
+    deployment.up()
+    say("started: balancer, Redis and two replicas, which are ready")
+    clients = [Client(deployment.port, model) for model in MODELS]
+    for client in clients:
+        client.create()
+    say(f"{len(clients)} models created; a client of each learns and predicts from now on")
+    with traffic(clients):
+        disturb(deployment, clients, seconds)
+    statuses = sum((client.answers for client in clients), Counter[str]())
+    say("answers: " + ", ".join(f"{status}: {n:,}" for status, n in sorted(statuses.items())))
+    if unexpected := statuses.keys() - {"200", "201", "502", "503", "504", "none"}:
+        raise RuntimeError(f"answers that should not come: {unexpected}")
+    before = compare(deployment, clients)
+
+    deployment.compose("down")
+    say("all containers removed; only the volume is left")
+    deployment.up()
+    say("started anew")
+    if compare(deployment, clients) != before:
+        raise RuntimeError("the answers are not those from before")
+    say("and the answers are those from before")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=18800, help="for the balancer")
+    parser.add_argument("--network", default="10.213.78", help="first three numbers of the private network")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of undisturbed traffic, between the disturbances")
+    parser.add_argument("--build-network", default="default", help="as docker build --network")
+    arguments = parser.parse_args()
+    deployment = Deployment(arguments.port, arguments.network)
+    build = ["docker", "build", "--network", arguments.build_network, "--tag", "manylabel", "."]
+    say("building the image")
+    subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    try:
+        check(deployment, arguments.seconds)
+    except RuntimeError as error:
+        say(f"FAILED: {error}")
+        return 1
+    finally:
+        deployment.compose("down", "--volumes")
+    say("nothing was lost")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

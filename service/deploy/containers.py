@@ -1,0 +1,118 @@
+"""The containers of docker-compose.yml, as a project of their own."""
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PROJECT = "manylabel-check"
+REPLICAS = ["replica-1", "replica-2"]
+SERVICES = [*REPLICAS, "balancer", "redis"]
+PATIENCE_SECONDS = 120.0
+
+INSIDE = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", 8000, timeout=30)
+method, path = sys.argv[1:3]
+connection.request(method, path, sys.stdin.buffer.read() or None, {"Content-Type": "application/json"})
+answer = connection.getresponse()
+sys.stdout.write(f"{answer.status}\\n{answer.read().decode()}")
+"""
+"""Asks the replica it runs in, past the balancer."""
+
+KILL = 'for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = {name} ] && kill -9 ${{p#/proc/}}; done; true'
+
+
+class Deployment:
+    """The containers.
+
+    Parameters
+    ----------
+    port : of the balancer, on this machine.
+    network : first three numbers of the private network.
+    """
+
+    def __init__(self, port: int, network: str) -> None:
+        self.port = port
+        self._compose = ["docker", "compose"] if _works("docker", "compose", "version") else ["docker-compose"]
+        self._containers: dict[str, str] = {}
+        self._environment = os.environ | {
+            "COMPOSE_PROJECT_NAME": PROJECT,
+            "REDIS_PASSWORD": secrets.token_hex(16),
+            "ADDRESS": "127.0.0.1",
+            "PORT": str(port),
+            "NETWORK": network,
+            "WORKERS": "1",
+        }
+
+    def compose(self, *arguments: str) -> str:
+        """Run Compose; its output."""
+        command = [*self._compose, *arguments]
+        done = subprocess.run(command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+        return done.stdout
+
+    def up(self) -> None:
+        """Start everything, and wait until it is well."""
+        self.compose("up", "-d", "--no-build")
+        self._containers = {service: self.compose("ps", "-q", service).strip() for service in SERVICES}
+        self.wait(*SERVICES)
+
+    def kill(self, service: str) -> None:
+        """SIGKILL the program in a container; Docker brings the container back."""
+        name = "redis-server" if service == "redis" else "python"
+        self._execute(service, "sh", "-c", KILL.format(name=name))
+
+    def ask(self, replica: str, method: str, path: str, body: Any = None) -> Any:
+        """The answer of one replica, past the balancer."""
+        done = self._execute(
+            replica, "python", "-S", "-c", INSIDE, method, path, given="" if body is None else json.dumps(body)
+        )
+        status, _, text = done.stdout.partition("\n")
+        if status != "200":
+            raise RuntimeError(f"{replica}: {method} {path}: {status} {text} {done.stderr}")
+        return json.loads(text)
+
+    def wait(self, *services: str) -> None:
+        """Until each answers for itself: a replica that it is ready, Redis that it has loaded its data."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        for service in services:
+            while not self._is_well(service):
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{service} is not well:\n{self.compose('logs', '--no-color', '--tail=20')}")
+                time.sleep(0.1)
+
+    def restarts(self, service: str) -> int:
+        """How often Docker has restarted it."""
+        return int(self._inspect(service, "{{.RestartCount}}"))
+
+    def _is_well(self, service: str) -> bool:
+        if service == "redis":
+            return self._execute(service, "redis-cli", "ping").stdout == "PONG\n"
+        if service == "balancer":
+            return self._inspect(service, "{{.State.Health.Status}}") == "healthy"
+        try:
+            return bool(self.ask(service, "GET", "/readyz")["ready"])
+        except RuntimeError:
+            return False
+
+    def _execute(self, service: str, *command: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+        whole = ["docker", "exec", "-i", self._containers[service], *command]
+        return subprocess.run(whole, input=given, capture_output=True, text=True, check=False)
+
+    def _inspect(self, service: str, wanted: str) -> str:
+        command = ["docker", "inspect", "-f", wanted, self._containers[service]]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _works(*command: str) -> bool:
+    return (
+        shutil.which(command[0]) is not None
+        and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )

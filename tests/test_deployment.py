@@ -1,0 +1,44 @@
+"""The files of the deployment agree with each other and with the server; `make deploy-check` runs them for real."""
+
+import re
+from pathlib import Path
+
+from manylabel_service.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+NGINX = (ROOT / "service" / "deploy" / "nginx.conf").read_text()
+EXAMPLE = (ROOT / "service" / "deploy" / "env.example").read_text()
+
+
+def test_every_variable_has_an_example_with_its_default() -> None:
+    used = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", COMPOSE))
+    example = dict(re.findall(r"^(\w+)=(.*)$", EXAMPLE, re.MULTILINE))
+    assert example.pop("REDIS_PASSWORD") == "", "a password of everybody's is none"
+    del used["REDIS_PASSWORD"]
+    assert example == used
+
+
+def test_no_secret_has_a_default() -> None:
+    assert set(re.findall(r"\$\{REDIS_PASSWORD[^}]*\}", COMPOSE)) == {"${REDIS_PASSWORD:?set it in .env}"}
+    assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_every_variable_of_the_server_is_a_setting() -> None:
+    used = set(re.findall(r"\bMANYLABEL_([A-Z_]+)\b", COMPOSE + DOCKERFILE))
+    assert {name.lower() for name in used} <= Settings.model_fields.keys()
+
+
+def test_the_balancer_knows_every_replica() -> None:
+    replicas = dict(re.findall(r"^  (replica-\d+):\n    <<: \*replica\n    .*\}(\.\d+)\"", COMPOSE, re.MULTILINE))
+    assert len(replicas) > 1
+    assert dict(re.findall(r'"(replica-\d+):\$\{NETWORK[^}]*\}(\.\d+)"', COMPOSE)) == replicas
+    assert set(re.findall(r"server (replica-\d+):8000 ", NGINX)) == replicas.keys()
+
+
+def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
+    copied = set(" ".join(re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE)).split())
+    let_through = set(re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    assert copied == let_through
+    assert all((ROOT / name).exists() for name in copied)
