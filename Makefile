@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test format bench-online bench-http deploy-check clean
+.PHONY: demo test test-long format bench-online bench-http deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -16,6 +16,10 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest
+
+# Minutes of mixed traffic on three replicas while they and their Redis are killed.
+test-long: $(INSTALLED)
+	$(BIN)/pytest -m long
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

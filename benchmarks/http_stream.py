@@ -1,0 +1,113 @@
+"""Examples per second through one NDJSON stream, by a server on one core.
+
+An example has 100 numbers and some of 10 labels. The client sends and reads at the same time, over one connection, and
+parses nothing: what it waits for is the last answer line.
+"""
+
+import argparse
+import json
+import socket
+import statistics
+import threading
+import time
+from contextlib import ExitStack
+
+import numpy as np
+from benchmarks import http_servers
+
+N_FEATURES, N_LABELS = 100, 10
+AIM = 20_000
+"""Examples per second."""
+SENT_BYTES = 2**16
+
+LINE_END = b"}\n"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, and print a line for each store."""
+    lines = _lines(2_000)
+    print(f"\nNDJSON stream                 examples/s  (min..max)           CPU us an example, {len(lines[0])} bytes")
+    with ExitStack() as stack:
+        servers = {}
+        for offset, (name, flags) in enumerate(_stores(stack, args).items()):
+            servers[name] = stack.enter_context(http_servers.manylabel(args.port + offset, flags))
+            spec = {"name": "m", "algorithm": "falt", "scaling": "unit", "durability": "log"}
+            http_servers.post(args.port + offset, "/v1/models", json.dumps(spec).encode())
+        rates: dict[str, list[tuple[float, float]]] = {}
+        for repeat in range(args.repeats + 1):
+            for name, server in servers.items():
+                result = _measure(server, lines, args.lines)
+                if repeat:  # the first is a warm-up
+                    rates.setdefault(name, []).append(result)
+    for name, results in rates.items():
+        per_second = [rate for rate, _ in results]
+        median, cpu = statistics.median(per_second), statistics.median(cpu for _, cpu in results)
+        spread = f"({min(per_second):,.0f}..{max(per_second):,.0f})"
+        verdict = f"aim {AIM:,}: {'met' if median >= AIM else 'MISSED'}"
+        print(f"{name:25} {median:14,.0f}  {spread:20} {cpu:8.1f}   {verdict}")
+
+
+def _stores(stack: ExitStack, args: argparse.Namespace) -> dict[str, list[str]]:
+    if args.store == "sqlite":
+        return {"stream (sqlite)": stack.enter_context(http_servers.sqlite())}
+    return {
+        f"stream ({policy})": stack.enter_context(http_servers.redis(args.port + 10 + i, policy))
+        for i, policy in enumerate(("everysec", "always"))
+    }
+
+
+def _lines(n_lines: int) -> list[bytes]:
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(n_lines):
+        x = [round(v, 6) for v in rng.normal(size=N_FEATURES).tolist()]
+        y = [f"Class{i + 1}" for i in np.flatnonzero(rng.random(N_LABELS) < 0.3)]
+        lines.append(json.dumps({"x": x, "y": y}).encode() + b"\n")
+    return lines
+
+
+def _measure(server: http_servers.Server, lines: list[bytes], n_lines: int) -> tuple[float, float]:
+    """Lines per second, and microseconds of the server's processor time for each."""
+    text = b"".join(lines) * (n_lines // len(lines))
+    n_lines = n_lines // len(lines) * len(lines)
+    parts = [_chunk(text[i : i + SENT_BYTES]) for i in range(0, len(text), SENT_BYTES)] + [_chunk(b"")]
+    head = b"POST /v1/models/m/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    parts.insert(0, head + b"Transfer-Encoding: chunked\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
+        cpu, started = server.cpu_seconds(), time.perf_counter()
+        sender = threading.Thread(target=_send, args=(connection, parts))
+        sender.start()
+        answered = _count_lines(connection)
+        seconds = time.perf_counter() - started
+        sender.join()
+    if answered != n_lines:
+        raise RuntimeError(f"{n_lines} lines were sent, {answered} answered")
+    return n_lines / seconds, 1e6 * (server.cpu_seconds() - cpu) / n_lines
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _send(connection: socket.socket, parts: list[bytes]) -> None:
+    for part in parts:
+        connection.sendall(part)
+
+
+def _count_lines(connection: socket.socket) -> int:
+    """Answer lines until the chunked answer ends. A line ends in LINE_END, which the framing never has."""
+    count, end = 0, b""
+    begin = b""
+    while not end.endswith(b"0\r\n\r\n"):
+        data = connection.recv(2**18)
+        if not data:
+            raise ConnectionError(f"the stream ended early: {end!r}")
+        if len(begin) < 512:
+            begin += data[:512]
+            if not begin.startswith(b"HTTP/1.1 200"[: len(begin)]):
+                raise RuntimeError(begin.decode(errors="replace"))
+        count += (end[-1:] + data).count(LINE_END)
+        end = (end + data)[-8:]
+    if b'"error"' in begin:
+        raise RuntimeError(begin.decode(errors="replace"))
+    return count

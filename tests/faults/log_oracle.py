@@ -1,0 +1,120 @@
+"""What the log says: read while it grows, before anything is trimmed from it, and folded by this process alone."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.entries import decode
+from manylabel_service.replicas.examples import Rollback, Update
+from manylabel_service.replicas.folding import Folding, LogEntry
+from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+
+READ_SECONDS = 0.05
+
+
+class LogReader:
+    """Keeps every entry of a model's log, in the order read."""
+
+    def __init__(self, store: Store, record: ModelRecord) -> None:
+        self.record = record
+        self.entries: list[Entry] = []
+        self._store = store
+
+    @property
+    def position(self) -> str:
+        return self.entries[-1].position if self.entries else START
+
+    def feature_names(self) -> list[str]:
+        """Of all examples in the log, in the order of their appearance."""
+        updates = (decode(entry.payload) for entry in self.entries)
+        examples = (x for update in updates if isinstance(update, Update) for x, _ in update.examples)
+        return list(dict.fromkeys(name for x in examples for name in x.names or ()))
+
+    async def follow(self) -> None:
+        """Read on and on, also over the store's absences; ends when cancelled."""
+        while True:
+            with contextlib.suppress(StorageGone):
+                await self.read_to_end()
+            await asyncio.sleep(READ_SECONDS)
+
+    async def read_to_end(self) -> None:
+        while entries := await self._store.read(self.record, self.position, 1_000):
+            self.entries += entries
+
+
+@dataclass
+class Folded:
+    """The fold of a whole log.
+
+    Attributes
+    ----------
+    model : the state at its end.
+    states : the bytes of the states asked for, by position.
+    learnt : how often each example was learnt, by the name of its first feature.
+    positions : the position that the update of each example was answered with.
+    rollbacks : the position of each rollback by its key, and how many entries have that key.
+    """
+
+    model: StreamModel
+    states: dict[str, bytes] = field(default_factory=dict)
+    learnt: Counter[str] = field(default_factory=Counter)
+    positions: dict[str, str] = field(default_factory=dict)
+    rollbacks: dict[str, str] = field(default_factory=dict)
+    rolled_back: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+
+
+def fold(record: ModelRecord, entries: Collection[Entry], wanted: Collection[str]) -> Folded:
+    """Fold a log from its beginning, and keep the states at the positions wanted."""
+    spec = ModelSpec.model_validate_json(record.spec)
+    logged = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
+    assert all(position_key(a.position) < position_key(b.position) for a, b in pairwise(logged))
+    keep = {entry.update.to for entry in logged if isinstance(entry.update, Rollback)} | set(wanted)
+    folded = Folded(StreamModel(spec))
+    folded.states[START] = folded.model.to_bytes()
+    for run in _runs(logged, keep):
+        folding = Folding(folded.model, run)
+        while folding.step(1_000):
+            if folding.wanted is not None:
+                folding.give(StreamModel.from_bytes(folded.states[folding.wanted]))
+        _count(folded, run, folding)
+        if folded.model.position in keep:
+            folded.states[folded.model.position] = folded.model.to_bytes()
+    return folded
+
+
+def _runs(logged: list[LogEntry], ends: Collection[str]) -> Iterator[list[LogEntry]]:
+    """The log in runs, each ending at a position of which the state is wanted."""
+    run: list[LogEntry] = []
+    for entry in logged:
+        run.append(entry)
+        if entry.position in ends:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _count(folded: Folded, run: list[LogEntry], folding: Folding) -> None:
+    for entry, outcome in zip(run, folding.outcomes, strict=True):
+        folded.repeated += outcome.replayed or not isinstance(outcome.answer, Answer)
+        if not isinstance(outcome.answer, Answer):
+            continue
+        if isinstance(entry.update, Rollback):
+            assert entry.update.key is not None
+            folded.rollbacks.setdefault(entry.update.key.key, outcome.answer.position)
+            folded.rolled_back[entry.update.key.key] += not outcome.replayed
+            continue
+        for index, (x, _) in enumerate(entry.update.examples):
+            assert x.names is not None
+            learnt = not outcome.replayed and index >= outcome.answer.skipped
+            folded.learnt[x.names[0]] += learnt
+            if learnt:
+                folded.positions[x.names[0]] = outcome.answer.position

@@ -1,0 +1,289 @@
+"""Replicas over one Redis while replicas and Redis die: nothing acknowledged is lost or counts twice, all agree."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import pytest
+from tests.faults.ledger import Ledger
+from tests.faults.log_oracle import Folded, LogReader, fold
+from tests.faults.traffic import TrafficClient
+
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, Store, open_store
+
+REPLICAS = 3
+CLIENTS = 8
+MODELS = {
+    "falt": {"algorithm": "falt", "scaling": "unit"},
+    "salt": {"algorithm": "salt", "scaling": "none", "params": {"passes": 2}},
+}
+REDIS_TIMEOUT_SECONDS = 0.5
+FLAGS = (
+    *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
+    *("--snapshot-every-updates", "150", "--snapshots-kept", "5"),
+)
+CALM_SECONDS = 1.0
+"""How long the clients go on when all is well again."""
+SETTLED_SECONDS = 30.0
+"""After the last fault, all replicas stand at the end of the log within this time."""
+
+Start = Callable[..., Any]
+"""Makes a `ServerProcess`, or a `RedisServer` (tests/conftest.py)."""
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What is done to replicas and Redis, over so many seconds."""
+
+    seconds: float
+    redis_kills: int = 2
+    frozen_seconds: float = 0.0
+
+
+@dataclass
+class Disturbed:
+    """What really was done."""
+
+    killed: Counter[int] = field(default_factory=Counter)
+    redis_kills: int = 0
+    frozen: int = 0
+
+
+SHORT = [
+    pytest.param(Faults(12.0), id="killed"),
+    pytest.param(Faults(8.0, redis_kills=1, frozen_seconds=3.0), id="frozen"),
+]
+LONG = [
+    pytest.param(Faults(60.0), id="killed", marks=pytest.mark.long),
+    pytest.param(Faults(60.0, frozen_seconds=10.0), id="frozen", marks=pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize("faults", SHORT + LONG)
+async def test_nothing_acknowledged_is_lost_or_counts_twice(
+    faults: Faults, server_process: Start, new_redis: Start
+) -> None:
+    seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))
+    redis = new_redis(options={"appendfsync": "always"}).start()
+    *servers, fresh = [server_process("--store", redis.url, *FLAGS) for _ in range(REPLICAS + 1)]
+    ledger, disturbed = Ledger(), Disturbed()
+    try:
+        await _start(servers)
+        await _create_models(servers[0].url)
+        async with _store(redis.url) as store:
+            readers = [LogReader(store, record) for record in await store.models()]
+            async with asyncio.TaskGroup() as following:
+                followers = [following.create_task(reader.follow()) for reader in readers]
+                await _disturb(servers, redis, faults, seed, ledger, disturbed)
+                for task in followers:
+                    task.cancel()
+            await _start([fresh])
+            for reader in readers:
+                await _check(store, reader, [*servers, fresh], ledger)
+        _check_all_was_tried(faults, disturbed, ledger)
+    finally:
+        # pytest shows it when the test fails; FAULTS_SEED=... has the clients and the faults do the same again.
+        for server in (*servers, fresh):
+            if server.process is not None:
+                print(f"-- {server.url}\n{server.log_tail(60)}")  # noqa: T201
+                server.kill()
+        if redis.process is not None:
+            redis.kill()
+        print(f"FAULTS_SEED={seed}\n{disturbed}\n{ledger}")  # noqa: T201
+
+
+# -- life under faults ----------------------------------------------------------------------------
+
+
+async def _disturb(
+    servers: Sequence[Any], redis: Any, faults: Faults, seed: int, ledger: Ledger, disturbed: Disturbed
+) -> None:
+    """Clients do what they do, replicas and Redis die and come back; at the end all are there."""
+    urls = [server.url for server in servers]
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for number in range(CLIENTS):
+            client = TrafficClient(number, urls, list(MODELS), ledger, seed, rolls_back=number == 0)
+            group.create_task(client.run(stop))
+        async with asyncio.TaskGroup() as harm:
+            untouched = {servers[-1]} if faults.frozen_seconds else set()
+            victims = [server for server in servers if server not in untouched]
+            harm.create_task(_kill_replicas(victims, faults, random.Random(f"{seed}/replicas"), disturbed))
+            harm.create_task(_disturb_redis(redis, faults, random.Random(f"{seed}/redis"), disturbed))
+            if faults.frozen_seconds:
+                harm.create_task(_freeze(servers[-1], faults, disturbed))
+        await asyncio.gather(*(asyncio.to_thread(server.wait_ready) for server in servers))
+        await asyncio.sleep(CALM_SECONDS)
+        stop.set()
+
+
+async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Random, disturbed: Disturbed) -> None:
+    """SIGKILL at random moments, of one that serves or of one that restores."""
+    end = asyncio.get_running_loop().time() + faults.seconds
+    last = None
+    while asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(rng.uniform(0.0, 2.5))
+        server = last = rng.choice([one for one in servers if one is not last])
+        server.kill()
+        disturbed.killed[server.port] += 1
+        await asyncio.sleep(rng.uniform(0.0, 0.3))
+        server.start(wait=False)
+        if rng.random() < 0.6:  # of the others some are still restoring when the next one is killed
+            await _ready_within(server, 4.0)
+
+
+async def _ready_within(server: Any, seconds: float) -> None:
+    """Wait until it is ready, but no longer than that."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while asyncio.get_running_loop().time() < deadline:
+        if await asyncio.to_thread(server.is_ready):
+            break
+        await asyncio.sleep(0.02)
+
+
+async def _disturb_redis(redis: Any, faults: Faults, rng: random.Random, disturbed: Disturbed) -> None:
+    """It stops answering for longer than replicas wait for it, and some time later it is killed; again and again."""
+    pause = faults.seconds / (2 * faults.redis_kills + 1)
+    for _ in range(faults.redis_kills):
+        await asyncio.sleep(rng.uniform(0.5, 1.0) * pause)
+        redis.pause()
+        await asyncio.sleep(rng.uniform(1.2, 3.0) * REDIS_TIMEOUT_SECONDS)
+        redis.resume()
+        await asyncio.sleep(rng.uniform(0.5, 1.0) * pause)
+        await asyncio.to_thread(redis.kill)
+        disturbed.redis_kills += 1
+        await asyncio.sleep(rng.uniform(0.0, 1.5))
+        await asyncio.to_thread(redis.start)
+
+
+async def _freeze(server: Any, faults: Faults, disturbed: Disturbed) -> None:
+    await asyncio.sleep(faults.seconds / 8)
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        await asyncio.sleep(faults.frozen_seconds)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    disturbed.frozen += 1
+
+
+async def _start(servers: Sequence[Any]) -> None:
+    for server in servers:
+        server.start(wait=False)
+    await asyncio.gather(*(asyncio.to_thread(server.wait_ready) for server in servers))
+
+
+@contextlib.asynccontextmanager
+async def _store(url: str) -> AsyncIterator[Store]:
+    store = open_store(Settings(store=url))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _create_models(url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as http:
+        for name, spec in MODELS.items():
+            (await http.post("/v1/models", json={"name": name, **spec})).raise_for_status()
+
+
+# -- what must hold afterwards --------------------------------------------------------------------
+
+
+async def _check(store: Store, reader: LogReader, servers: Sequence[Any], ledger: Ledger) -> None:
+    await reader.read_to_end()
+    await _compare(servers, reader)
+    taken = {server.url: await _snapshot_of(server.url, reader, ledger) for server in servers}
+    await reader.read_to_end()
+    folded = await _fold(store, reader, [position for position, _ in taken.values()])
+    for url, (position, data) in taken.items():
+        assert data == folded.states[position], f"{url} differs from the fold of the log"
+    _check_told(folded, ledger.of(reader.record.name))
+
+
+def _check_told(folded: Folded, ledger: Ledger) -> None:
+    """What clients were told about a model is what its log says."""
+    assert not ledger.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
+    assert {name: n for name, n in folded.learnt.items() if n != 1} == {}, "learnt more than once, or never"
+    assert folded.learnt.keys() <= ledger.sent
+    told = {name: position for name, position in ledger.acknowledged.items() if position is not None}
+    assert {name: folded.positions[name] for name in told} == told
+    assert ledger.rollbacks.items() <= folded.rollbacks.items()
+    assert set(folded.rolled_back.values()) <= {1}
+
+
+def _check_all_was_tried(faults: Faults, disturbed: Disturbed, ledger: Ledger) -> None:
+    assert disturbed.redis_kills == faults.redis_kills
+    assert disturbed.frozen == bool(faults.frozen_seconds)
+    assert disturbed.killed.total() >= faults.seconds / 6
+    rare = ("snapshots", "snapshot", "rollback") if faults.seconds >= 60 else ()
+    for operation in ("update", "predict-update", "predict", "labels", "stream", *rare):
+        assert ledger.statuses[operation, 200] + ledger.statuses[operation, 201], f"no {operation} succeeded"
+    assert {status for _, status in ledger.statuses if status >= 500} <= {503}
+    assert len(ledger.acknowledged) > 10 * faults.seconds
+
+
+async def _compare(servers: Sequence[Any], reader: LogReader) -> None:
+    """All replicas come to the end of the log, and answer the same to the last digit."""
+    name, position = reader.record.name, reader.position
+    faces = {}
+    for server in servers:
+        async with httpx2.AsyncClient(base_url=f"{server.url}/v1/models/{name}", timeout=SETTLED_SECONDS) as http:
+            faces[server.url] = await _status_at(http, position), await _all_weights(http, reader)
+    (_, first), *others = faces.items()
+    for url, face in others:
+        assert face == first, f"{url} differs"
+
+
+async def _status_at(http: httpx2.AsyncClient, position: str) -> dict[str, Any]:
+    """The status once the replica is there by itself."""
+    async with asyncio.timeout(SETTLED_SECONDS):
+        while True:
+            status = dict((await http.get(str(http.base_url).rstrip("/"))).raise_for_status().json())
+            if status["position"] == position:
+                del status["bytes"]  # of memory: allocated differently by one that restored
+                return status
+            await asyncio.sleep(0.02)
+
+
+async def _all_weights(http: httpx2.AsyncClient, reader: LogReader) -> list[Any]:
+    """The scores of each feature alone, which are the weights."""
+    names = reader.feature_names()
+    answers = []
+    for begin in range(0, len(names), 2_000):
+        examples = [{"x": {name: 1.0}} for name in names[begin : begin + 2_000]]
+        response = await http.post("/predict", json={"examples": examples})
+        answers.append(response.raise_for_status().json())
+        assert "stale_seconds" not in answers[-1]
+    return answers
+
+
+async def _snapshot_of(url: str, reader: LogReader, ledger: Ledger) -> tuple[str, bytes]:
+    """The state of one replica, at a position that no other has taken: it has just appended it."""
+    async with httpx2.AsyncClient(base_url=f"{url}/v1/models/{reader.record.name}", timeout=30) as http:
+        own = f"{reader.record.name}/last of {url}"
+        ledger.sent.add(own)
+        answer = await http.post("/update", json={"x": {own: 1.0}, "y": ["last"]})
+        ledger.acknowledge([own], answer.raise_for_status().json()["position"])
+        position = (await http.post("/snapshots", json={})).raise_for_status().json()["position"]
+        data = (await http.get(f"/snapshots/{position}")).raise_for_status().content
+    return position, data
+
+
+async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
+    """The log's fold; every snapshot in the store, whoever took it when, is a state of it."""
+    record: ModelRecord = reader.record
+    kept = [snapshot.position for snapshot in await store.snapshots(record)]
+    folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})
+    for position in kept:
+        assert await store.get_snapshot(record, position) == folded.states[position], f"snapshot {position}"
+    return folded
