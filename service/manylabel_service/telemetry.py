@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from importlib.metadata import version
 from typing import Any
 
@@ -20,6 +20,9 @@ BUCKETS_SECONDS = (
     *(1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
     *(1.0, 2.5, 5.0, 10.0),
 )
+
+DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
+"""For what people take their time with."""
 
 _PROCESSORS: tuple[structlog.typing.Processor, ...] = (
     structlog.contextvars.merge_contextvars,
@@ -101,6 +104,11 @@ class Telemetry:
             "manylabel_update_duration_seconds",
             "From the whole body of an update until it is logged and learnt.",
         )
+        self._label_delay_seconds = self._histogram(
+            "manylabel_label_delay_seconds",
+            "From a kept prediction to its labels.",
+            buckets=DELAY_BUCKETS_SECONDS,
+        )
         self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._by_model: dict[str, tuple[Counter, Counter]] = {}
 
@@ -127,6 +135,10 @@ class Telemetry:
         self._of_model(model)[1].inc(n_examples)
         self._update_seconds.observe(seconds)
 
+    def labelled(self, delay_seconds: float) -> None:
+        """Count a kept prediction that got its labels."""
+        self._label_delay_seconds.observe(delay_seconds)
+
     def rejected(self, model: str, reason: str) -> None:
         """Count an update that was refused."""
         self._of_model(model)
@@ -138,6 +150,11 @@ class Telemetry:
         if self.peers is not None:
             collectors = [_Labelled(collector, {"worker": str(self.peers.number)}) for collector in collectors]
         return b"".join(map(generate_latest, collectors))
+
+    @property
+    def models(self) -> Set[str]:
+        """Names of the models that have series."""
+        return self._by_model.keys()
 
     def keep(self, models: Collection[str]) -> None:
         """Drop the series of all other models."""
@@ -156,8 +173,8 @@ class Telemetry:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
-        return Histogram(name, text, labels, buckets=BUCKETS_SECONDS, registry=self.registry)
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = BUCKETS_SECONDS) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
 
 class _Labelled:

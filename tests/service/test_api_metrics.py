@@ -1,6 +1,8 @@
 """/metrics says what was done, and nothing that grows without bound."""
 
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -90,6 +92,39 @@ def test_the_series_of_a_deleted_model_vanish(client: TestClient, create: Callab
     create(client, "a")
     client.post("/v1/models/a/update", json=item)
     assert value(scrape(client), "manylabel_updates_total", model="a") == 1
+
+
+def test_counters_outlive_a_stay_in_memory_but_not_their_model(
+    serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    item = {"x": {"a": 1}, "y": ["p"]}
+    with serve(evict_idle_seconds=0.01) as client:
+        create(client, "b")
+        client.post(f"{create(client, 'a')}/update", json=item)
+        client.post("/v1/models/b/update", json=item)
+        while any(model["loaded"] for model in client.get("/v1/models").json()["models"]):
+            time.sleep(0.05)
+        series = scrape(client)
+        assert value(series, "manylabel_updates_total", model="a") == 1
+        assert value(series, "manylabel_model_labels", model="a") is None
+        client.post("/v1/models/a/update", json=item)
+        assert value(scrape(client), "manylabel_updates_total", model="a") == 2
+        client.delete("/v1/models/a")
+        assert value(scrape(client), "manylabel_updates_total", model="a") is None
+        assert value(scrape(client), "manylabel_updates_total", model="b") == 1
+
+
+def test_it_is_counted_how_late_labels_come(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "a")
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()
+    truth = {"id": kept["id"], "y": ["p"]}
+    for _ in range(2):
+        client.post(f"{address}/labels", json=truth, headers={"Idempotency-Key": "k"}).raise_for_status()
+    assert client.post(f"{address}/labels", json=truth).status_code == 409
+    series = scrape(client)
+    assert value(series, "manylabel_label_delay_seconds_count") == 1
+    assert value(series, "manylabel_label_delay_seconds_bucket", le="60.0") == 1
+    assert 0 <= (value(series, "manylabel_label_delay_seconds_sum") or 0) < 60
 
 
 def test_requests_are_counted_by_route(client: TestClient, create: Callable[..., str]) -> None:

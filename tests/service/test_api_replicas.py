@@ -119,3 +119,39 @@ def test_without_the_store_predictions_go_on_and_say_so(
         assert answer.json()["updates"] == updates
         while "stale_seconds" in client.post(f"{address}/predict", json=ITEM).json():
             pass  # who follows the log hears from the store a moment later
+
+
+def test_no_server_answers_for_a_model_that_was_deleted_and_created_again(
+    both: tuple[TestClient, TestClient], create: Callable[..., str]
+) -> None:
+    one, other = both
+    for number in range(10):
+        address = create(one, "m", labels=["p", f"old-{number}"])
+        for client in both:
+            client.post(f"{address}/update", json=ITEM, headers={"Idempotency-Key": "k"}).raise_for_status()
+        one.delete(address).raise_for_status()
+        create(one, "m", labels=["p", f"new-{number}"])
+        # The other may not have heard of it yet: the key is new to this model, and so is the label.
+        first = other.post(f"{address}/update", json=ITEM, headers={"Idempotency-Key": "k"})
+        assert "idempotent-replayed" not in first.headers
+        one.delete(address).raise_for_status()
+        create(one, "m", labels=["p", f"newer-{number}"])
+        update = other.post(f"{address}/update", json={"x": {"a": 1}, "y": [f"newer-{number}"]})
+        assert (update.status_code, update.json()["updates"]) == (200, 1)
+        one.delete(address).raise_for_status()
+        create(one, "m")
+        assert other.post(f"{address}/predict?keep=true", json=ITEM).status_code == 200
+        one.delete(address).raise_for_status()
+
+
+def test_nothing_is_refused_for_what_was_rolled_back_elsewhere(
+    both: tuple[TestClient, TestClient], address: str
+) -> None:
+    one, other = both
+    snapshot = one.post(f"{address}/snapshots").json()["position"]
+    for number in range(10):
+        position = other.post(f"{address}/update", json={"x": [1] * (number + 2), "y": []}).json()["position"]
+        one.post(f"{address}/predict?at_least={position}", json={"x": [1]})
+        one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
+        assert other.post(f"{address}/update", json={"x": [1], "y": []}).json()["updates"] == 1
+        one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()

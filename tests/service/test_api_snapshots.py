@@ -1,5 +1,6 @@
 """Snapshots through HTTP: list, take, download, upload, and back to one of them."""
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -7,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from manylabel_core.state import dump, load
-from manylabel_service.api import schemas
+from manylabel_service.api import schemas, uploads
+from manylabel_service.api.problems import Problem
+from manylabel_service.settings import Settings
 
 BYTES = {"Content-Type": "application/octet-stream"}
 PROBE = {"examples": [{"x": {f"w{i}": 1}} for i in range(6)]}
@@ -278,3 +283,15 @@ def test_calls_about_no_model(client: TestClient, refused: Callable[..., Any]) -
         client.get("/v1/models/nobody/events"),
     ):
         refused(answer, 404, "model_not_found")
+
+
+async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def receive() -> Message:
+        await asyncio.sleep(0.01)  # never idle, never done
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    monkeypatch.setattr(uploads, "UPLOAD_SECONDS", 0.1)
+    request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
+    with pytest.raises(Problem) as raised:
+        await uploads._read(request, Settings())
+    assert (raised.value.status, raised.value.code) == (408, "stream_idle")

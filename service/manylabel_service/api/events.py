@@ -17,6 +17,8 @@ from manylabel_service.api.problems import Problem
 from manylabel_service.api.query import read_position
 from manylabel_service.api.routes import DirectRoute, content, problems
 from manylabel_service.replicas.events import Event, Subscription
+from manylabel_service.replicas.replica import Replica
+from manylabel_service.storage import START, position_key
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
@@ -60,7 +62,15 @@ async def watch(request: Request, name: str) -> Response:
     context = context_of(request)
     after = _last_event_id(request)
     replica = await context.registry.get(name)
+    if after is not None and _ahead(after, replica) and await replica.confirm() is None:
+        replica = await context.registry.get(name)
+        if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
+            after = START
     return _Events(context, replica.events.subscribe(after))
+
+
+def _ahead(position: str, replica: Replica) -> bool:
+    return position_key(position) > position_key(replica.model.position)
 
 
 def _last_event_id(request: Request) -> str | None:

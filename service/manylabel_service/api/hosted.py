@@ -17,6 +17,7 @@ async def asked(context: Context, replica: Replica, ask: Callable[[Replica], Awa
     try:
         return await ask(replica)
     except ModelGone:
+        await replica.confirm()  # it may not have heard of it yet
         return await ask(await context.registry.get(replica.spec.name))
 
 

@@ -1,5 +1,6 @@
 """POST /v1/models/{name}/labels, and the predictions that it is about."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Sequence
 from typing import NamedTuple
@@ -23,7 +24,11 @@ from manylabel_service.api.validation import Path, invalid_body, path_in_item
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.replicas.answers import Updated
 from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels
+from manylabel_service.replicas.prediction_ids import timestamp_of
 from manylabel_service.replicas.replica import Replica
+
+COUNTED_AT_ONCE = 256
+"""Delays counted between two turns of other requests."""
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
@@ -59,6 +64,8 @@ async def labels(request: Request, name: str) -> Response:
         content = await answer(None, items.batch, receipt(updated))
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds)
+    if not updated.replayed:
+        await _count_delays(items.values, context)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
@@ -88,6 +95,14 @@ async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: 
         raise _problem(error, items) from error
     except InvalidExample as error:
         raise items.problem(error) from error
+
+
+async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
+    now = time.time()
+    for number, truth in enumerate(truths, 1):
+        context.telemetry.labelled(max(0.0, now - timestamp_of(truth.id) / 1000))
+        if number % COUNTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> Updated:

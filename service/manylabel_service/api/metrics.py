@@ -44,9 +44,11 @@ async def metrics(request: Request) -> Response:
 
 async def exposition(context: Context) -> bytes:
     """All series of this process."""
-    replicas = [replica for replica in context.registry.resident() if replica.following]
-    context.telemetry.keep([replica.spec.name for replica in replicas])
-    return context.telemetry.exposition(await _Gauges.of(replicas))
+    registry, telemetry = context.registry, context.telemetry
+    # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
+    telemetry.keep(await registry.existing(telemetry.models))
+    replicas = [replica for replica in registry.resident() if replica.following]
+    return telemetry.exposition(await _Gauges.of(replicas))
 
 
 class _Gauges(Collector):

@@ -18,6 +18,16 @@ from manylabel_service.replicas.spec import ModelSpec
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
+CREATING = (
+    "model_exists",
+    "body_too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "not_ready",
+    "storage_unavailable",
+    "limit_exceeded",
+)
+
 _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 1.0}, "scaling": "unit"}
 
 
@@ -26,16 +36,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes"
     summary="Create a model",
     status_code=201,
     response_model=schemas.ModelStatus,
-    responses=problems(
-        "malformed_json",
-        "model_exists",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "not_ready",
-        "storage_unavailable",
-        "limit_exceeded",
-    ),
+    responses=problems("malformed_json", *CREATING),
     openapi_extra=body(ModelSpec, example=_EXAMPLE),
 )
 async def create_model(request: Request) -> Response:

@@ -11,13 +11,17 @@ from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.bodies import BYTES, read_body
 from manylabel_service.api.context import context_of
-from manylabel_service.api.models import created
-from manylabel_service.api.problems import invalid
+from manylabel_service.api.models import CREATING, created
+from manylabel_service.api.problems import Problem, invalid
 from manylabel_service.api.query import wrong
 from manylabel_service.api.routes import DirectRoute, body, problems
 from manylabel_service.errors import NotReady
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.settings import Settings
+
+UPLOAD_SECONDS = 600.0
+"""Longest upload: one that trickles in would keep all others from theirs."""
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
@@ -27,16 +31,7 @@ router = APIRouter(route_class=DirectRoute, tags=["models"])
     summary="Create a model from a snapshot",
     status_code=201,
     response_model=schemas.ModelStatus,
-    responses=problems(
-        "stream_idle",
-        "model_exists",
-        "body_too_large",
-        "unsupported_media_type",
-        "invalid_request",
-        "not_ready",
-        "storage_unavailable",
-        "limit_exceeded",
-    ),
+    responses=problems("stream_idle", *CREATING),
     openapi_extra=body(media_type="application/octet-stream"),
 )
 async def upload(request: Request, name: str) -> Response:
@@ -48,12 +43,19 @@ async def upload(request: Request, name: str) -> Response:
     if context.uploading.locked():
         raise NotReady("another snapshot is being uploaded, and the server takes one at a time")
     async with context.uploading:
-        settings = context.settings
-        data = await read_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds)
+        data = await _read(request, context.settings)
         state = await asyncio.to_thread(_model, data)
         del data
         replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
     return created(replica)
+
+
+async def _read(request: Request, settings: Settings) -> bytes:
+    try:
+        async with asyncio.timeout(UPLOAD_SECONDS):
+            return await read_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds)
+    except TimeoutError:
+        raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
 
 
 def _check_name(name: str) -> None:

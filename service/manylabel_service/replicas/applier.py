@@ -21,14 +21,17 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.arrivals import Arrivals
+from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.events import Event, Events
 from manylabel_service.replicas.folding import LogEntry, Outcome
 from manylabel_service.replicas.playback import READ_ENTRIES, Interrupted, Playback, TargetLost
 from manylabel_service.replicas.shelf import Shelf
-from manylabel_service.replicas.snapshots import Snapshots, Storing
+from manylabel_service.replicas.snapshots import Snapshots
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.replicas.update_queue import Pending, UpdateQueue
-from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.replicas.wanted_snapshots import WantedSnapshots
+from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
 
 COPIED_BYTES = 2**22
 """Bytes of a model that can be copied within a slice."""
@@ -51,6 +54,7 @@ class Applier:
     store : where its log is.
     queue : updates to append.
     shelf, snapshots : of the model: those stored, and when to take more.
+    contact : told when the store is gone.
     ended : told what to answer from then on when there is no way on, and whether the model is gone.
 
     Attributes
@@ -68,6 +72,7 @@ class Applier:
         queue: UpdateQueue,
         shelf: Shelf,
         snapshots: Snapshots,
+        contact: Contact,
         ended: Callable[[Reason, bool], None],
     ) -> None:
         self.model = model
@@ -77,12 +82,14 @@ class Applier:
         self._store = store
         self._queue = queue
         self._snapshots = snapshots
+        self._contact = contact
         self._playback = Playback(record, model.spec, store, shelf, snapshots)
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
         self._busy = self._behind = self._unsound = self._stopping = self._over = False
-        self._arrivals: list[tuple[tuple[int, ...], asyncio.Future[None]]] = []
-        self._wanted: list[asyncio.Future[SnapshotRecord]] = []
+        self._arrivals = Arrivals(lambda: self.model.position)
+        self._wanted = WantedSnapshots(record.name, snapshots)
+        self._doubters: list[asyncio.Future[ServiceError | None]] = []
 
     # -- from outside -----------------------------------------------------------------------------
 
@@ -102,7 +109,19 @@ class Applier:
     @property
     def waited_for(self) -> bool:
         """Whether anybody waits for what this task does."""
-        return bool(self._busy or self._queue.examples or self._arrivals or self._wanted)
+        return bool(self._busy or self._queue.examples or self._arrivals or self._wanted or self._doubters)
+
+    async def confirm(self) -> ServiceError | None:
+        """Wait until all that others have done to the model by now is known here; what kept it from that, if anything.
+
+        A model that turns out to be gone has ended afterwards.
+        """
+        if self._over or self._task is None:
+            return None
+        known: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
+        self._doubters.append(known)
+        self.look()
+        return await known
 
     def look(self) -> None:
         """Read what others have added, unless an append does so anyway."""
@@ -111,17 +130,10 @@ class Applier:
 
     async def reach(self, position: str, seconds: float) -> bool:
         """Wait, for so long at most, until the model is at or after the position; whether it is."""
-        key = position_key(position)
-        if position_key(self.model.position) < key and not self._over:
-            arrival = asyncio.get_running_loop().create_future()
-            waiting = key, arrival
-            self._arrivals.append(waiting)
+        if not self._arrivals.reached(position) and not self._over:
             self.look()
-            try:
-                await asyncio.wait([arrival], timeout=seconds)
-            finally:
-                self._arrivals.remove(waiting)
-        return position_key(self.model.position) >= key
+            await self._arrivals.wait(position, seconds)
+        return self._arrivals.reached(position)
 
     async def snapshot(self) -> SnapshotRecord:
         """Take a snapshot of all that has been learnt by now; answers when it is stored.
@@ -130,8 +142,7 @@ class Applier:
         ------
         NotReady, StorageError
         """
-        wanted: asyncio.Future[SnapshotRecord] = asyncio.get_running_loop().create_future()
-        self._wanted.append(wanted)
+        wanted = self._wanted.ask()
         self._queue.wake()
         return await wanted
 
@@ -158,55 +169,66 @@ class Applier:
     async def _run(self) -> None:
         try:
             while not self._over and (self._queue or not self._stopping):
-                if not (self._queue or self._behind or self._wanted_now):
+                if not (self._queue or self._behind or self._doubters or self._wanted.due):
                     await self._queue.wait(self._snapshots.seconds_until_due(self.model.position))
                 self._busy = True
                 await self._step()
                 self._busy = False
         finally:
             self._busy, self._over = False, True
-            self._refuse_wanted(NotReady(f"model {self._record.name!r} has ended"))
-            for _, arrival in self._arrivals:
-                if not arrival.done():
-                    arrival.set_result(None)
+            self._wanted.refuse(NotReady(f"model {self._record.name!r} has ended"))
+            self._arrivals.give_up()
+            _settle(self._doubters, None)
             self.events.close()
 
-    @property
-    def _wanted_now(self) -> bool:
-        return bool(self._wanted) and not self._snapshots.busy
-
     async def _step(self) -> None:
-        if group := self._queue.take_group():
-            await self._commit(group)
-        elif self._behind:
-            await self._catch_up()
+        await self._go_on()
         if self._over:
             return
         try:
-            if self._wanted_now:
-                await self._take_wanted()
+            if self._wanted.due and self._unsound:
+                self._wanted.refuse(NotReady(f"model {self._record.name!r} is being restored"))
+            elif self._wanted.due:
+                await self._wanted.begin(self.model)
             elif not self._unsound:
                 await self._snapshots.take_if_due(self.model)
         except ModelGone as error:
             self._consequence(error)
         except Exception:  # the model is as good as before, and goes on without
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
-            self._refuse_wanted(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
+            self._wanted.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
-    async def _commit(self, group: list[Pending]) -> None:
+    async def _go_on(self) -> None:
+        """Append what waits, else read; then those who asked before know what others had done."""
+        doubters, self._doubters = self._doubters, []
+        error: ServiceError | None = None
+        try:
+            if group := self._queue.take_group():
+                error = await self._commit(group)
+            elif self._behind or doubters:
+                error = await self._catch_up()
+            if error is None and self._unsound:  # nothing is known before it is restored
+                self._doubters, doubters = doubters + self._doubters, []
+        finally:
+            _settle(doubters, error)
+
+    async def _commit(self, group: list[Pending]) -> ServiceError | None:
+        consequence: ServiceError | None = None
         outcomes: list[Outcome] = []
         try:
-            outcomes = await self._learn(group)
+            outcomes, consequence = await self._learn(group)
         except asyncio.CancelledError:
             outcomes = [Outcome(ModelNotFound(self._record.name))] * len(group)
             raise
         except Exception as error:
-            outcomes = [Outcome(self._consequence(error))] * len(group)
+            consequence = self._consequence(error)
+            outcomes = [Outcome(consequence)] * len(group)
         finally:
             self._queue.settle(group, outcomes[-len(group) :])
+        return consequence
 
-    async def _learn(self, group: list[Pending]) -> list[Outcome]:
-        """One append for the group; fold in what others appended before it, then the group."""
+    async def _learn(self, group: list[Pending]) -> tuple[list[Outcome], ServiceError | None]:
+        """One append for the group; fold in what others appended before it, then the group, as far as that goes."""
         entries = await self._append([pending.payload for pending in group])
         await self._make_room(group)
         n_foreign = len(entries) - len(group)
@@ -214,9 +236,10 @@ class Applier:
         self._snapshots.met_others |= n_foreign > 0
         changes += [LogEntry(e.position, p.update, p.fits) for e, p in zip(entries[n_foreign:], group, strict=True)]
         try:
-            return await self._fold(changes)
+            return await self._fold(changes), None
         except Interrupted as error:
-            return error.outcomes + [Outcome(error.error)] * (len(changes) - len(error.outcomes))
+            consequence = self._consequence(error.error)
+            return error.outcomes + [Outcome(consequence)] * (len(changes) - len(error.outcomes)), consequence
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
         for attempts_left in reversed(range(APPENDS)):
@@ -231,8 +254,8 @@ class Applier:
                     raise
         raise AssertionError("unreachable")
 
-    async def _catch_up(self) -> None:
-        """Read what others have added."""
+    async def _catch_up(self) -> ServiceError | None:
+        """Read what others have added; answers what kept it from that."""
         self._behind = False
         try:
             if self._unsound:
@@ -242,9 +265,10 @@ class Applier:
         except (LogTrimmed, LogLost) as error:
             self._doubt(error)
         except Interrupted as error:
-            self._consequence(error.error)
+            return self._consequence(error.error)
         except Exception as error:
-            self._consequence(error)
+            return self._consequence(error)
+        return None
 
     async def _read_on(self) -> bool:
         entries = await self._store.read(self._record, self.model.position, READ_ENTRIES)
@@ -263,11 +287,7 @@ class Applier:
 
     def _tell(self, outcomes: Sequence[Outcome]) -> None:
         """Let those know who wait for a position, or for events."""
-        if self._arrivals:
-            position = position_key(self.model.position)
-            for awaited, arrival in self._arrivals:
-                if awaited <= position and not arrival.done():
-                    arrival.set_result(None)
+        self._arrivals.tell()
         if self.events:
             for outcome in outcomes:
                 if (event := _event(outcome)) is not None:
@@ -295,8 +315,6 @@ class Applier:
             self.model = await self._playback.restored()
         except (LogTrimmed, LogLost, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
-        except Interrupted as error:
-            raise error.error from error
         self._unsound = False
         self.events.gap()
         self._tell(())
@@ -308,7 +326,10 @@ class Applier:
         if isinstance(error, ModelGone):
             self._finish(lambda: ModelGone(name, self._record.incarnation), gone=True)
             return error
-        if isinstance(error, StorageGone | DurabilityUnavailable | LogTrimmed | LogLost):
+        if isinstance(error, StorageGone):
+            self._contact.lost()  # whoever hears that it is back has this task look again
+            return error
+        if isinstance(error, DurabilityUnavailable | LogTrimmed | LogLost):
             return error
         if isinstance(error, TargetLost):
             self._doubt(error)
@@ -321,39 +342,13 @@ class Applier:
     def _finish(self, reason: Reason, gone: bool) -> None:
         self._over = True
         self._ended(reason, gone)
-        self._refuse_wanted(reason())
-
-    # -- snapshots that are asked for -------------------------------------------------------------
-
-    async def _take_wanted(self) -> None:
-        if self._unsound:
-            self._refuse_wanted(NotReady(f"model {self._record.name!r} is being restored"))
-            return
-        n_covered = len(self._wanted)
-        storing = await self._snapshots.begin(self.model)
-        wanted, self._wanted = self._wanted[:n_covered], self._wanted[n_covered:]
-        storing.add_done_callback(lambda storing: _settle(wanted, storing, self._record.name))
-
-    def _refuse_wanted(self, error: ServiceError) -> None:
-        wanted, self._wanted = self._wanted, []
-        _refuse(wanted, error)
+        self._wanted.refuse(reason())
 
 
-def _refuse(wanted: Sequence[asyncio.Future[SnapshotRecord]], error: BaseException) -> None:
-    for future in wanted:
-        if not future.done():
-            future.set_exception(error)
-
-
-def _settle(wanted: Sequence[asyncio.Future[SnapshotRecord]], storing: Storing, name: str) -> None:
-    error = None if storing.cancelled() else storing.exception()
-    record = None if storing.cancelled() or error is not None else storing.result()
-    if record is None:
-        _refuse(wanted, error or NotReady(f"a snapshot of model {name!r} could not be taken"))
-        return
-    for future in wanted:
-        if not future.done():
-            future.set_result(record)
+def _settle(doubters: Sequence[asyncio.Future[ServiceError | None]], error: ServiceError | None) -> None:
+    for known in doubters:
+        if not known.done():
+            known.set_result(error)
 
 
 def _event(outcome: Outcome) -> Event | None:

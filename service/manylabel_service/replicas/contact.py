@@ -21,12 +21,11 @@ class Contact:
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
     def heard(self) -> bool:
-        """The store answered; True if it had been lost before."""
+        """The store answered; True if it had been lost before: what happened meanwhile has to be looked for."""
         was_lost = self.stale_seconds is not None
         self._heard_at, self._lost = time.monotonic(), False
         return was_lost
 
-    def lost(self) -> bool:
-        """The store did not answer; True if it did before."""
-        is_new, self._lost = not self._lost, True
-        return is_new
+    def lost(self) -> None:
+        """The store did not do what it was asked."""
+        self._lost = True

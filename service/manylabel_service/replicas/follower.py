@@ -34,6 +34,7 @@ class Follower:
         self._store = store
         self._contact = contact
         self._replicas = replicas
+        self._told = False  # whether the log says that the store is gone
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -43,8 +44,10 @@ class Follower:
             try:
                 await self._follow()
             except StorageGone as error:
-                if self._contact.lost():
+                self._contact.lost()
+                if not self._told:
                     log.warning("store_gone", error=str(error), action="predictions go on; trying again")
+                self._told = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])
                 continue
@@ -61,10 +64,19 @@ class Follower:
         positions = {record: replica.model.position for record, replica in following.items()}
         changed = await self._store.changed(positions, WAIT_SECONDS)
         if self._contact.heard():
-            log.info("store_back")
-            changed = list(following)  # what was lost shows only where it is looked for
+            self._look_everywhere()
+            return
         for record in changed:
             replica = following[record]
             # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
             if not replica.busy and replica.model.position == positions[record]:
+                replica.look()
+
+    def _look_everywhere(self) -> None:
+        """The store is back: what it lost shows only to who looks. Those too that are busy, with a call from before."""
+        if self._told:
+            log.info("store_back")
+        self._told = False
+        for replica in self._replicas():
+            if replica.following:
                 replica.look()

@@ -93,6 +93,8 @@ class Playback:
             try:
                 while await self.read_on(model):
                     pass
+            except Interrupted as error:
+                raise error.error from error
             except (LogLost, TargetLost) as error:
                 self._pass_over(model.position, error)
                 failure = error

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
+from collections.abc import Set
 from typing import Any
 
 import structlog
 
 from manylabel_service.errors import (
     DurabilityUnavailable,
-    LimitExceeded,
     LogLost,
     LogTrimmed,
     ModelExists,
@@ -21,6 +21,7 @@ from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.entries import UnreadableEntry
 from manylabel_service.replicas.eviction import Eviction
 from manylabel_service.replicas.follower import Follower
+from manylabel_service.replicas.limits import check_limit, check_size
 from manylabel_service.replicas.loading import Loads
 from manylabel_service.replicas.playback import TargetLost
 from manylabel_service.replicas.replica import Replica
@@ -31,6 +32,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 
 log = structlog.get_logger()
+
+LOOK_UP_SECONDS = 1.0
+"""How long `existing` waits for the store."""
 
 _HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
 """Why a model cannot be restored, now or later."""
@@ -184,6 +188,20 @@ class Registry:
             await asyncio.sleep(0)  # others may be served between two models
         return statuses
 
+    async def existing(self, names: Set[str]) -> set[str]:
+        """Those of these names that models have; where the store does not answer soon, all of them."""
+        if names <= self._following():
+            return set(names)
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                there = {record.name for record in await self._store.models()}
+        except (StorageGone, TimeoutError):
+            return set(names)
+        return there.union(self._following()).intersection(names)
+
+    def _following(self) -> set[str]:
+        return {name for name, replica in self._replicas.items() if replica.following}
+
     def _described(self, record: ModelRecord) -> dict[str, Any]:
         spec = ModelSpec.model_validate_json(record.spec)
         return {
@@ -208,7 +226,7 @@ class Registry:
         durability = spec.durability or self._settings.durability
         if durability not in self._store.durabilities:
             raise DurabilityUnavailable(durability, self._store.durabilities)
-        self._check_limits(spec, state)
+        check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:
             return await self._created(spec, state)
@@ -219,7 +237,7 @@ class Registry:
         records = await self._store.models()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
-        _check("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
             replica = self._replica(await self._store.create_model(spec.name, _written(spec)))
             replica.start()
@@ -227,18 +245,6 @@ class Registry:
         seed = await asyncio.to_thread(state.as_seed, spec.name)
         data = await asyncio.to_thread(seed.to_bytes)
         return await self._restored(await self._store.create_model(spec.name, _written(seed.spec), data))
-
-    def _check_limits(self, spec: ModelSpec, state: StreamModel | None) -> None:
-        settings, name = self._settings, spec.name
-        n_features = spec.features if isinstance(spec.features, int) else len(spec.features or ())
-        n_labels = len(spec.labels or ())
-        nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
-        if state is not None:
-            n_features, n_labels = max(n_features, len(state.features)), len(state.labels)
-            nbytes = max(nbytes, state.nbytes)
-        _check(f"features of model {name!r}", n_features, settings.max_features)
-        _check(f"labels of model {name!r}", n_labels, settings.max_labels)
-        _check(f"bytes of model {name!r}", nbytes, settings.max_model_bytes)
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -305,8 +311,3 @@ class Registry:
 
 def _written(spec: ModelSpec) -> bytes:
     return spec.model_dump_json().encode()
-
-
-def _check(what: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise LimitExceeded(what, size, limit)

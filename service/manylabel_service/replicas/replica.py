@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from manylabel_service.errors import ModelNotFound, NotReady, ServiceError
+from manylabel_service.errors import InvalidExample, KeyReused, LimitExceeded, ModelNotFound, NotReady, ServiceError
 from manylabel_service.replicas.admission import Admission
 from manylabel_service.replicas.answers import Answer, Predicted, Updated
 from manylabel_service.replicas.applier import Applier, Reason
@@ -48,7 +48,7 @@ class Replica:
     record : the model in the store.
     store : where its log and its snapshots are.
     settings : limits, and when to take snapshots.
-    contact : how long ago the store was heard from.
+    contact : how long ago the store was heard from; told when it is gone.
     on_gone : called when it turns out that the model has been deleted elsewhere.
     """
 
@@ -69,11 +69,11 @@ class Replica:
         self.used_at = time.monotonic()
         self.failed = False
         model = StreamModel(self.spec)
+        self._contact = contact or Contact()
         self._applier = Applier(
-            record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._ended
+            record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._contact, self._ended
         )
         self._admission = Admission(record.name, settings)
-        self._contact = contact or Contact()
         self._on_gone = on_gone
         self._settings = settings
         self._keys = KeysInFlight()
@@ -287,7 +287,7 @@ class Replica:
         """
         try:
             self._check_learning()
-            if (earlier := self._keys.earlier_answer(key, self.model.keys)) is not None:
+            if (earlier := await self._earlier_answer(key)) is not None:
                 return self._updated(earlier, replayed=True)
             ids = None if prediction_ids is None else tuple(prediction_ids)
             update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream)
@@ -310,7 +310,7 @@ class Replica:
         """
         try:
             self._check_learning()
-            if (earlier := self._keys.earlier_answer(key, self.model.keys)) is not None:
+            if (earlier := await self._earlier_answer(key)) is not None:
                 return self._updated(earlier, replayed=True)
             with self._keys.hold(key):
                 rollback = Rollback(await self._shelf.pin(position), self.durability, key)
@@ -325,6 +325,26 @@ class Replica:
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
+
+    async def confirm(self) -> ServiceError | None:
+        """Hear what others have done to the model by now; what kept it from that, if anything."""
+        return await self._applier.confirm()
+
+    async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:
+        """What the first request with the key was answered; None if this is the first.
+
+        Only once it is certain that the model which knows the key is still there: another may stand under its name.
+        """
+        try:
+            if self._keys.earlier_answer(key, self.model.keys) is None:
+                return None
+        except KeyReused:
+            pass
+        error = await self.confirm()
+        self._check_learning()
+        if error is not None:
+            raise error
+        return self._keys.earlier_answer(key, self.model.keys)
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -343,7 +363,15 @@ class Replica:
         return await self._successor()
 
     async def _learn(self, update: Update) -> Outcome:
-        admitted = await self._admission.admit(update, self.model, self.queue)
+        position = self.model.position
+        try:
+            admitted = await self._admission.admit(update, self.model, self.queue)
+        except (InvalidExample, LimitExceeded):
+            await self.confirm()  # it may fit what others have made of the model, or of its name
+            self._check_learning()
+            if self.model.position == position:
+                raise
+            admitted = await self._admission.admit(update, self.model, self.queue)
         self._check_learning()  # it may have ended meanwhile
         return await self.queue.put(update, admitted.payload, admitted.fits, admitted.growth)
 

@@ -129,3 +129,8 @@ async def lone_fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
     yield fleet
     await fleet.end()
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def any_fleet(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")

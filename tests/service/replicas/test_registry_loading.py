@@ -133,11 +133,6 @@ class TestFirstUse:
             assert (await registry.get(name)).model.to_bytes() == state
 
 
-@pytest.fixture(params=["redis", "sqlite"])
-def any_fleet(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")
-
-
 class TestEviction:
     async def test_an_idle_model_leaves_and_comes_back_as_it_was(
         self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch

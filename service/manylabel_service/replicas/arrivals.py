@@ -1,0 +1,52 @@
+"""Those who wait until a model has come to a position of its log."""
+
+import asyncio
+from collections.abc import Callable
+
+from manylabel_service.storage import position_key
+
+
+class Arrivals:
+    """Waits for positions of one model.
+
+    Parameters
+    ----------
+    position : gives where the model is.
+    """
+
+    def __init__(self, position: Callable[[], str]) -> None:
+        self._position = position
+        self._awaited: list[tuple[tuple[int, ...], asyncio.Future[None]]] = []
+
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._awaited)
+
+    def reached(self, position: str) -> bool:
+        """Whether the model is at or after a position."""
+        return position_key(self._position()) >= position_key(position)
+
+    async def wait(self, position: str, seconds: float) -> None:
+        """Wait, for so long at most, until `tell` finds the model there, or until `give_up`."""
+        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        awaited = position_key(position), arrival
+        self._awaited.append(awaited)
+        try:
+            await asyncio.wait([arrival], timeout=seconds)
+        finally:
+            self._awaited.remove(awaited)
+
+    def tell(self) -> None:
+        """The model has moved: let those know who waited for that."""
+        if self._awaited:
+            here = position_key(self._position())
+            self._release(lambda key: key <= here)
+
+    def give_up(self) -> None:
+        """The model will not move any more: let all of them know."""
+        self._release(lambda _: True)
+
+    def _release(self, due: Callable[[tuple[int, ...]], bool]) -> None:
+        for key, arrival in self._awaited:
+            if due(key) and not arrival.done():
+                arrival.set_result(None)

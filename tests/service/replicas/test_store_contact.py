@@ -1,0 +1,135 @@
+"""What a replica makes of a store that does not answer, and of its coming back."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from manylabel_service.errors import LogLost, StorageGone
+
+
+async def _gone(*args: Any) -> Any:
+    raise StorageGone("the network is down", heals=True)
+
+
+async def _rolled_back(registry: Any, fleet: Any) -> Any:
+    """A model whose log ends with a rollback that no snapshot covers."""
+    replica = await registry.create(fleet.spec())
+    await replica.update([fleet.example(0)])
+    target = await replica.take_snapshot()
+    await replica.update([fleet.example(1)])
+    replica.snapshots.soon = lambda: None
+    await replica.rollback(target.position)
+    return replica
+
+
+def _once(store: Any, method: str, error: Callable[[], Exception], patch: pytest.MonkeyPatch) -> list[int]:
+    """Have a method fail the first time it is called; how often that was."""
+    call, failures = getattr(store, method), list[int]()
+
+    async def failing(*args: Any) -> Any:
+        if not failures:
+            failures.append(1)
+            raise error()
+        return await call(*args)
+
+    patch.setattr(store, method, failing)
+    return failures
+
+
+class TestStoreGone:
+    async def test_a_refused_update_tells_predictions_at_once(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registry = await fleet.start()
+        replica = await registry.create(fleet.spec())
+        registry._tasks[0].cancel()  # otherwise it may hear from the store in between
+        monkeypatch.setattr(fleet.store(registry), "append", _gone)
+        with pytest.raises(StorageGone):
+            await replica.update([fleet.example(0)])
+        assert (await replica.predict([fleet.example(0).x])).stale_seconds is not None
+        assert registry.storage_gone_seconds is not None
+
+    async def test_it_passes_while_a_model_is_restored(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The snapshot that the log goes back to cannot be fetched: the next caller tries again."""
+        registry = await fleet.start()
+        replica = await _rolled_back(registry, fleet)
+        other = await fleet.start(preload=False)
+        get_snapshot = fleet.store(other).get_snapshot
+        calls = 0
+
+        async def failing(*args: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return await (_gone() if calls > 1 else get_snapshot(*args))
+
+        monkeypatch.setattr(fleet.store(other), "get_snapshot", failing)
+        with pytest.raises(StorageGone):
+            await other.get("m")
+        assert calls > 1
+        monkeypatch.undo()
+        assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
+        assert other.failed == []
+
+    async def test_an_entry_that_could_not_be_folded_in_is_soon(
+        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nobody else changes anything, and no further update comes to bring the model up to date."""
+        fleet = any_fleet
+        registry = await fleet.start()
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        target = await replica.take_snapshot()
+        await replica.update([fleet.example(1)])
+        load, failures = replica._shelf.load, list[str]()
+
+        async def failing(position: str) -> Any:
+            if replica._applier.busy and not failures:
+                failures.append(position)
+                raise StorageGone("the network is down", heals=True)
+            return await load(position)
+
+        monkeypatch.setattr(replica._shelf, "load", failing)
+        with pytest.raises(StorageGone):
+            await replica.rollback(target.position)
+        assert failures
+        await fleet.settled(lambda: replica.model.updates == 1)
+
+
+class TestStoreBack:
+    async def test_a_busy_replica_looks_too(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is busy with a call from before: what the store lost meanwhile shows only to the next."""
+        registry = await fleet.start()
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        store, release = fleet.store(registry), asyncio.Event()
+
+        async def held(*args: Any) -> Any:
+            await release.wait()
+            await _gone()
+
+        monkeypatch.setattr(store, "append", held)
+        update = asyncio.create_task(replica.update([fleet.example(1)]))
+        await fleet.settled(lambda: replica.busy)
+        lost = _once(store, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
+        registry._contact.lost()
+        await fleet.settled(lambda: registry.storage_gone_seconds is None)
+        registry._tasks[0].cancel()  # what it heard now has to do
+        release.set()
+        with pytest.raises(StorageGone):
+            await update
+        await fleet.settled(lambda: lost)
+
+    async def test_a_model_that_could_not_be_restored_anew_is_tried_again(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registry = await fleet.start()
+        replica = await registry.create(fleet.spec())
+        await replica.update([fleet.example(0)])
+        store, before = fleet.store(registry), replica.model
+        _once(store, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
+        _once(store, "snapshots", lambda: StorageGone("the network is down", heals=True), monkeypatch)
+        replica.look()
+        await fleet.settled(lambda: replica.model is not before, seconds=5.0)
+        assert replica.model.to_bytes() == before.to_bytes()
