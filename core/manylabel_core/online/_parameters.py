@@ -1,9 +1,8 @@
 """Checks of constructor parameters, made when a learner is first used, as scikit-learn does."""
 
-import math
-from collections.abc import Iterable
-from numbers import Integral, Real
+from numbers import Integral
 
+from manylabel_core._parameters import check_count, is_finite
 from manylabel_core.online._rounds import MAX_PASSES
 
 MAX_PARAMETER = 2.0**20
@@ -15,50 +14,25 @@ MAX_PASSES_PER_LABEL = 100.0
 
 def check_positive(name: str, value: object) -> float:
     """Give a number in (0, MAX_PARAMETER] as a float."""
-    if _is_real(value) and 0.0 < value <= MAX_PARAMETER:  # type: ignore[operator]
+    if is_finite(value) and 0.0 < value <= MAX_PARAMETER:  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
     raise ValueError(f"{name} must be a number above 0 and at most {MAX_PARAMETER:.0f}, not {value!r}")
 
 
 def check_not_negative(name: str, value: object) -> float:
     """Give a number in [0, MAX_PARAMETER] as a float."""
-    if _is_real(value) and 0.0 <= value <= MAX_PARAMETER:  # type: ignore[operator]
+    if is_finite(value) and 0.0 <= value <= MAX_PARAMETER:  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
     raise ValueError(f"{name} must be a number from 0 to {MAX_PARAMETER:.0f}, not {value!r}")
-
-
-def check_count(name: str, value: object, most: int) -> int:
-    """Give an integer from 1 to `most`."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= most:
-        return int(value)
-    raise ValueError(f"{name} must be an integer from 1 to {most}, not {value!r}")
 
 
 def check_passes(value: object) -> tuple[int, float]:
     """Give `passes` as (passes, 0.0) or, when it is a multiple of the number of labels, (0, passes)."""
     if isinstance(value, Integral):
         return check_count("passes", value, MAX_PASSES), 0.0
-    if _is_real(value) and 0.0 < value <= MAX_PASSES_PER_LABEL:  # type: ignore[operator]
+    if is_finite(value) and 0.0 < value <= MAX_PASSES_PER_LABEL:  # type: ignore[operator]
         return 0, float(value)  # type: ignore[arg-type]
     raise ValueError(
         f"passes must be an integer from 1 to {MAX_PASSES}, or a float above 0 and at most "
         f"{MAX_PASSES_PER_LABEL:.0f} (a multiple of the number of labels), not {value!r}"
     )
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Give a truth value."""
-    if value in (True, False):
-        return bool(value)
-    raise ValueError(f"{name} must be True or False, not {value!r}")
-
-
-def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
-    """Give one of the allowed names."""
-    if isinstance(value, str) and value in allowed:
-        return value
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
-
-
-def _is_real(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

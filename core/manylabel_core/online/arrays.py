@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from manylabel_core._parameters import check_choice, check_flag
 from manylabel_core.online._checks import PROBLEMS, find_problem
-from manylabel_core.online._parameters import check_choice, check_flag, check_passes, check_positive
+from manylabel_core.online._parameters import check_passes, check_positive
 from manylabel_core.online.scaling import SCALINGS, Scaling
 from manylabel_core.rows import Rows, Targets
 

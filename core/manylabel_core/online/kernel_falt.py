@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core._parameters import check_choice, check_count
 from manylabel_core.kernels import KERNELS, inner_product
 from manylabel_core.online._expansion import score_expansion
-from manylabel_core.online._parameters import check_choice, check_count, check_not_negative, check_positive
+from manylabel_core.online._parameters import check_not_negative, check_positive
 from manylabel_core.online._rounds import run_round
 from manylabel_core.online._storage import MAX_WEIGHT, check_range
 from manylabel_core.online.base import OnlineLearner

@@ -1,0 +1,53 @@
+"""The label covariance of MLRL: the best one for given weights, Eq. (11).
+
+Omega is positive semi-definite with trace 1. With S = Omega / lambda and M = B'KB the weights have the Gram
+matrix W'W = S M S, and cost lambda/2 tr(inv(Omega) W'W).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FLOOR = 1e-7
+"""Smallest eigenvalue of a covariance, relative to its trace: below it, eps I is added. Above what rounding leaves."""
+
+Matrix = NDArray[np.float64]
+
+
+class Best(NamedTuple):
+    """The best covariance, what it costs, tr(inv(Omega) W'W), and its eps."""
+
+    covariance: Matrix
+    cost: float
+    eps: float
+
+
+def best_covariance(WW: Matrix) -> Best:
+    """`Omega = (W'W)^1/2 / tr((W'W)^1/2)`, by an eigendecomposition with clipping.
+
+    Where that is singular, eps I is added before Omega is scaled to trace 1 again.
+    """
+    squares, V = np.linalg.eigh(WW)
+    squares = np.maximum(squares, 0.0)
+    roots = np.sqrt(squares)
+    roots /= roots.sum()
+    eps = float(max(0.0, FLOOR - roots[0]))
+    values = (roots + eps) / (1.0 + len(roots) * eps)
+    return Best(rebuilt(values, V), float((squares / values).sum()), eps)
+
+
+def correlation(covariance: Matrix) -> Matrix:
+    """The covariance scaled to a unit diagonal."""
+    spread = np.sqrt(np.diag(covariance))
+    scaled = covariance / np.outer(spread, spread)
+    np.fill_diagonal(scaled, 1.0)
+    return np.asarray(scaled)
+
+
+def rebuilt(values: Matrix, V: Matrix) -> Matrix:
+    """`V diag(values) V'`, symmetric to the last bit."""
+    product = (V * values) @ V.T
+    return (product + product.T) / 2

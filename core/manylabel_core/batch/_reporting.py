@@ -1,0 +1,63 @@
+"""How a fit tells its caller where it stands, and hears that it shall stop."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+
+from sklearn.exceptions import ConvergenceWarning
+
+from manylabel_core.solvers import Progress, ProgressCallback
+
+
+class Reporter:
+    """Stands between a caller's callback, which may be None, and the solvers.
+
+    A fit that is one call of a solver passes `solver` on to it. One that is a chain of calls passes
+    `half_step`, and tells by `reached` where the whole of it stands.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether the caller has asked for the end.
+    """
+
+    def __init__(self, callback: ProgressCallback | None) -> None:
+        self._callback = callback
+        self._start = time.perf_counter()
+        self._active = 1.0
+        self._last = (1, math.inf, math.inf)
+        self.stopped = False
+
+    @property
+    def solver(self) -> Callable[[Progress], bool] | None:
+        return self._tell if self._callback is not None else None
+
+    @property
+    def half_step(self) -> Callable[[Progress], bool] | None:
+        return self._within if self._callback is not None else None
+
+    def reached(self, iteration: int, objective: float, gap: float) -> None:
+        """Tell where the whole stands now, and remember it for what solvers tell."""
+        self._last = (iteration, objective, gap)
+        if self._callback is not None:
+            self._tell(Progress(*self._last, self._active, time.perf_counter() - self._start))
+
+    def _within(self, solver: Progress) -> bool:
+        self._active = solver.active
+        return self._tell(Progress(*self._last, self._active, time.perf_counter() - self._start))
+
+    def _tell(self, progress: Progress) -> bool:
+        if self._callback is not None and self._callback(progress):
+            self.stopped = True
+        return self.stopped
+
+
+def warn_not_converged(max_iter: int, gap: float) -> None:
+    warnings.warn(
+        f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,220 @@
+"""Priors on the relations between labels: the matrix R of M3L.
+
+R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` says that the weights of the labels l and k
+resemble each other, `< 0` that they are opposed; the diagonal says how freely each label's weights may grow. M3L
+pays `1/2 sum_lk inv(R)[l, k] z_l.z_k` for its weights, so what R scales is C: `t * R` with C is `R` with `t * C`.
+That is why every prior here has a mean diagonal of 1 (before eps is added), except a matrix given as it is.
+
+A prior that comes from data is often singular (ten categories span ten directions, however many attributes
+there are). It is then made positive definite by `R + eps I`, and says so: `Prior.eps`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from manylabel_core.gram import is_sparse
+
+FLOOR = 1e-6
+"""A prior's smallest eigenvalue is made at least this multiple of its largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A prior on the relations between labels.
+
+    Attributes
+    ----------
+    R : ndarray of shape (n_labels, n_labels), float64
+        Symmetric and positive definite.
+    eps : float
+        What had to be added to the diagonal for that; contained in R.
+    """
+
+    R: NDArray[np.float64]
+    eps: float = 0.0
+
+
+def identity(n_labels: int) -> Prior:
+    """No relations: M3L is then one support vector machine for each label, "1-vs-All"."""
+    return Prior(np.eye(n_labels))
+
+
+def matrix(R: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
+    """Check a matrix given as a prior.
+
+    Raises
+    ------
+    ValueError
+        If R is not finite, square (of `n_labels`), symmetric and positive definite. In the last case the
+        message has the smallest eigenvalue; `positive_definite` is the remedy.
+    """
+    R = symmetric(R, n_labels)
+    smallest, largest = np.linalg.eigvalsh(R)[[0, -1]]
+    if not smallest > len(R) * np.finfo(float).eps * max(largest, 0.0):
+        raise ValueError(
+            f"R must be positive definite, its smallest eigenvalue is {smallest:.6g} (largest {largest:.6g}); "
+            "manylabel_core.priors.positive_definite adds what is missing"
+        )
+    return R
+
+
+def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDArray[np.float64]:
+    """Check that a matrix is finite, square and symmetric; give it as float64, symmetric to the last bit."""
+    R = np.asarray(R)
+    if R.ndim != 2 or R.shape[0] != R.shape[1] or not R.size:
+        raise ValueError(f"{name} must be a square matrix, got the shape {R.shape}")
+    if n_labels is not None and len(R) != n_labels:
+        raise ValueError(f"{name} must have the shape (n_labels, n_labels), {(n_labels, n_labels)}, got {R.shape}")
+    if R.dtype.kind not in "fiu" or not np.isfinite(R).all():
+        raise ValueError(f"{name} must hold finite real numbers")
+    R = R.astype(np.float64)
+    asymmetry = np.abs(R - R.T).max()
+    if asymmetry > 1e-8 * np.abs(R).max():
+        raise ValueError(f"{name} must be symmetric, it differs from its transpose by up to {asymmetry:.3g}")
+    return np.asarray((R + R.T) / 2)
+
+
+def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
+    """A symmetric matrix plus eps I.
+
+    Parameters
+    ----------
+    R : array-like of shape (n_labels, n_labels)
+    eps : float >= 0, optional
+        None: the least that makes the smallest eigenvalue `FLOOR` times the largest; 0 if it is that already.
+
+    Raises
+    ------
+    ValueError
+        If R is not symmetric, has no positive eigenvalue, or eps does not suffice.
+    """
+    R = symmetric(R)
+    smallest, largest = np.linalg.eigvalsh(R)[[0, -1]]
+    if largest <= 0:
+        raise ValueError(f"R must have a positive eigenvalue, its largest is {largest:.6g}")
+    if eps is None:
+        # With eps on both ends: smallest + eps = FLOOR * (largest + eps).
+        eps = max(0.0, float((FLOOR * largest - smallest) / (1 - FLOOR)))
+    elif not (np.isfinite(eps) and eps >= 0):
+        raise ValueError(f"eps must be a number from 0 on, not {eps!r}")
+    return Prior(matrix(R + eps * np.eye(len(R))), float(eps))
+
+
+def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: float | None = None) -> Prior:
+    """The zero-shot prior: `R = sum_c p(c) y_c y_c'` over categories with known attributes (the labels).
+
+    The mean product of two attributes over the categories that are to come. It holds what is common as well
+    as what is correlated: two attributes that most categories lack have a product near 1. An indicator matrix
+    of examples will do in place of categories, each then being a category of its own.
+
+    Parameters
+    ----------
+    attributes : array-like or sparse matrix of shape (n_categories, n_labels)
+        1 for an attribute that the category has, 0 for one it has not.
+    p : array-like of shape (n_categories,), optional
+        How often each category is expected, >= 0, scaled to sum 1. None: all alike.
+    eps : float, optional
+        As in `positive_definite`. R has at most n_categories directions; a larger eps leaves more to the data.
+
+    References
+    ----------
+    B. Hariharan, S. V. N. Vishwanathan, M. Varma: Efficient max-margin multi-label classification with
+    applications to zero-shot learning, Machine Learning 88 (2012), section 7.2.1.
+
+    Examples
+    --------
+    >>> category_attributes([[1, 1, 0], [1, 0, 0]], p=[0.75, 0.25], eps=0.5).R
+    array([[ 1.5,  0.5, -1. ],
+           [ 0.5,  1.5, -0.5],
+           [-1. , -0.5,  1.5]])
+    """
+    signs = 2.0 * _indicator(attributes, "attributes") - 1.0
+    weights = np.ones(len(signs)) if p is None else np.asarray(p, dtype=np.float64)
+    if weights.shape != (len(signs),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError(f"p must hold {len(signs)} numbers from 0 on, one for each category, and not only 0")
+    return positive_definite((signs.T * (weights / weights.sum())) @ signs, eps)
+
+
+def label_correlation(Y: Any, shrinkage: float | str = "auto") -> Prior:
+    """The correlation of the columns of Y, shrunk towards the identity: `(1 - s) corr(Y) + s I`.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        0 and 1. A label with one class only is uncorrelated with all others.
+    shrinkage : float from 0 to 1, or "auto"
+        s; "auto" takes the estimated optimum of Schaefer and Strimmer, the sum of the correlations' variances
+        over the sum of their squares.
+
+    References
+    ----------
+    J. Schaefer, K. Strimmer: A shrinkage approach to large-scale covariance matrix estimation, Statistical
+    Applications in Genetics and Molecular Biology 4 (2005).
+    """
+    Y = sp.csr_array(Y) if is_sparse(Y) else _indicator(Y, "Y")
+    both, n = _cooccurrence(Y)
+    share = np.diag(both) / n
+    spread = np.sqrt(share * (1 - share))
+    spread[spread == 0] = np.inf  # one class only
+    corr = (both / n - np.outer(share, share)) / np.outer(spread, spread)
+    np.fill_diagonal(corr, 1.0)
+    s = _optimal_shrinkage(both, n, share, spread, corr) if shrinkage == "auto" else shrinkage
+    if isinstance(s, str) or not 0 <= s <= 1:
+        raise ValueError(f"shrinkage must be 'auto' or a number from 0 to 1, not {shrinkage!r}")
+    return positive_definite((1 - s) * corr + s * np.eye(len(corr)))
+
+
+def from_mlrl(model: Any) -> Prior:
+    """The label covariance that a fitted MLRL or SSMLRL has learnt, scaled to a mean diagonal of 1."""
+    check_is_fitted(model, "label_covariance_")
+    covariance = model.label_covariance_
+    return positive_definite(covariance * (len(covariance) / np.trace(covariance)))
+
+
+def _indicator(Y: Any, name: str) -> NDArray[np.float64]:
+    Y = Y.toarray() if is_sparse(Y) else np.asarray(Y)
+    if Y.ndim != 2 or not Y.size:
+        raise ValueError(f"{name} must be a matrix with rows and columns, got the shape {Y.shape}")
+    if Y.dtype.kind not in "biuf" or not np.isin(Y, (0, 1)).all():
+        raise ValueError(f"{name} must hold only 0 and 1")
+    return np.asarray(Y, dtype=np.float64)
+
+
+def _cooccurrence(Y: Any) -> tuple[NDArray[np.float64], int]:
+    """How often each pair of labels is relevant together, and the number of examples."""
+    if is_sparse(Y):
+        if not np.isin(Y.data, (0, 1)).all():
+            raise ValueError("Y must hold only 0 and 1")
+        Y = Y.astype(np.float64)
+        return (Y.T @ Y).toarray(), Y.shape[0]
+    return Y.T @ Y, len(Y)
+
+
+def _optimal_shrinkage(
+    both: NDArray[np.float64],
+    n: int,
+    share: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    corr: NDArray[np.float64],
+) -> float:
+    """Estimate the s of least squared error; a standardised label takes two values, so counts are all it needs."""
+    if n < 2:
+        return 1.0
+    one, zero = ((1 - share) / spread) ** 2, (share / spread) ** 2  # squares of the two values
+    counts = np.diag(both)
+    alone = counts[:, None] - both
+    neither = n - counts[:, None] - counts[None, :] + both
+    squares = both * np.outer(one, one) + neither * np.outer(zero, zero)
+    squares += alone * np.outer(one, zero) + alone.T * np.outer(zero, one)
+    # Of the products of two standardised labels, whose mean is their correlation: the variance of that mean.
+    variance = (squares / n - corr**2) / (n - 1)
+    apart = ~np.eye(len(corr), dtype=bool)
+    signal = float((corr[apart] ** 2).sum())
+    return min(1.0, max(0.0, float(variance[apart].sum()) / signal)) if signal > 0 else 1.0

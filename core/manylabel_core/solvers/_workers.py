@@ -1,0 +1,57 @@
+"""Threads for what compiled code and BLAS do without the interpreter's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Workers:
+    """Runs a function over several items at a time.
+
+    BLAS's own threads are off meanwhile: they wait by spinning, and two pools would fight for the cores.
+
+    Parameters
+    ----------
+    pool : ThreadPoolExecutor or None
+        None runs one after the other.
+    n : int
+        Number of threads.
+    """
+
+    def __init__(self, pool: ThreadPoolExecutor | None, n: int) -> None:
+        self._pool = pool
+        self.n = n
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """The results in the order of the items."""
+        if self._pool is None:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))
+
+    def parts(self, length: int, largest: int | None = None) -> list[slice]:
+        """Equal slices of a range, one for each thread, or more if they would be larger than `largest`."""
+        number = min(length, self.n)
+        if largest is not None:
+            number = max(number, -(-length // largest))
+        edges = [length * k // number for k in range(number + 1)]
+        return [slice(first, last) for first, last in pairwise(edges)]
+
+
+@contextmanager
+def workers(n_threads: int) -> Iterator[Workers]:
+    """Threads for the time of a `with` block."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        if n_threads == 1:
+            yield Workers(None, 1)
+        else:
+            with ThreadPoolExecutor(n_threads, "manylabel-solver") as pool:
+                yield Workers(pool, n_threads)

@@ -1,0 +1,46 @@
+"""scikit-learn's own checks of estimators.
+
+It has few for estimators that learn label sets only: most of its classifier checks hand over class numbers, as
+a vector or in one column. Those are what fails here, and all that may.
+"""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from manylabel_core.batch import M3L, MLRL, SSMLRL
+
+NUMBERS = "hands over class numbers (1 and 2, or more) where Y must be an indicator matrix"
+VECTOR = "hands over a vector of classes where Y must be an indicator matrix"
+EXCEPTIONS = {
+    "check_estimators_dtypes": NUMBERS,
+    "check_classifier_data_not_an_array": NUMBERS,
+    "check_fit2d_1feature": NUMBERS,
+    "check_classifiers_one_label": VECTOR,
+    "check_classifiers_classes": VECTOR,
+    "check_classifiers_train": VECTOR,
+    "check_classifier_not_supporting_multiclass": "wants a message about binary classification only",
+}
+PRECOMPUTED = {
+    "check_positive_only_tag_during_fit": "hands over a square matrix that is no Gram matrix",
+    "check_dont_overwrite_parameters": NUMBERS,
+    "check_f_contiguous_array_estimator": NUMBERS,
+    "check_methods_sample_order_invariance": NUMBERS,
+    "check_methods_subset_invariance": NUMBERS,
+    "check_fit2d_1sample": NUMBERS,
+    "check_fit2d_predict1d": NUMBERS,
+    "check_dict_unchanged": NUMBERS,
+}
+
+
+def exceptions(estimator) -> dict[str, str]:
+    return EXCEPTIONS | (PRECOMPUTED if estimator.kernel == "precomputed" else {})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels, features up to 100
+@parametrize_with_checks(
+    [M3L(), M3L(kernel="rbf"), M3L(kernel="precomputed"), MLRL(), MLRL(kernel="rbf"), SSMLRL()],
+    expected_failed_checks=exceptions,
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)

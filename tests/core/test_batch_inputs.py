@@ -1,0 +1,168 @@
+"""Bad input to the batch learners: a ValueError that names the argument, every time."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+
+from manylabel_core.batch import M3L, MLRL, SSMLRL
+
+LEARNERS = [M3L, MLRL, SSMLRL]
+
+
+def data(n_samples: int = 12, n_features: int = 3, n_labels: int = 2):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n_samples, n_features)), rng.integers(0, 2, size=(n_samples, n_labels))
+
+
+def with_value(matrix: np.ndarray, value: float) -> np.ndarray:
+    changed = matrix.astype(float)
+    changed[3, 1] = value
+    return changed
+
+
+X, Y = data()
+
+BAD_ARGUMENTS = {
+    "Y holds 2": (X, with_value(Y, 2), "Y must hold only 0 and 1, it holds 2"),
+    "Y holds -1": (X, 2 * Y - 1, "Y must hold only 0 and 1, it holds -1"),
+    "Y holds a half": (X, with_value(Y, 0.5), "Y must hold only 0 and 1, it holds 0.5"),
+    "Y holds NaN": (X, with_value(Y, np.nan), "Y must hold only 0 and 1, it holds nan"),
+    "Y holds infinity": (X, with_value(Y, np.inf), "Y must hold only 0 and 1, it holds inf"),
+    "sparse Y holds 3": (X, sp.csr_array(3 * Y), "Y must hold only 0 and 1, it holds 3"),
+    "Y holds text": (X, Y.astype(str), "Y must hold only 0 and 1, not values of type"),
+    "Y holds objects": (X, Y.astype(object), "Y must hold only 0 and 1, not values of type object"),
+    "Y is None": (X, None, "Y must be an indicator matrix"),
+    "Y has rows of two lengths": (X, [[0, 1], [1]] * 6, "Y must be an indicator matrix"),
+    "Y is a vector": (X, Y[:, 0], r"Y must be an indicator matrix of shape .*, got the shape \(12,\)"),
+    "Y is a cube": (X, Y[:, :, None], "Y must be an indicator matrix of shape"),
+    "Y has no labels": (X, Y[:, :0], "Y must be an indicator matrix of shape"),
+    "Y has too few rows": (X, Y[:-1], "Y must have as many rows as X, 12, got 11"),
+    "Y has too many rows": (X[:-1], Y, "Y must have as many rows as X, 11, got 12"),
+    "fewer rows than labels": (X[:2], np.ones((2, 3)), r"Y has fewer rows \(2\) than labels \(3\)"),
+    "X holds NaN": (with_value(X, np.nan), Y, "Input X contains NaN"),
+    "X holds infinity": (with_value(X, np.inf), Y, "Input X contains infinity"),
+    "sparse X holds NaN": (sp.csr_array(with_value(X, np.nan)), Y, "Input X contains NaN"),
+    "X is empty": (X[:0], Y[:0], r"^X: Found array with 0 sample\(s\)"),
+    "X has no features": (X[:, :0], Y, r"^X: Found array with 0 feature\(s\)"),
+    "X is a vector": (X[:, 0], Y, "^X: Expected 2D array, got 1D array"),
+    "X holds text": (X.astype(str)[:, :1] + "a", Y, "^X: could not convert string to float"),
+    "X is complex": (X + 1j, Y, "^X: Complex data not supported"),
+    "X has squares that overflow": (X * 1e200, Y, "X has values too large for float64"),
+    "X has squares that overflow in single precision": (
+        (X * 1e25).astype(np.float32),
+        Y,
+        "X has values too large for float32",
+    ),
+}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+def test_a_bad_argument_is_refused_by_name(learner, case):
+    bad_X, bad_Y, message = BAD_ARGUMENTS[case]
+    with pytest.raises(ValueError, match=message):
+        learner().fit(bad_X, bad_Y)
+
+
+BAD_PARAMETERS = [
+    *[(M3L, "C", value, "C must be a finite number above 0") for value in (0, -1.0, np.inf, np.nan, "1", None, True)],
+    *[(MLRL, "lam", value, "lam must be a finite number above 0") for value in (0, -1.0, np.inf, None)],
+    *[(SSMLRL, name, 0, f"{name} must be a finite number above 0") for name in ("lam1", "lam2")],
+    (M3L, "R", np.ones((2, 3)), "R must be a square matrix"),
+    (M3L, "R", np.eye(3), r"R must have the shape \(n_labels, n_labels\), \(2, 2\), got \(3, 3\)"),
+    (M3L, "R", np.array([[1.0, 0.5], [0.0, 1.0]]), "R must be symmetric"),
+    (M3L, "R", np.array([[1.0, 2.0], [2.0, 1.0]]), "R must be positive definite, its smallest eigenvalue is -1 "),
+    (M3L, "R", np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must hold finite real numbers"),
+    (M3L, "fit_intercept", "yes", "fit_intercept must be True or False"),
+    (MLRL, "covariance_init", np.eye(3), "covariance_init must have the shape"),
+    (MLRL, "covariance_init", -np.eye(2), "covariance_init must be positive definite, its smallest eigenvalue is -1"),
+    *[(learner, "kernel", "cosine", "kernel must be one of 'linear', 'rbf'") for learner in LEARNERS],
+    *[(learner, "gamma", "auto", "gamma must be one of 'scale', 'mean_distance'") for learner in LEARNERS],
+    *[(learner, "gamma", -1.0, "gamma must be a finite number above 0") for learner in LEARNERS],
+    *[(learner, "degree", 0, "degree must be an integer from 1 to") for learner in LEARNERS],
+    *[
+        (learner, "coef0", value, "coef0 must be a finite number")
+        for learner in LEARNERS
+        for value in (np.nan, "a", None)
+    ],
+    *[(learner, "kernel", lambda a, b: -a @ b.T, "kernel must be positive semi-definite") for learner in LEARNERS],
+    *[(learner, "tol", value, "tol must be") for learner in LEARNERS for value in (0.0, 1.0, "small")],
+    *[
+        (learner, "max_iter", value, "max_iter must be an integer from 1 to")
+        for learner in LEARNERS
+        for value in (0, 1.5)
+    ],
+    *[(learner, "warm_start", 2, "warm_start must be True or False") for learner in LEARNERS],
+    *[(learner, "cache_mb", 0, "cache_mb must be a finite number above 0") for learner in (M3L, MLRL)],
+    *[(learner, "n_threads", 0, "n_threads must be an integer from 1 to") for learner in LEARNERS],
+    *[(learner, "random_state", "seed", "random_state: 'seed' cannot be used to seed") for learner in LEARNERS],
+]
+
+
+@pytest.mark.parametrize(("learner", "name", "value", "message"), BAD_PARAMETERS)
+def test_a_bad_parameter_is_refused_by_name(learner, name, value, message):
+    with pytest.raises(ValueError, match=message):
+        learner(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((12, 11)), r"X must be a square Gram matrix with kernel='precomputed', got the shape \(12, 11\)"),
+        (np.triu(np.ones((12, 12))), "X must be a symmetric Gram matrix"),
+        (sp.eye_array(12, format="csr"), "X must be dense, not sparse"),
+        (-np.eye(12), "X must be positive semi-definite, but has -1 on its diagonal"),
+    ],
+)
+def test_a_precomputed_matrix_that_is_no_gram_matrix_is_refused(learner, K, message):
+    with pytest.raises(ValueError, match=message):
+        learner(kernel="precomputed").fit(K, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
+    K = (X @ X.T).astype(np.float32)
+    K[0, 1] *= 1 + 1e-6
+    learner(kernel="precomputed").fit(K, Y)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("names", [["one"], ["one", "one"], ["one", "two", "three"]])
+def test_label_names_must_fit(learner, names):
+    with pytest.raises(ValueError, match="label_names must hold 2 different names"):
+        learner().fit(X, Y, label_names=names)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_label_names_must_be_several(learner):
+    with pytest.raises(ValueError, match="label_names must hold names"):
+        learner().fit(X, Y, label_names=5)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_model_scores_only_what_it_was_fitted_on(learner):
+    with pytest.raises(NotFittedError):
+        learner().predict(X)
+    model = learner().fit(X, Y)
+    with pytest.raises(ValueError, match="X has 2 features, but"):
+        model.predict(X[:, :2])
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        model.decision_function(with_value(X, np.nan))
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("kind", [np.bool_, np.int8, np.int64, np.float32])
+def test_an_indicator_matrix_may_be_of_any_type(learner, kind):
+    expected = learner().fit(X, Y).decision_function(X)
+    for labels in (Y.astype(kind), Y.astype(kind).tolist(), sp.csr_array(Y.astype(kind)), sp.coo_array(Y.astype(kind))):
+        np.testing.assert_array_equal(learner().fit(X, labels).decision_function(X), expected)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_input_is_left_as_it_was(learner):
+    for kernel in ("linear", "rbf"):
+        examples, labels = X.copy(), Y.copy()
+        examples.flags.writeable = labels.flags.writeable = False
+        learner(kernel=kernel).fit(examples, labels).predict(examples)

@@ -1,0 +1,234 @@
+"""MLRL: the optimum of a convex problem, whatever the way there."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from manylabel_core import priors
+from manylabel_core.batch import M3L, MLRL
+
+TOL = 1e-4
+
+
+def data(n_samples: int = 80, n_features: int = 6, n_labels: int = 5, seed: int = 0):
+    """Labels of two hidden directions and some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features))
+    W = rng.normal(size=(n_features, 2)) @ rng.normal(size=(2, n_labels)) + 0.3 * rng.normal(
+        size=(n_features, n_labels)
+    )
+    Y = (X @ W + 0.5 * rng.normal(size=(n_samples, n_labels)) + 0.3 > 0).astype(np.int8)
+    return X, Y
+
+
+def nuclear_optimum(X: np.ndarray, Y: np.ndarray, lam: float) -> float:
+    """min mean hinge + lam/2 |W|_*^2, which is (6) with the best covariance put in."""
+    W, b = cp.Variable((X.shape[1], Y.shape[1])), cp.Variable((1, Y.shape[1]))
+    scores = X @ W + np.ones((len(X), 1)) @ b
+    loss = cp.sum(cp.pos(1 - cp.multiply(2.0 * Y - 1, scores))) / len(X)
+    problem = cp.Problem(cp.Minimize(loss + lam / 2 * cp.square(cp.normNuc(W))))
+    return float(problem.solve(solver=cp.CLARABEL))
+
+
+def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
+    """(6) of a fitted linear model, from its weights, intercepts and covariance alone."""
+    W = model.coef_.T
+    loss = np.maximum(0, 1 - (2.0 * Y - 1) * model.decision_function(X)).sum() / len(X)
+    return float(loss + model.lam / 2 * np.trace(np.linalg.solve(model.label_covariance_, W.T @ W)))
+
+
+@pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
+    X, Y = data(seed=seed)
+    model = MLRL(lam=lam, tol=TOL, max_iter=500).fit(X, Y)
+    optimum = nuclear_optimum(X, Y, lam)
+    assert model.duality_gap_ <= 2 * TOL  # the end may also come when nothing more can be hoped for
+    assert model.dual_objective_ <= optimum * (1 + 1e-7)
+    assert optimum * (1 - 1e-7) <= model.primal_objective_ <= optimum * (1 + TOL)
+
+
+@pytest.mark.parametrize("lam", [0.1, 0.001])
+def test_the_objective_reported_is_that_of_the_model(lam):
+    X, Y = data()
+    model = MLRL(lam=lam, tol=TOL).fit(X, Y)
+    # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
+    assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
+    assert model.objective_trace_[-1] == model.primal_objective_
+    gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
+    assert model.duality_gap_ == pytest.approx(gap)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("lam", [1.0, 0.01, 1e-4])
+def test_the_objective_never_rises(lam, kernel):
+    X, Y = data()
+    trace = MLRL(lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y).objective_trace_
+    assert len(trace) >= 4
+    assert (np.diff(trace) <= 0).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_every_start_leads_to_the_same_end(kernel):
+    X, Y = data()
+    A = np.random.default_rng(0).normal(size=(5, 5))
+    starts = [None, A @ A.T + 0.01 * np.eye(5), np.diag([1.0, 1e-4, 1e-4, 1e-4, 1e-4])]
+    models = [
+        MLRL(lam=0.003, kernel=kernel, covariance_init=start, tol=1e-5, max_iter=2000).fit(X, Y) for start in starts
+    ]
+    for model in models[1:]:
+        assert model.primal_objective_ == pytest.approx(models[0].primal_objective_, rel=2e-5)
+        np.testing.assert_allclose(model.label_covariance_, models[0].label_covariance_, atol=5e-3)
+        np.testing.assert_allclose(model.decision_function(X), models[0].decision_function(X), atol=5e-2)
+
+
+def test_the_covariance_is_the_best_one_for_the_weights():
+    X, Y = data()
+    model = MLRL(lam=0.01).fit(X, Y)
+    squares, V = np.linalg.eigh(model.coef_ @ model.coef_.T)
+    root = (V * np.sqrt(squares)) @ V.T
+    np.testing.assert_allclose(model.label_covariance_, root / np.trace(root), atol=1e-6)
+    assert np.trace(model.label_covariance_) == pytest.approx(1)
+    spread = np.sqrt(np.diag(model.label_covariance_))
+    np.testing.assert_allclose(model.label_correlation_ * np.outer(spread, spread), model.label_covariance_)
+
+
+def test_primal_weights_and_the_kernel_trick_agree():
+    X, Y = data()
+    linear = MLRL(lam=0.01, tol=1e-5, max_iter=1000).fit(X, Y)
+    kernel = MLRL(lam=0.01, kernel=lambda U, V: U @ V.T, tol=1e-5, max_iter=1000).fit(X, Y)
+    assert kernel.primal_objective_ == pytest.approx(linear.primal_objective_, rel=2e-5)
+    np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=2e-2)
+
+
+def test_the_intercept_is_the_best_one():
+    """No other intercept has a lower mean hinge: it lies in the interval of the optimality conditions."""
+    X, Y = data()
+    model = MLRL(lam=0.01, tol=1e-6, max_iter=2000).fit(X, Y)
+    signs, scores = 2.0 * Y - 1, model.decision_function(X)
+    loss = np.maximum(0, 1 - signs * scores).sum(axis=0)
+    for shift in (-0.3, -1e-3, 1e-3, 0.3):
+        assert (np.maximum(0, 1 - signs * (scores + shift)).sum(axis=0) >= loss - 1e-4).all()
+
+
+def test_related_opposed_and_unrelated_labels_are_told_apart():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 10))
+    score = X[:, 0] + X[:, 1]
+    Y = np.column_stack([score > 0, score > 0.5, score < 0, X[:, 5] > 0]).astype(int)
+    correlation = MLRL(lam=1e-3).fit(X, Y).label_correlation_
+    assert correlation[0, 1] > 0.9
+    assert correlation[0, 2] < -0.9
+    assert np.abs(correlation[3, :3]).max() < 0.2
+    np.testing.assert_array_equal(np.diag(correlation), 1)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_label_with_one_class_is_predicted_as_that_class_everywhere(kernel):
+    X, Y = data()
+    Y[:, 1], Y[:, 3] = 0, 1
+    model = MLRL(lam=1e-3, kernel=kernel).fit(X, Y)
+    far = 100 * np.random.default_rng(0).normal(size=(50, X.shape[1]))
+    for examples in (X, far):
+        predicted = model.predict(examples)
+        assert not predicted[:, 1].any()
+        assert predicted[:, 3].all()
+    assert model.covariance_eps_ > 0
+    assert np.linalg.eigvalsh(model.label_covariance_)[0] > 0
+
+
+def test_equal_labels_are_fully_correlated_and_make_the_covariance_singular():
+    X, Y = data()
+    Y[:, 4] = Y[:, 0]
+    model = MLRL(lam=1e-3).fit(X, Y)
+    assert model.label_correlation_[0, 4] == pytest.approx(1, abs=1e-3)
+    assert np.linalg.eigvalsh(model.label_covariance_)[0] > 0
+
+
+@pytest.mark.parametrize("value", [0, 1])
+def test_nothing_to_learn_is_learnt(value):
+    X, Y = data()
+    model = MLRL(lam=1e-3).fit(X, np.full_like(Y, value))
+    assert (model.predict(X) == value).all()
+    assert model.duality_gap_ == 0
+    np.testing.assert_allclose(model.label_covariance_, np.eye(5) / 5)
+
+
+def test_examples_without_features_are_learnt_by_their_majority():
+    _, Y = data()
+    model = MLRL().fit(np.zeros((len(Y), 3)), Y)
+    np.testing.assert_array_equal(model.predict(np.zeros((1, 3)))[0], (Y.mean(axis=0) > 0.5).astype(int))
+
+
+def test_a_stopped_fit_goes_on_where_it_was():
+    X, Y = data(200)
+    told = []
+    model = MLRL(lam=1e-3, kernel="rbf", tol=1e-5, max_iter=2000, warm_start=True)
+    model.fit(X, Y, progress=lambda progress: told.append(progress) or progress.iteration == 3)
+    assert model.duality_gap_ > 1e-5
+    assert model.n_iter_ == 3
+    stopped_at = model.primal_objective_
+    model.fit(X, Y)
+    assert model.duality_gap_ <= 1e-5
+    assert model.primal_objective_ <= stopped_at
+    whole = MLRL(lam=1e-3, kernel="rbf", tol=1e-5, max_iter=2000).fit(X, Y)
+    assert model.primal_objective_ == pytest.approx(whole.primal_objective_, rel=2e-5)
+
+
+@pytest.mark.parametrize("change", ["lam", "Y", "X", "one class"])
+def test_a_warm_start_holds_after_a_change(change):
+    X, Y = data(100)
+    model = MLRL(lam=1e-2, warm_start=True).fit(X, Y)
+    if change == "lam":
+        model.set_params(lam=0.1)
+    elif change == "X":
+        X = X[::-1]
+    else:
+        Y = Y.copy()
+        Y[:, 0] = 1 - Y[:, 0] if change == "Y" else 0
+    anew = MLRL(lam=model.lam).fit(X, Y)
+    assert model.fit(X, Y).primal_objective_ == pytest.approx(anew.primal_objective_, rel=2e-3)
+
+
+def test_a_fit_can_be_stopped_before_the_first_half_step_is_over():
+    X, Y = data(200)
+    told = []
+    model = MLRL(kernel="rbf").fit(X, Y, progress=lambda progress: told.append(progress) or True)
+    assert told[0].objective == told[0].gap == np.inf
+    assert model.n_iter_ == 1
+    assert model.decision_function(X).shape == Y.shape
+
+
+def test_progress_tells_the_whole_problem():
+    X, Y = data(200)
+    told = []
+    model = MLRL(lam=1e-3).fit(X, Y, progress=lambda progress: told.append(progress))
+    objectives = [progress.objective for progress in told]
+    assert objectives == sorted(objectives, reverse=True)
+    assert told[-1].objective == model.primal_objective_
+    assert told[-1].iteration <= model.n_iter_
+
+
+def test_too_few_rounds_are_a_warning_with_the_gap():
+    X, Y = data()
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations: the relative duality gap is"):
+        model = MLRL(lam=0.01, max_iter=2).fit(X, Y)
+    assert model.n_iter_ == 2
+
+
+def test_the_relations_found_are_a_prior_for_m3l():
+    X, Y = data()
+    found = MLRL(lam=0.01).fit(X, Y)
+    prior = priors.from_mlrl(found)
+    assert np.trace(prior.R) - prior.eps * 5 == pytest.approx(5)
+    np.testing.assert_allclose(prior.R - prior.eps * np.eye(5), 5 * found.label_covariance_)
+    assert M3L(R=prior).fit(X, Y).prior_eps_ == prior.eps
+
+
+def test_the_same_parameters_give_the_same_bits():
+    X, Y = data()
+    for kernel in ("linear", "rbf"):
+        models = [MLRL(lam=0.01, kernel=kernel, random_state=7).fit(X, Y) for _ in range(2)]
+        np.testing.assert_array_equal(*(model.decision_function(X) for model in models))
+        np.testing.assert_array_equal(*(model.label_covariance_ for model in models))

@@ -1,0 +1,126 @@
+"""FALT started from a batch model: its scores at first, and learning from there on."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core import FALT
+from manylabel_core.batch import M3L, MLRL, SSMLRL
+
+
+def data(n_samples: int = 300, n_features: int = 8, n_labels: int = 4, seed: int = 0):
+    """Rows of unit norm whose labels all lean to one side, so that intercepts matter."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, n_features))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    W = np.random.default_rng(99).normal(size=(n_features, n_labels))
+    return X, (X @ W - 0.5 > 0).astype(np.int8)
+
+
+@pytest.mark.parametrize("learner", [M3L(C=10.0), MLRL(lam=1e-3), SSMLRL(lam1=1e-3)])
+@pytest.mark.parametrize("scaling", ["none", "unit"])
+def test_it_scores_as_the_batch_model_does(learner, scaling):
+    X, Y = data()
+    model = learner.fit(X, Y)
+    assert np.abs(model.intercept_).max() > 0.1
+    started = FALT.from_linear(model, scaling=scaling, dtype="float64", intercept_scaling=0.7)
+    np.testing.assert_allclose(started.decision_function(X), model.decision_function(X), atol=1e-12)
+    assert not started.scores(X)[1].any()
+    np.testing.assert_array_equal(FALT.from_linear(model).predict(X), model.predict(X))
+
+
+def test_sparse_rows_score_alike():
+    X, Y = data()
+    X[np.abs(X) < 0.2] = 0
+    model = M3L().fit(sp.csr_array(X), Y)
+    np.testing.assert_allclose(
+        FALT.from_linear(model).decision_function(sp.csr_array(X)), model.decision_function(X), atol=1e-5
+    )
+
+
+def test_it_goes_on_learning_from_the_stream():
+    """Started from few examples it ends better than it began, and early on is better than one that had no start."""
+    X, Y = data(60)
+    stream, truth = data(600, seed=1)
+    test, expected = data(2000, seed=2)
+
+    def errors(model) -> float:
+        return float((model.predict(test) != expected).mean())
+
+    batch = M3L(C=1.0).fit(X, Y)
+    started, fresh = FALT.from_linear(batch, eta=0.25), FALT(eta=0.25)
+    for model in (started, fresh):
+        model.partial_fit(stream[:10], truth[:10])
+    assert errors(started) < 0.6 * errors(fresh)
+    started.partial_fit(stream[10:], truth[10:])
+    assert errors(started) < 0.8 * errors(batch)
+
+
+def test_the_threshold_learns_too():
+    X, Y = data()
+    started = FALT.from_linear(M3L().fit(X, Y))
+    started.partial_fit(X, np.ones_like(Y))
+    assert started.scores(X)[1].mean() < -0.1
+
+
+def test_it_is_as_exact_as_any_falt():
+    X, Y = data()
+    model = M3L().fit(X, Y)
+    whole, parts = FALT.from_linear(model), FALT.from_linear(model)
+    whole.partial_fit(X, Y)
+    for i in range(len(X)):
+        parts.partial_fit(X[[i]], Y[[i]])
+    restored = FALT()
+    restored.restore(parts.state())
+    np.testing.assert_array_equal(whole.state()["weights"], parts.state()["weights"])
+    np.testing.assert_array_equal(restored.decision_function(X), whole.decision_function(X))
+
+
+def test_features_and_labels_may_still_appear():
+    X, Y = data()
+    started = FALT.from_linear(M3L().fit(X, Y))
+    before = started.decision_function(X)
+    started.grow(12, 6)
+    np.testing.assert_array_equal(started.decision_function(np.pad(X, ((0, 0), (0, 4))))[:, :4], before)
+    started.partial_fit(np.ones((1, 12)), np.ones((1, 6)))
+    assert (started.n_features_, started.n_labels_) == (12, 6)
+
+
+def test_the_batch_model_is_left_as_it_was():
+    X, Y = data()
+    model = M3L().fit(X, Y)
+    coef = model.coef_.copy()
+    FALT.from_linear(model, dtype="float64").partial_fit(X, 1 - Y)
+    np.testing.assert_array_equal(model.coef_, coef)
+
+
+class Shaped:
+    def __init__(self, coef, intercept):
+        self.coef_, self.intercept_ = np.asarray(coef), np.asarray(intercept)
+
+
+X, Y = data(30)
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters", "message"),
+    [
+        (M3L(), {}, "model must be fitted and linear"),
+        (M3L(kernel="rbf").fit(X, Y), {}, "model must be fitted and linear"),
+        (Shaped([1.0, 2.0], [1.0]), {}, r"model must have coef_ of shape .* got \(2,\) and \(1,\)"),
+        (Shaped([[1.0, 2.0]], [1.0, 2.0]), {}, "model must have coef_ of shape"),
+        (Shaped([[1.0, np.nan]], [1.0]), {}, "model must have finite weights"),
+        (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "standard"}, "scaling must not be 'standard'"),
+        (Shaped([[1.0, 2.0]], [1.0]), {"fit_intercept": False}, "fit_intercept must be True: the model has intercepts"),
+        (Shaped([[1.0, 2.0]], [1.0]), {"eta": 0}, "eta must be"),
+    ],
+)
+def test_what_cannot_be_a_start_is_refused_by_name(model, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        FALT.from_linear(model, **parameters)
+
+
+def test_a_model_without_intercepts_needs_no_constant_feature():
+    model = M3L(fit_intercept=False).fit(X, Y)
+    started = FALT.from_linear(model, fit_intercept=False)
+    np.testing.assert_array_equal(started.predict(X), model.predict(X))

@@ -1,0 +1,141 @@
+"""What the solvers refuse, and how they say so; and the smallest problems that they do not refuse."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
+
+FORMS = ["kernel", "linear"]
+X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+Y = np.array([[1, -1], [-1, 1], [1, 1]])
+
+
+def solve(form: str, **changes: Any) -> DualResult:
+    arguments = {"X": X, "K": X @ X.T, "Y": Y, "S": np.eye(2), "c": 1.0} | changes
+    arguments.pop("X" if form == "kernel" else "K")
+    return (solve_kernel_dual if form == "kernel" else solve_linear_dual)(**arguments)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"Y": Y[:2]}, r"Y: must have the shape \(n_samples, n_labels\) with n_samples = 3, got \(2, 2\)"),
+        ({"Y": Y[:, 0]}, "Y: must have the shape"),
+        ({"Y": Y[:, :0], "S": np.eye(0)}, "Y: must not be empty"),
+        ({"Y": (Y > 0).astype(int)}, "Y: must hold only -1 and"),
+        ({"Y": np.where(Y > 0, np.nan, -1)}, "Y: must hold only -1 and"),
+        ({"Y": Y > 0}, "Y: must hold only -1 and"),
+        ({"S": np.eye(3)}, r"S: must have the shape \(2, 2\) for 2 labels, got \(3, 3\)"),
+        ({"S": np.array([[1.0, 0.2], [0.1, 1.0]])}, "S: must be symmetric, .* differ by up to 0.1"),
+        ({"S": np.array([[1.0, 2.0], [2.0, 1.0]])}, "S: must be positive semi-definite; its smallest eigenvalue is -1"),
+        ({"S": -np.eye(2)}, "S: must be positive semi-definite"),
+        ({"S": np.diag([1.0, np.nan])}, "S: must be finite"),
+        ({"c": 0.0}, "c: must be a finite number above 0, got 0.0"),
+        ({"c": -1}, "c: must"),
+        ({"c": np.inf}, "c: must"),
+        ({"c": np.nan}, "c: must"),
+        ({"c": "1"}, "c: must be a finite number above 0, got '1'"),
+        ({"tol": 0.0}, "tol: must be a finite number above 0"),
+        ({"tol": np.nan}, "tol: must"),
+        ({"max_iter": -1}, "max_iter: must be an integer of at least 0, got -1"),
+        ({"max_iter": 2.5}, "max_iter: must be an integer"),
+        ({"n_threads": 0}, "n_threads: must be an integer of at least 1"),
+        ({"seed": -1}, "seed: must be an integer of at least 0"),
+        ({"alpha0": np.zeros((2, 2))}, r"alpha0: must have the shape of Y, \(3, 2\), got \(2, 2\)"),
+        ({"alpha0": np.full((3, 2), 1.1)}, "alpha0: must lie between 0 and c = 1, got 1.1 to 1.1"),
+        ({"alpha0": np.full((3, 2), -0.1)}, "alpha0: must lie between 0 and c"),
+        ({"alpha0": np.full((3, 2), np.nan)}, "alpha0: must lie between 0 and c"),
+        (
+            {"alpha0": np.full((3, 2), 0.5), "equality": True},
+            "alpha0: sum_i y_il alpha_il must be 0, got 0.5 for label",
+        ),
+    ],
+)
+def test_what_cannot_be_solved_is_refused(form, changes, message):
+    with pytest.raises(ValueError, match=message):
+        solve(form, **changes)
+
+
+class Rows:
+    """A source of rows that gives what it is told to."""
+
+    def __init__(self, rows: np.ndarray, diagonal: np.ndarray) -> None:
+        self._rows, self._diagonal = rows, diagonal
+
+    def rows(self, block: np.ndarray) -> np.ndarray:
+        return self._rows[: len(block)]
+
+    def diagonal(self) -> np.ndarray:
+        return self._diagonal
+
+
+@pytest.mark.parametrize(
+    ("K", "message"),
+    [
+        (np.ones((3, 2)), r"K: must be a square matrix, got the shape \(3, 2\)"),
+        (np.ones(3), "K: must be a square matrix"),
+        (np.ones((0, 0)), "K: must not be empty"),
+        (np.triu(np.ones((3, 3))), "K: must be symmetric"),
+        (np.where(np.eye(3), 1.0, np.nan), "K: must be finite"),
+        (np.diag([1.0, -1.0, 1.0]), "K: must be positive semi-definite, but has -1 on its diagonal"),
+        (Rows(np.ones((3, 2)), np.ones(3)), r"K: its rows\(\) must give the shape \(3, 3\), got \(3, 2\)"),
+        (Rows(np.full((3, 3), np.nan), np.ones(3)), "K: must be finite"),
+        (Rows(np.ones((3, 3)), np.full(3, np.inf)), "K: must be positive semi-definite, but has inf on its diagonal"),
+        (Rows(np.ones((3, 3)), -np.ones(3)), "K: must be positive semi-definite"),
+    ],
+)
+def test_what_is_no_gram_matrix_is_refused(K, message):
+    with pytest.raises(ValueError, match=message):
+        solve("kernel", K=K)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"X": X[0]}, "X: must be a matrix with rows and columns"),
+        ({"X": X[:0], "Y": Y[:0]}, "X: must be a matrix with rows and columns"),
+        ({"X": X[:, :0]}, "X: must be a matrix with rows and columns"),
+        ({"X": np.where(X > 1, np.inf, X)}, "X: must be finite"),
+        ({"X": sp.csr_array(np.where(X > 1, np.nan, X))}, "X: must be finite"),
+        ({"X": X.astype(object)}, "X: must hold real numbers, got object"),
+        ({"X": X.astype(complex)}, "X: must hold real numbers, got complex128"),
+        ({"dtype": np.float16}, "dtype: must be float32 or float64, got float16"),
+        ({"bias_feature": -1.0}, "bias_feature: must be a finite number of at least 0"),
+        ({"bias_feature": np.nan}, "bias_feature: must"),
+    ],
+)
+def test_what_is_no_matrix_of_features_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        solve("linear", **changes)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rounding_in_the_start_is_forgiven(form):
+    alpha0 = np.array([[0.5, 1.0], [1.0, 0.5], [0.5, 0.5]]) + 1e-12
+    result = solve(form, alpha0=alpha0, equality=True, max_iter=0)
+    assert result.alpha.max() == 1.0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_problem_with_nothing_to_learn_has_no_gap(form):
+    """With one class in each label the biases do it all: both objectives are 0."""
+    result = solve(form, Y=np.ones_like(Y), equality=True)
+    assert result.converged
+    assert result.primal == result.dual == result.gap == 0
+    np.testing.assert_array_equal(result.bias, [1, 1])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_points_without_length_go_to_their_bound(form):
+    result = solve(form, X=0 * X, K=np.zeros((3, 3)), tol=1e-9)
+    assert (result.alpha == 1).all()
+    assert result.dual == result.primal == Y.size
+
+
+def test_rows_without_values_are_points_without_length():
+    result = solve("linear", X=sp.csr_array((3, 2)), tol=1e-9)
+    assert (result.alpha == 1).all()

@@ -1,0 +1,217 @@
+"""The coupled dual against a general convex solver, and against its own optimality conditions."""
+
+from functools import cache
+from typing import NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
+
+TIGHT = {"tol": 1e-9, "max_iter": 100_000}
+FORMS = ["kernel", "dense", "csr"]
+BIAS = 0.7
+
+
+class Data(NamedTuple):
+    X: np.ndarray
+    Y: np.ndarray
+    K: np.ndarray
+
+
+@cache
+def data() -> Data:
+    """26 points: unbalanced labels, labels with one class only, equal points with equal and with opposite labels."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(26, 5))
+    Y = np.where(X @ rng.normal(size=(5, 6)) + rng.normal(size=(26, 6)) > [0, 2.0, -1.5, 0, 0, 0], 1, -1)
+    Y[:, 3], Y[:, 4] = 1, -1
+    X[1], Y[1] = X[0], Y[0]
+    X[3], Y[3, :3] = X[2], -Y[2, :3]
+    return Data(X, Y, X @ X.T + BIAS**2)
+
+
+@cache
+def coupling(kind: str) -> np.ndarray:
+    A = np.random.default_rng(1).normal(size=(6, 6))
+    dense = A @ A.T / 6 + 0.05 * np.eye(6)
+    assert (dense < -0.05).any()
+    if kind == "dense":
+        return dense
+    if kind == "diagonal":
+        return np.diag([1.0, 0.2, 3.0, 1.0, 0.5, 2.0])
+    singular = A[:, :2] @ A[:, :2].T
+    singular[5] = singular[:, 5] = 0.0  # a label without length: its dual is linear
+    return singular
+
+
+def solve(form: str, S: np.ndarray, c: float, equality: bool, **options) -> DualResult:
+    X, Y = data().X, data().Y
+    options = TIGHT | options
+    if form == "kernel":
+        return solve_kernel_dual(data().K, Y, S, c, equality=equality, **options)
+    matrix = X if form == "dense" else sp.csr_matrix(X)
+    return solve_linear_dual(matrix, Y, S, c, equality=equality, bias_feature=BIAS, **options)
+
+
+@cache
+def oracle(kind: str, c: float, equality: bool) -> float:
+    """The optimum by an interior-point method, scaled to variables in [0, 1]."""
+    Y, S = data().Y, coupling(kind)
+    half_K, half_S = root(data().K), root(S)
+    a = cp.Variable(Y.shape)
+    B = cp.multiply(Y, a)
+    constraints = [a >= 0, a <= 1]
+    if equality:
+        constraints.append(cp.sum(B, axis=0) == 0)
+    objective = cp.sum(a) - 0.5 * c * cp.sum_squares(half_K @ B @ half_S)
+    problem = cp.Problem(cp.Maximize(objective), constraints)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    assert problem.status == cp.OPTIMAL
+    return c * float(problem.value)
+
+
+def root(M: np.ndarray) -> np.ndarray:
+    """Symmetric square root."""
+    values, vectors = np.linalg.eigh(M)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+
+
+def scores(result: DualResult) -> np.ndarray:
+    """Scores with bias, from what the model is."""
+    if result.F is not None:
+        return result.F + result.bias
+    return data().X @ result.Z + result.bias
+
+
+def check_feasible(result: DualResult, c: float, equality: bool) -> None:
+    assert result.alpha.min() >= 0
+    assert result.alpha.max() <= c
+    if equality:
+        assert np.abs((data().Y * result.alpha).sum(axis=0)).max() <= 1e-12 * c * len(data().Y)
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("c", [1e-4, 0.3, 300.0])
+@pytest.mark.parametrize("kind", ["dense", "diagonal", "singular"])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_optimum_is_that_of_a_general_solver(form, kind, c, equality):
+    result = solve(form, coupling(kind), c, equality)
+    assert result.converged
+    check_feasible(result, c, equality)
+    best = oracle(kind, c, equality)
+    assert result.dual == pytest.approx(best, rel=1e-6)
+    assert result.primal == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_objectives_are_what_their_definitions_say(form, equality):
+    """At a point that is far from the optimum, where nothing cancels."""
+    S, c = coupling("dense"), 0.3
+    result = solve(form, S, c, equality, tol=1e-2)
+    B = data().Y * result.alpha
+    quadratic = np.trace(S @ B.T @ data().K @ B)
+    margins = data().Y * (data().K @ B @ S)
+    assert result.dual == pytest.approx(result.alpha.sum() - quadratic / 2)
+    if not equality:
+        assert result.primal == pytest.approx(quadratic / 2 + c * np.maximum(0, 1 - margins).sum())
+    assert result.absolute_gap == pytest.approx(result.primal - result.dual)
+    assert result.gap == pytest.approx(result.absolute_gap / result.primal)
+    assert 1e-5 < result.gap <= 1e-2
+
+
+def test_the_primal_is_taken_at_the_best_bias():
+    S, c = coupling("dense"), 0.3
+    result = solve("kernel", S, c, True, tol=1e-2)
+    B = data().Y * result.alpha
+    F = data().K @ B @ S
+    kinks = data().Y - F  # a piecewise linear function has a minimum at one of its kinks
+    losses = np.maximum(0, 1 - data().Y * (F + kinks[:, None, :])).sum(axis=1).min(axis=0)
+    assert result.primal == pytest.approx((B * F).sum() / 2 + c * losses.sum())
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("c", [0.01, 0.3, 30.0])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_optimality_conditions_hold(form, c, equality):
+    """Each score is within sqrt(S_ll K_ii) sqrt(2 gap) of its optimum, where the conditions hold exactly."""
+    S = coupling("dense")
+    result = solve(form, S, c, equality)
+    slack = 2 * np.sqrt(2 * max(result.absolute_gap, 0) * S.diagonal() * data().K.diagonal()[:, None]) + 1e-9
+    margin = data().Y * scores(result)
+    free = (result.alpha > 0) & (result.alpha < c)
+    assert (margin >= 1 - slack)[result.alpha == 0].all()
+    assert (margin <= 1 + slack)[result.alpha == c].all()
+    assert (np.abs(margin - 1) <= slack)[free].all()
+    assert slack.max() < 2e-2
+
+
+@pytest.mark.parametrize("tol", [0.3, 1e-2, 1e-4])
+@pytest.mark.parametrize("equality", [False, True])
+def test_the_gap_bounds_how_far_scores_are_from_their_optimum(equality, tol):
+    """The radius of gap-safe screening: |F - F*| <= sqrt(S_ll K_ii) sqrt(2 (D* - D)), and D* - D <= gap."""
+    S, c = coupling("dense"), 0.3
+    optimum = solve("kernel", S, c, equality)
+    rough = solve("kernel", S, c, equality, tol=tol)
+    missing = optimum.dual - rough.dual
+    assert 0 < missing <= rough.absolute_gap
+    radius = np.sqrt(2 * missing * S.diagonal() * data().K.diagonal()[:, None])
+    assert (np.abs(rough.F - optimum.F) <= radius + 1e-6).all()
+
+
+def test_that_bound_cannot_be_smaller():
+    """With one point and one label, free, it is an equation."""
+    k, a = 4.0, 0.1
+    at = solve_kernel_dual(np.array([[k]]), [[1]], [[1.0]], 10.0, alpha0=[[a]], max_iter=0)
+    optimum = solve_kernel_dual(np.array([[k]]), [[1]], [[1.0]], 10.0, **TIGHT)
+    assert abs(at.F - optimum.F) == pytest.approx(np.sqrt(k * 2 * (optimum.dual - at.dual)))
+
+
+def test_the_bias_is_the_mean_over_the_free_points():
+    """Far from the optimum, where they do not agree on it yet."""
+    result = solve("kernel", coupling("dense"), 0.3, True, tol=1e-2)
+    kinks = data().Y - result.F
+    for label in range(3):
+        free = kinks[(result.alpha[:, label] > 0) & (result.alpha[:, label] < 0.3), label]
+        assert np.ptp(free) > 1e-3
+        assert result.bias[label] == pytest.approx(free.mean())
+
+
+def test_without_free_points_the_bias_is_the_middle_of_what_is_left():
+    """That is from -1 + 0.3 to 1 - 0.1, by the margins of the two points."""
+    result = solve_kernel_dual(np.diag([1.0, 3.0]), [[1], [-1]], [[1.0]], 0.1, equality=True)
+    assert (result.alpha == 0.1).all()
+    assert result.bias[0] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_fits_one_block_takes_few_passes(form, equality):
+    """The block is then solved for good; by passes of a few sweeps it would take about a thousand."""
+    assert solve(form, coupling("dense"), 300.0, equality, tol=1e-6).n_iter < 200
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_label_with_one_class_gets_that_class(form):
+    result = solve(form, coupling("diagonal"), 0.3, True)
+    assert (result.alpha[:, 3:5] == 0).all()
+    assert (scores(result)[:, 3] > 0).all()
+    assert (scores(result)[:, 4] < 0).all()
+    coupled = solve(form, coupling("dense"), 0.3, True)
+    assert (scores(coupled)[:, 3] >= 1 - 1e-6).all()
+    assert (scores(coupled)[:, 4] <= -1 + 1e-6).all()
+
+
+def test_a_label_without_length_has_all_variables_at_c():
+    result = solve("kernel", coupling("singular"), 0.3, False)
+    assert (result.alpha[:, 5] == 0.3).all()
+    assert (result.F[:, 5] == 0).all()
+
+
+def test_one_label_and_one_point():
+    result = solve_kernel_dual(np.array([[4.0]]), [[1]], [[1.0]], 10.0, **TIGHT)
+    assert result.alpha[0, 0] == pytest.approx(0.25)
+    assert result.F[0, 0] == pytest.approx(1.0)
