@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-long format bench-online bench-http deploy-check clean
+.PHONY: demo test test-long format bench-online bench-http bench-batch deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -25,7 +25,7 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench-online bench-http: bench-%: $(INSTALLED)
+bench-online bench-http bench-batch: bench-%: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks $*
 

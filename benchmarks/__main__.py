@@ -1,10 +1,10 @@
-"""`python -m benchmarks online` and `python -m benchmarks http`, from the root of the repository."""
+"""`python -m benchmarks online`, `http`, `batch` or `reproduce`, from the root of the repository."""
 
 import argparse
 
-from benchmarks import http, online
+from benchmarks import batch, http, online, reproduce
 
-BENCHMARKS = {"online": online, "http": http}
+BENCHMARKS = {"online": online, "http": http, "batch": batch, "reproduce": reproduce}
 """Each has a docstring, `add_arguments(parser)` and `run(args)`."""
 
 

@@ -1,0 +1,35 @@
+"""What the papers of MLRL and M3L report, on the same data: means and spreads beside the papers' own."""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+from benchmarks import reproduce_m3l, reproduce_mlrl
+from benchmarks.machine import print_machine
+from sklearn.exceptions import ConvergenceWarning
+
+PAPERS = {"mlrl": reproduce_mlrl, "m3l": reproduce_m3l}
+"""Each has `SETS`, the names of its data sets, and `run(args)`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    sets = [name for paper in PAPERS.values() for name in paper.SETS]
+    parser.add_argument("paper", choices=PAPERS)
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=sorted(set(sets)), help="data sets; all of the paper by default")
+    parser.add_argument("--trials", type=int, default=10, help="folds, splits or samples, all of ten by default")
+    parser.add_argument("--setting", choices=("supervised", "semi", "both"), default="both", help="mlrl: which tables")
+    parser.add_argument("--tol", type=float, default=1e-3, help="mlrl: relative duality gap of the models measured")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for the drawings (SVG); none by default")
+
+
+def run(args: argparse.Namespace) -> None:
+    print_machine("numpy", "scipy", "scikit-learn", "numba")
+    print(f"seed {args.seed}, {args.trials} of the ten trials\n")
+    with warnings.catch_warnings():
+        # Candidates that lose need not have converged; the gaps of those that win are printed.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        PAPERS[args.paper].run(args)

@@ -1,0 +1,54 @@
+"""The data sets of the reproductions: one `.npz` each, in a folder that the user names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+class DataSet(NamedTuple):
+    """Examples, an indicator matrix of labels, the labels' names, and the official training and test examples."""
+
+    name: str
+    X: Any
+    Y: NDArray[np.int8]
+    label_names: list[str]
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def load(folder: Path, name: str) -> DataSet:
+    """A multi-label data set."""
+    file = _open(folder, name)
+    X = file["X"].astype(np.float64) if "X" in file else _csr(file)
+    train, test = (file[key].astype(np.int64) for key in ("train_idx", "test_idx"))
+    return DataSet(name, X, file["Y"], [str(label) for label in file["label_names"]], train, test)
+
+
+def load_attributes(folder: Path) -> tuple[NDArray[np.int8], list[str]]:
+    """Attributes of the animals of Animals with Attributes, (50 classes, 85), and the classes' names."""
+    file = _open(folder, "awa_attributes")
+    return file["A"], [str(name) for name in file["class_names"]]
+
+
+def standardised(train: Any, test: Any) -> tuple[Any, Any]:
+    """Features as distances from their mean in the training examples, in standard deviations."""
+    mean, spread = train.mean(axis=0), train.std(axis=0)
+    spread[spread == 0] = 1.0
+    return (train - mean) / spread, (test - mean) / spread
+
+
+def _open(folder: Path, name: str) -> Any:
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: --data must name the folder with the data sets")
+    return np.load(path, allow_pickle=False)
+
+
+def _csr(file: Any) -> sp.csr_array:
+    parts = (file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"])
+    return sp.csr_array(parts, shape=tuple(file["X_shape"]))
