@@ -17,10 +17,9 @@ from manylabel_service.api.context import Context
 from manylabel_service.api.metrics import exposition
 from manylabel_service.app import create_app
 from manylabel_service.listening import BACKLOG, listen, url_of
-from manylabel_service.peers import Peers
+from manylabel_service.peers import Peers, Place
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
-from manylabel_service.workers import Place
 
 log = structlog.get_logger()
 
@@ -29,6 +28,8 @@ SWITCH_SECONDS = 1e-4
 
 LOOK_SECONDS = 0.02
 """How often a worker that is not to accept yet looks whether it may."""
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(settings: Settings) -> int:
@@ -76,6 +77,8 @@ def run(
     status = 0
 
     def end(*_: object) -> None:
+        for number in _ENDING:  # a worker hears of Ctrl+C twice, from the terminal and from its parent
+            signal.signal(number, signal.SIG_IGN)
         raise SystemExit(status)
 
     def fail() -> None:
@@ -91,7 +94,7 @@ def run(
         on_ready()
 
     # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDING:
         signal.signal(number, end)
     peers = None if place is None else Peers(place.directory, place.number, place.of)
     app = create_app(settings, open_store(settings), peers=peers, on_ready=ready, on_failure=fail)

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -25,6 +24,7 @@ from pathlib import Path
 import structlog
 
 from manylabel_service.listening import reserve, share, url_of
+from manylabel_service.peers import Place
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry import configure_logging
 
@@ -40,24 +40,6 @@ LAST_SNAPSHOTS_SECONDS = 60.0
 
 _PROCESSES = multiprocessing.get_context("spawn")
 """Each worker starts anew: a fork would share the parent's threads and locks in an unknown state."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What a worker is told about its place among the others.
-
-    Attributes
-    ----------
-    number : 0 for the first; a replacement has that of the worker it replaces.
-    of : how many there are.
-    directory : private to this server; the workers' own sockets are there.
-    held : to accept nothing before everything is restored, because others are ready meanwhile.
-    """
-
-    number: int
-    of: int
-    directory: Path
-    held: bool
 
 
 def supervise(settings: Settings) -> int:
