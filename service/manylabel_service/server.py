@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -98,7 +99,7 @@ def run(
         signal.signal(number, end)
     peers = None if place is None else Peers(place.directory, place.number, place.of)
     app = create_app(settings, open_store(settings), peers=peers, on_ready=ready, on_failure=fail)
-    _Server(_config(settings, app), app, held=place is not None and place.held).run(sockets=[listener])
+    _Server(_config(settings, app), app, place).run(sockets=[listener])
     return status
 
 
@@ -124,13 +125,19 @@ class _Server(uvicorn.Server):
     ----------
     config : with the application.
     app : the same application.
-    held : to accept no connection before every model is restored.
+    place : as of `run`.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, *, held: bool) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, place: Place | None) -> None:
         super().__init__(config)
         self._context: Context = app.state.context
-        self._held = held
+        self._held = place is not None and place.held
+        self._is_worker = place is not None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As uvicorn's. But Ctrl+C reaches a worker and its parent, which tells it too: twice would mean at once."""
+        if not (self._is_worker and sig == signal.SIGINT):
+            super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn's, which accepts connections from the end of the lifespan's startup on."""
