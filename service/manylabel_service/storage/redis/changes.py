@@ -47,8 +47,8 @@ class Changes:
         deadline = time.monotonic() + seconds
         look = self._poll if self._connection.is_cluster else self._block
         while True:
-            await self._look(positions)
-            changed = self._deleted(positions)
+            changed = await self._look(positions)
+            changed |= self._deleted(positions)
             left = max(0.0, deadline - time.monotonic())
             # A deletion is told at once, with what else there is to tell.
             changed |= await look(positions, 0.0 if changed else left)
@@ -59,12 +59,19 @@ class Changes:
     def _deleted(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
         return {record for record in positions if record.incarnation in self._gone} if self._gone else set()
 
-    async def _look(self, positions: Mapping[ModelRecord, str]) -> None:
-        """Now and then, and after Redis was away: which models are there no more."""
+    async def _look(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
+        """Now and then, and after Redis was away: which models are there no more, and which logs end too early.
+
+        A Redis that was restarted without its latest entries while nobody was talking to it shows in nothing else.
+        """
         now, lost = time.monotonic(), self._connection.contact.lost
-        if positions and (lost != self._lost or now - self._looked > LOOK_SECONDS):
-            self._remember(await self._models.missing(list(positions)))
-            self._looked, self._lost = now, lost
+        if not positions or not (lost != self._lost or now - self._looked > LOOK_SECONDS):
+            return set()
+        self._remember(await self._models.missing(list(positions)))
+        heads = [self._connection.command("HGET", Keys.of(record).head, "last") for record in positions]
+        ends = await asyncio.gather(*heads)
+        self._looked, self._lost = now, lost
+        return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}
 
     def _remember(self, gone: set[int]) -> None:
         self._gone |= gone
@@ -99,3 +106,8 @@ class Changes:
 def _beyond(end: bytes | None, position: str) -> bool:
     """Whether a log ends after a position; one that is not there has changed too."""
     return end is None or position_key(position_of(end.decode())) > position_key(position)
+
+
+def _short_of(end: bytes | None, position: str) -> bool:
+    """Whether a log ends before a position that somebody has read."""
+    return end is not None and position_key(position_of(end.decode())) < position_key(position)
