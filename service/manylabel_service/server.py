@@ -78,7 +78,7 @@ def run(
     status = 0
 
     def end(*_: object) -> None:
-        for number in _ENDING:  # a worker hears of Ctrl+C twice, from the terminal and from its parent
+        for number in _ENDING:  # another one would break into the ending
             signal.signal(number, signal.SIG_IGN)
         raise SystemExit(status)
 

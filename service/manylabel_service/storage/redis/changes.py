@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from manylabel_service.storage.protocol import ModelRecord, position_key
@@ -68,8 +68,7 @@ class Changes:
         if not positions or not (lost != self._lost or now - self._looked > LOOK_SECONDS):
             return set()
         self._remember(await self._models.missing(list(positions)))
-        heads = [self._connection.command("HGET", Keys.of(record).head, "last") for record in positions]
-        ends = await asyncio.gather(*heads)
+        ends = await self._ends(positions)
         self._looked, self._lost = now, lost
         return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}
 
@@ -93,14 +92,18 @@ class Changes:
         until = time.monotonic() + min(seconds, LOOK_SECONDS)
         while True:
             started = time.monotonic()
-            heads = [self._connection.command("HGET", Keys.of(record).head, "last") for record in positions]
-            ends = await asyncio.gather(*heads)
+            ends = await self._ends(positions)
             changed = {record for record, end in zip(positions, ends, strict=True) if _beyond(end, positions[record])}
             left = until - time.monotonic()
             if changed or left <= 0:
                 return changed
             rest = max(POLL_SECONDS, RESTING * (time.monotonic() - started))
             await asyncio.sleep(min(rest, left))
+
+    async def _ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
+        """The id of the last entry of each log; None where the model is gone."""
+        heads = [self._connection.command("HGET", Keys.of(record).head, "last") for record in records]
+        return list(await asyncio.gather(*heads))
 
 
 def _beyond(end: bytes | None, position: str) -> bool:
