@@ -1,10 +1,13 @@
-"""Where models live: one protocol, and what implements it."""
+"""Where models live, and documents and blobs: one protocol, and what implements it."""
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.opening import open_store, store_address
+from manylabel_service.storage.pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file
 from manylabel_service.storage.protocol import (
+    MAX_DOCUMENT_BYTES,
     SEED,
     START,
+    Document,
     Durability,
     Entry,
     ModelRecord,
@@ -15,16 +18,22 @@ from manylabel_service.storage.protocol import (
 from manylabel_service.storage.sqlite import SQLiteStore
 
 __all__ = [
+    "MAX_DOCUMENT_BYTES",
     "SEED",
     "START",
     "Address",
+    "Document",
     "Durability",
     "Entry",
     "ModelRecord",
     "SQLiteStore",
     "SnapshotRecord",
     "Store",
+    "blob_bytes",
+    "blob_to_file",
     "open_store",
+    "pieces_of",
+    "pieces_of_file",
     "position_key",
     "store_address",
 ]

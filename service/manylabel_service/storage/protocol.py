@@ -4,7 +4,7 @@ The comments here are the contract, and a suite of tests holds each store to it.
 
 A model is a fold over its log, so a store keeps three things for each model: a record (name and
 spec), a log of entries, and snapshots that spare a reader the beginning of the log. Records,
-payloads and snapshots are opaque bytes to it.
+payloads and snapshots are opaque bytes to it. Beside the models it keeps documents and blobs.
 
 **Positions.** The store gives each entry a position, a string. Positions of one model grow with the
 log in the order of `position_key`, mean nothing outside that model, and are never given twice: not
@@ -17,6 +17,13 @@ snapshots belong to the incarnation, not to the name: a name that is deleted and
 starts with nothing, however the deletion went on, and a caller that still holds the old record gets
 `ModelGone` and reaches nothing of the new one.
 
+**Documents.** Small bytes under a kind and a name, changed by compare-and-set. Each change gives a
+document a revision above all that were given before in this store, also to a document that was
+deleted in between; so two revisions that are equal are the same state. They are kept as reliably as
+models are.
+
+**Blobs.** Large bytes under a key, which never change: another blob may take the place of one.
+
 **All or nothing.** What changes something changes all of it or none of it, for any reader and over
 any crash.
 
@@ -24,7 +31,9 @@ any crash.
 something, or when the await of that method is cancelled, the change may have been made or not (an
 answer can get lost on its way), but never half; where it is on its way to another server still, it
 may even be made later. For `append` this needs no care: entries that did get in come back, at their
-place in the log, from an `append` or `read` after the same position.
+place in the log, from an `append` or `read` after the same position. Nor for documents: whoever reads
+one again, and finds its own value there, knows that the change was made. `StorageFull` is the
+`StorageGone` that says there is no room; then the change was not made.
 
 **Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
 loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
@@ -34,7 +43,7 @@ loop, and none blocks that loop. Calls on different models do not wait for long 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -47,6 +56,9 @@ SEED = "1"
 Durability = Literal["memory", "log", "fsync"]
 """What an append has survived when it returns: ``memory`` nothing, ``log`` any end of any process of
 ours, ``fsync`` loss of power too."""
+
+MAX_DOCUMENT_BYTES = 1 << 20
+"""Of the value of one document."""
 
 _POSITION = re.compile(r"[0-9]+(?:-[0-9]+)*")
 
@@ -93,8 +105,16 @@ class SnapshotRecord:
     pinned: bool = False
 
 
+class Document(NamedTuple):
+    """A document as it was at one revision."""
+
+    name: str
+    revision: int
+    value: bytes
+
+
 class Store(Protocol):
-    """Records, logs and snapshots of any number of models.
+    """Records, logs and snapshots of any number of models; documents and blobs.
 
     Attributes
     ----------
@@ -251,4 +271,60 @@ class Store(Protocol):
 
     async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         """What is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
+        ...
+
+    # Documents. A kind is like "jobs" (lower-case letters, digits, "-", "_", "."; at most 64), a name any text of 1 to
+    # 256 bytes; ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
+
+    async def put_document(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+        """Change a document that is at a revision, or add one that must not exist; the new revision.
+
+        Raises `DocumentChanged` if it is at another revision, or not there; or there, for None. Of several
+        attempts at once from one revision exactly one succeeds.
+        """
+        ...
+
+    async def get_document(self, kind: str, name: str) -> Document | None:
+        """A document as it is now; None if there is none."""
+        ...
+
+    async def list_documents(self, kind: str, after: int = 0) -> list[Document]:
+        """The documents of a kind that changed after a revision, as they are now, in the order of their revisions.
+
+        Each is there once. With 0: all there are. Whoever passes the highest revision of the answer as the next
+        `after` sees the last state of every document; of those that are deleted nothing is told. Cheap
+        where nothing has changed.
+        """
+        ...
+
+    async def delete_document(self, kind: str, name: str, *, revision: int) -> None:
+        """Remove a document that is at a revision. Raises `DocumentChanged` if it is at another, or not there."""
+        ...
+
+    # Blobs. A key is any text of 1 to 256 bytes; ValueError for others.
+
+    async def put_blob(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        """Store the joined pieces under a key; how many bytes they are.
+
+        It is there, in place of what was there before, once all of it is kept: at the end, in one step. Where
+        `pieces` raises, or the caller is cancelled, what came before it is removed, and what a process that
+        died has left goes by itself. A source that is slow is waited for, however long it takes; not by
+        `close`, after which this raises `StorageGone`.
+        """
+        ...
+
+    def read_blob(self, key: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of a blob, in order, in pieces of a few megabytes.
+
+        All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
+        raised. Raises `BlobNotFound` with the first piece if there is none. `close` does not wait for it.
+        """
+        ...
+
+    async def delete_blob(self, key: str) -> None:
+        """Remove a blob, if it is there."""
+        ...
+
+    async def list_blobs(self, prefix: str = "") -> list[str]:
+        """The keys of all blobs that begin so, sorted."""
         ...

@@ -108,3 +108,24 @@ async def store(new_store: StoreFactory) -> AsyncIterator[Store]:
     await store.open()
     yield store
     await store.close()
+
+
+@pytest.fixture
+def traces(request: pytest.FixtureRequest, store: Store, tmp_path: Path) -> Callable[[], int]:
+    """How many files or keys there are of blobs, finished and unfinished."""
+    if isinstance(store, SQLiteStore):
+        return lambda: len(list((tmp_path / "data" / "blobs").iterdir()))
+    assert isinstance(store, RedisStore)
+    address = store.address
+    return lambda: redis_keys(address, "ml:{blobs}:*")
+
+
+def redis_keys(address: Address, pattern: str) -> int:
+    """How many keys of a database, or of a cluster's node and its neighbour, match a pattern."""
+    import redis
+
+    with redis.Redis(port=address.port, db=address.database) as client:
+        if client.info("cluster")["cluster_enabled"]:
+            with redis.RedisCluster(port=address.port, host="127.0.0.1") as cluster:
+                return len(cluster.keys(pattern, target_nodes="primaries"))
+        return len(client.keys(pattern))

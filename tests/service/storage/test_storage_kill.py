@@ -16,7 +16,8 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore
+from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage.sqlite import blobs
 
 KILLS = 10
 STEADY = ("a", "b")
@@ -67,16 +68,35 @@ async def come_and_go_for_ever(store: SQLiteStore, identity: str) -> None:
         report("deleted", record.incarnation)
 
 
+async def change_for_ever(store: SQLiteStore) -> None:
+    """One document, and a blob that says the same at some length."""
+    known = await store.get_document("kind", "counter")
+    assert known is not None
+    revision = known.revision
+    for number in itertools.count(int(known.value) + 1):
+        revision = await store.put_document("kind", "counter", b"%d" % number, revision=revision)
+        report("document", revision, number)
+        await store.put_blob("blob", pieces_of(b"%09d" % number * 2_000))
+        report("blob", number)
+
+
 async def live(directory: Path, identity: str) -> None:
+    blobs.PIECE_BYTES = 1_000
     store = SQLiteStore(directory)
     await store.open()
     records = {record.name: record for record in await store.models()}
     for name in STEADY:
         if name not in records:
             records[name] = await store.create_model(name, b"")
+    known = await store.get_document("kind", "counter")
+    if known is None:
+        await store.put_document("kind", "counter", b"0", revision=None)
+    else:
+        report("document", known.revision, int(known.value))
     report("open")
     await asyncio.gather(
         come_and_go_for_ever(store, f"{identity}/churn"),
+        change_for_ever(store),
         *(append_for_ever(store, records[name], f"{identity}/{name}/{i}") for name in STEADY for i in range(3)),
     )
 
@@ -93,6 +113,8 @@ class Told:
     deleted: set[int] = field(default_factory=set)
     trimmed: set[int] = field(default_factory=set)
     snapshots: dict[tuple[int, str], int] = field(default_factory=dict)
+    document: tuple[int, int] = 0, 0
+    blob: int = 0
 
     def take(self, line: bytes) -> None:
         match line.decode().split():
@@ -106,6 +128,11 @@ class Told:
                 self.trimmed.add(int(incarnation))
             case ["snapshot", incarnation, position, checksum]:
                 self.snapshots[int(incarnation), position] = int(checksum)
+            case ["document", revision, number]:
+                told, self.document = self.document, (int(revision), int(number))
+                assert self.document == told or (self.document[0] > told[0] and int(number) - told[1] in (0, 1))
+            case ["blob", number]:
+                self.blob = int(number)
             case _:
                 assert line == b"open\n", line
 
@@ -119,7 +146,7 @@ def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: T
         events, lines = chooser.randrange(2, 16), []
         while events and (line := process.stdout.readline()):
             lines.append(line)
-            events -= not line.startswith((b"appended", b"open"))
+            events -= not line.startswith((b"appended", b"open", b"document", b"blob"))
         time.sleep(chooser.uniform(0, 0.02))
         process.kill()
         lines += process.stdout.readlines()
@@ -168,6 +195,16 @@ async def check_churn(store: SQLiteStore, record: ModelRecord, told: Told) -> No
         assert [entry.position for entry in await read_all(store, record, "600")] == [str(i) for i in range(601, 801)]
 
 
+async def check_document_and_blob(store: SQLiteStore, told: Told) -> None:
+    """The document is as it was acknowledged last, or as it would have been next; the blob is whole."""
+    (document,) = await store.list_documents("kind")
+    told.take(f"document {document.revision} {document.value.decode()}".encode())
+    if told.blob:
+        data = await blob_bytes(store, "blob")
+        assert data == data[:9] * 2_000
+        assert told.blob <= int(data[:9]) <= int(document.value)
+
+
 async def check(directory: Path, told: Told) -> int:
     store = SQLiteStore(directory)
     await store.open()
@@ -181,6 +218,7 @@ async def check(directory: Path, told: Told) -> int:
             log = await read_all(store, record, START)
             check_log(log, told.appended.get(record.incarnation, []))
             entries += len(log)
+    await check_document_and_blob(store, told)
     await store.cleaned()
     await store.close()
     check_files(directory, {record.incarnation for record in records})
@@ -192,8 +230,10 @@ def check_files(directory: Path, alive: set[int]) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert {row[0] for row in connection.execute("SELECT DISTINCT key >> 40 FROM entries")} <= alive
         rows = connection.execute("SELECT incarnation, position FROM snapshots").fetchall()
+        tokens = {token for (token,) in connection.execute("SELECT token FROM blobs")}
     listed = {(str(incarnation), f"{position}.safetensors") for incarnation, position in rows}
     assert {(file.parent.name, file.name) for file in directory.glob("snapshots/*/*")} == listed
+    assert {file.name for file in directory.glob("blobs/*")} == tokens
 
 
 def test_a_killed_process_loses_nothing_it_was_told(tmp_path: Path) -> None:

@@ -4,15 +4,25 @@ import asyncio
 import itertools
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
-from manylabel_service.errors import DurabilityUnavailable, LogLost, ModelGone, StorageGone, StoreUnusable
-from manylabel_service.storage import START, Address, Entry
+from manylabel_service.errors import (
+    BlobGone,
+    DocumentChanged,
+    DurabilityUnavailable,
+    LogLost,
+    ModelGone,
+    StorageFull,
+    StorageGone,
+    StoreUnusable,
+)
+from manylabel_service.storage import START, Address, Document, Entry, blob_bytes, pieces_of
 from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.contact import Contact
 
@@ -415,7 +425,7 @@ async def test_a_full_redis_adds_nothing_and_goes_on_when_it_has_room(
             lambda: store.put_snapshot(record, last, b"bad"),
             lambda: store.create_model("n", b""),
         ):
-            with pytest.raises(StorageGone, match="give it more") as caught:
+            with pytest.raises(StorageFull, match="give it more") as caught:
                 await call()
             assert caught.value.heals
         assert await store.get_snapshot(record, last) == b"good", "reading goes on"
@@ -423,6 +433,54 @@ async def test_a_full_redis_adds_nothing_and_goes_on_when_it_has_room(
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
         assert payloads_of(await store.append(record, [b"2"], START, "log")) == [b"1", b"2"]
         assert [m.name for m in await store.models()] == ["m"]
+
+
+async def test_a_full_redis_takes_no_document_and_no_blob_but_removes_them(
+    redis_server: Any, ask_redis: Callable[..., bytes]
+) -> None:
+    async with opened(redis_server.url) as store:
+        revision = await store.put_document("jobs", "a", b"old", revision=None)
+        await store.put_blob("b", pieces_of(b"old"))
+        await store.put_blob("empty", pieces_of(b""))
+        ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
+        for call in (
+            lambda: store.put_document("jobs", "a", b"new", revision=revision),
+            lambda: store.put_document("jobs", "n", b"new", revision=None),
+            lambda: store.put_blob("b", pieces_of(b"new")),
+            lambda: store.put_blob("b", pieces_of(b"")),
+            lambda: store.put_blob("n", pieces_of(b"new")),
+        ):
+            with pytest.raises(StorageFull, match="give it more"):
+                await call()
+        assert await store.list_documents("jobs") == [Document("a", revision, b"old")]
+        assert (await store.list_blobs(), await blob_bytes(store, "b")) == (["b", "empty"], b"old")
+        await store.delete_document("jobs", "a", revision=revision)
+        await store.delete_blob("b")
+        await store.delete_blob("empty")
+        assert await keys_of(store) == {"ml:{documents}:last"}
+
+
+async def test_a_redis_that_fills_up_half_way_keeps_the_old_blob(
+    redis_server: Any, ask_redis: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
+    async with opened(redis_server.url) as store:
+        await store.put_blob("b", pieces_of(b"old"))
+        before = await keys_of(store)
+
+        async def source(pieces: int) -> AsyncGenerator[bytes, None]:
+            for number in range(pieces):
+                yield bytes(1000)
+                if number == 4:
+                    assert len(await keys_of(store)) == len(before) + 5
+                    ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
+
+        for pieces in (9, 5):  # refused at a piece, and at the last step
+            with pytest.raises(StorageFull):
+                await store.put_blob("b", source(pieces))
+            assert await blob_bytes(store, "b") == b"old"
+            assert await keys_of(store) == before
+            ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
 
 
 async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
@@ -438,6 +496,169 @@ async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_
         assert "secret-word" not in told
     with pytest.raises(StoreUnusable, match="password"):
         await RedisStore(Address.parse(redis_server.url)).open()
+
+
+# -- documents and blobs --------------------------------------------------------------------------
+
+
+async def keys_of(store: RedisStore) -> set[str]:
+    return {key.decode() for key in await store._connection.command("KEYS", "*")}
+
+
+async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read_again(redis_server: Any) -> None:
+    proxy = Proxy(redis_server.port)
+    async with proxy.running() as url, opened(url) as store, opened(redis_server.url) as other:
+        revision = await store.put_document("jobs", "a", b"first", revision=None)
+        for turn in range(10):
+            value = b"lost-%d" % turn
+            proxy.drop_after = value
+            with pytest.raises(StorageGone):
+                await store.put_document("jobs", "a", value, revision=revision)
+            proxy.drop_after = b""
+            await until_back(store)
+            document = await store.get_document("jobs", "a")
+            assert document is not None
+            assert document.value == value, "it was made, once"
+            with pytest.raises(DocumentChanged):
+                await store.put_document("jobs", "a", value, revision=revision)
+            # One that others changed since does not have the value of who lost the reply.
+            revision = await other.put_document("jobs", "a", b"other", revision=document.revision)
+            assert await store.list_documents("jobs", document.revision) == [Document("a", revision, b"other")]
+        assert proxy.dropped == 10
+
+
+async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any) -> None:
+    proxy = Proxy(redis_server.port)
+    async with proxy.running() as url, opened(url) as store:
+        await store.put_blob("b", pieces_of(b"before"))
+        for turn in range(5):
+
+            async def source(turn: int = turn) -> AsyncGenerator[bytes, None]:
+                yield bytes(1000) + b"%d" % turn
+                proxy.drop_after = redis_blobs._CLAIM.digest.encode()
+
+            with pytest.raises(StorageGone):
+                await store.put_blob("b", source())
+            proxy.drop_after = b""
+            await until_back(store)
+            assert await blob_bytes(store, "b") == bytes(1000) + b"%d" % turn
+        assert proxy.dropped == 5
+
+
+async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
+    redis_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(redis_server.url) as store:
+        run = store._connection.run
+
+        async def run_for_nobody(script: Any, *words: Any) -> Any:
+            answer = await run(script, *words)
+            if script is redis_blobs._CLAIM:
+                raise asyncio.CancelledError
+            return answer
+
+        monkeypatch.setattr(store._connection, "run", run_for_nobody)
+        with pytest.raises(asyncio.CancelledError):
+            await store.put_blob("b", pieces_of(b"new"))
+        assert await blob_bytes(store, "b") == b"new"
+
+
+async def test_redis_is_killed_while_documents_and_blobs_change(
+    new_redis: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was acknowledged is there; what was not is there whole or not at all."""
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 10_000)
+    with new_redis(options={"appendfsync": "always"}) as server:
+        async with opened(server.start().url) as store:
+            acknowledged = Document("a", await store.put_document("jobs", "a", b"0", revision=None), b"0")
+            blob = b""
+            await store.put_blob("b", pieces_of(blob))
+            for turn in range(1, 6):
+                killing = asyncio.get_running_loop().call_later(0.02 * turn, server.kill)
+                new, number, new_blob = acknowledged, turn * 1000, blob
+                with suppress(StorageGone):
+                    while True:
+                        number += 1
+                        new = Document("a", 0, b"%d" % number)
+                        revision = await store.put_document("jobs", "a", new.value, revision=acknowledged.revision)
+                        assert revision > acknowledged.revision
+                        acknowledged = Document("a", revision, new.value)
+                        new_blob = b"%d" % number * 7_000
+                        await store.put_blob("b", pieces_of(new_blob))
+                        blob = new_blob
+                assert killing.when() <= asyncio.get_running_loop().time(), "what failed before the kill?"
+                server.start()
+                await until_back(store)
+                found = await store.get_document("jobs", "a")
+                assert found is not None
+                assert found == acknowledged or (found.value == new.value and found.revision > acknowledged.revision)
+                acknowledged = found
+                assert await blob_bytes(store, "b") in (blob, new_blob)
+                blob = await blob_bytes(store, "b")
+
+
+async def test_revisions_are_not_given_again_by_a_redis_without_its_data(new_redis: Callable[..., Any]) -> None:
+    with new_redis() as server:
+        async with opened(server.start().url) as store:
+            old = await store.put_document("jobs", "a", b"old", revision=None)
+            for _ in range(1000):
+                old = await store.put_document("jobs", "a", b"old", revision=old)
+            server.stop()
+            server.wipe()
+            server.start()
+            await until_back(store)
+            assert await store.get_document("jobs", "a") is None
+            with pytest.raises(DocumentChanged):
+                await store.put_document("jobs", "a", b"late", revision=old)
+            assert await store.put_document("jobs", "a", b"new", revision=None) > old
+
+
+async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(redis_blobs, "PROLONG_SECONDS", 0.01)
+    async with opened(redis_server.url) as store:
+
+        async def ends() -> list[int]:
+            pieces = await keys_of(store) - {"ml:{blobs}:heads"}
+            return [await store._connection.command("TTL", key) for key in pieces]
+
+        async def source() -> AsyncGenerator[bytes, None]:
+            yield bytes(3000)
+            assert [0 < left <= redis_blobs.ORPHAN_SECONDS for left in await ends()] == [True] * 3
+            for key in await keys_of(store):
+                await store._connection.command("EXPIRE", key, 100)
+            async with asyncio.timeout(20):
+                # A writer that lives says so, however slow its source; there is no event for it.
+                while min(await ends()) <= 100:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            yield bytes(10)
+
+        assert await store.put_blob("b", source()) == 3010
+        assert await ends() == [-1] * 4
+
+
+async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gone(
+    redis_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
+    async with opened(redis_server.url) as store:
+        await store.put_blob("b", pieces_of(b"old"))
+        before = await keys_of(store)
+
+        async def source() -> AsyncGenerator[bytes, None]:
+            yield bytes(3000)
+            await store._connection.command("DEL", min(await keys_of(store) - before))
+            yield b"rest"
+
+        with pytest.raises(StorageGone, match="evicted") as caught:
+            await store.put_blob("b", source())
+        assert caught.value.heals
+        assert await keys_of(store) == before
+        assert await blob_bytes(store, "b") == b"old"
+        (piece,) = before - {"ml:{blobs}:heads"}
+        await store._connection.command("DEL", piece)
+        with pytest.raises(BlobGone):
+            await blob_bytes(store, "b")
 
 
 # -- what a newer Redis can -----------------------------------------------------------------------

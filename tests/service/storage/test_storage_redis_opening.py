@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
 from manylabel_service.settings import Settings, read_settings
-from manylabel_service.storage import START, Address, SQLiteStore, open_store, store_address
+from manylabel_service.storage import START, Address, SQLiteStore, blob_bytes, open_store, pieces_of, store_address
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.checks import judge
 
@@ -40,6 +40,14 @@ async def opens(address: Address) -> list[Any]:
         await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
         assert await store.get_predictions(record, ["p"]) == [b"x"]
         assert await store.changed({record: "1"}, 1.0) == [record]
+        revision = await store.put_document("jobs", "a", b"x", revision=None)
+        assert await store.list_documents("jobs") == [("a", revision, b"x")] == [await store.get_document("jobs", "a")]
+        await store.delete_document("jobs", "a", revision=revision)
+        for data in (b"old", b"new"):
+            await store.put_blob("b", pieces_of(data))
+        assert await store.list_blobs() == ["b"]
+        assert await blob_bytes(store, "b") == b"new"
+        await store.delete_blob("b")
         await store.delete_model(record)
         await store.cleaned()
         await store.close()

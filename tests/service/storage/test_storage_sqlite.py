@@ -10,20 +10,23 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from manylabel_service.errors import (
+    BlobGone,
     ModelGone,
+    StorageFull,
     StorageGone,
     StoreDamaged,
     StoreLocked,
     StoreTooNew,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore
+from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite import checkpoints, tables
 from manylabel_service.storage.sqlite import database as database_file
 
@@ -152,7 +155,7 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
         connection.execute("PRAGMA user_version = 7")
     with pytest.raises(StoreTooNew, match="newer version") as caught:
         await SQLiteStore(directory).open()
-    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 2)
+    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 3)
 
 
 async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
@@ -164,6 +167,16 @@ async def test_snapshots_without_their_database_are_not_swept_away(directory: Pa
         with pytest.raises(StoreDamaged, match="snapshots"):
             await SQLiteStore(directory).open()
     assert [file.read_bytes() for file in directory.glob("snapshots/*/*")] == [b"precious"]
+
+
+async def test_blobs_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        await store.put_blob("b", pieces_of(b"precious"))
+    database.unlink()
+    for _ in range(2):
+        with pytest.raises(StoreDamaged, match="blobs"):
+            await SQLiteStore(directory).open()
+    assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"precious"]
 
 
 async def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
@@ -218,7 +231,7 @@ async def test_a_database_at_its_limit_takes_nothing_and_heals(directory: Path) 
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         for count in (1, 7, 300):
-            with pytest.raises(StorageGone, match="space") as caught:
+            with pytest.raises(StorageFull, match="space") as caught:
                 await store.append(record, [bytes(100_000)] * count, written[-1].position, "fsync")
             assert caught.value.heals
         assert await read_all(store, record) == written
@@ -236,7 +249,7 @@ async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(di
         await store.put_snapshot(record, "1", b"older")
         with files_limited_to(1_000_000):
             for position in ("1", "2"):
-                with pytest.raises(StorageGone, match="space") as caught:
+                with pytest.raises(StorageFull, match="space") as caught:
                     await store.put_snapshot(record, position, bytes(3_000_000))
                 assert caught.value.heals
         assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
@@ -259,6 +272,67 @@ async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: P
         assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
         assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
         assert await store.get_snapshot(record, "1") in (b"older", b"newer")
+
+
+async def test_a_blob_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
+    async with opened(directory) as store:
+        await store.put_blob("b", pieces_of(b"older"))
+        with files_limited_to(5_000_000):
+            for key in ("b", "c"):
+                with pytest.raises(StorageFull, match="space") as caught:
+                    await store.put_blob(key, pieces_of(bytes(9_000_000)))
+                assert caught.value.heals
+        assert await store.list_blobs() == ["b"]
+        assert await blob_bytes(store, "b") == b"older"
+        assert len(list(directory.glob("blobs/*"))) == 1
+        assert await store.put_blob("b", pieces_of(bytes(9_000_000))) == 9_000_000
+
+
+async def test_a_blob_whose_row_fails_leaves_no_file(directory: Path, database: Path) -> None:
+    async with opened(directory, busy_timeout_seconds=0.01) as store:
+        await store.put_blob("b", pieces_of(b"older"))
+        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            for key in ("b", "c"):
+                with pytest.raises(StorageGone):
+                    await store.put_blob(key, pieces_of(b"newer"))
+            with pytest.raises(StorageGone):
+                await store.delete_blob("b")
+        assert await store.list_blobs() == ["b"]
+        assert await blob_bytes(store, "b") == b"older"
+        assert len(list(directory.glob("blobs/*"))) == 1
+
+
+async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(directory) as store:
+        write, put = store._threads.write, store._blobs._rows.put
+
+        async def write_for_nobody(function: Callable[..., Any], *words: Any) -> Any:
+            answer = await write(function, *words)
+            if function == put:
+                raise asyncio.CancelledError
+            return answer
+
+        monkeypatch.setattr(store._threads, "write", write_for_nobody)
+        with pytest.raises(asyncio.CancelledError):
+            await store.put_blob("b", pieces_of(b"new"))
+        assert await blob_bytes(store, "b") == b"new"
+
+
+async def test_documents_that_do_not_fit_change_nothing(directory: Path) -> None:
+    async with opened(directory) as store:
+        revision = await store.put_document("jobs", "a", b"older", revision=None)
+        connection = store._tables._connection
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
+        for name, known in (("a", revision), ("b", None)):
+            with pytest.raises(StorageFull, match="space"):
+                await store.put_document("jobs", name, bytes(500_000), revision=known)
+        assert await store.list_documents("jobs") == [("a", revision, b"older")]
+        connection.execute("PRAGMA max_page_count = 1000000")
+        assert await store.put_document("jobs", "a", bytes(500_000), revision=revision) > revision
 
 
 async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
@@ -352,6 +426,28 @@ async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> Non
     assert [str(f.relative_to(directory)) for f in directory.glob("snapshots/**/*") if f.is_file()] == [
         f"snapshots/{record.incarnation}/0.safetensors"
     ]
+
+
+async def test_blobs_that_no_row_points_to_are_swept_at_opening(directory: Path) -> None:
+    async with opened(directory) as store:
+        await store.put_blob("b", pieces_of(b"kept"))
+    (kept,) = directory.glob("blobs/*")
+    kept.with_name("half").write_bytes(b"of a writer that was killed")
+    async with opened(directory) as store:
+        assert await blob_bytes(store, "b") == b"kept"
+        assert list(directory.glob("blobs/*")) == [kept]
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str) -> None:
+    async with opened(directory) as store:
+        await store.put_blob("b", pieces_of(bytes(5_000_000)))
+        (file,) = directory.glob("blobs/*")
+        file.unlink() if damage == "missing" else os.truncate(file, 4_500_000)
+        with pytest.raises(BlobGone):
+            await blob_bytes(store, "b")
+        assert await store.put_blob("b", pieces_of(b"whole again")) == 11
+        assert await blob_bytes(store, "b") == b"whole again"
 
 
 async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_comes_as_it_is(
@@ -526,7 +622,43 @@ async def test_a_directory_of_version_1_is_taken_over(directory: Path, database:
             await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
             assert await store.get_predictions(record, ["p"]) == [b"x"]
             await store.append(record, [b"new"], "3", "log")
-    assert rows(database, "PRAGMA user_version") == [(2,)]
+    assert rows(database, "PRAGMA user_version") == [(3,)]
+
+
+VERSION_2 = """
+    ALTER TABLE snapshots ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE predictions (
+        incarnation INTEGER NOT NULL, id TEXT NOT NULL, expires_unix_ms INTEGER NOT NULL, payload BLOB NOT NULL,
+        PRIMARY KEY (incarnation, id)) WITHOUT ROWID;
+    CREATE INDEX predictions_by_end ON predictions (expires_unix_ms);
+    UPDATE snapshots SET pinned = 1;
+    INSERT INTO predictions VALUES (1, 'p', 1 << 60, x'04');
+    PRAGMA user_version = 2;
+"""
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_older_directory_gets_documents_and_blobs(directory: Path, database: Path, version: int) -> None:
+    write_version_1(directory, database)
+    if version == 2:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.executescript(VERSION_2)
+    async with opened(directory) as store:
+        (record,) = await store.models()
+        (snapshot,) = await store.snapshots(record)
+        assert snapshot.pinned is (version == 2)
+        assert await store.get_predictions(record, ["p"]) == [b"\x04" if version == 2 else None]
+        assert await store.get_snapshot(record, "1") == b"old"
+        assert await store.put_document("jobs", "a", b"x", revision=None) == 1
+        assert await store.put_blob("b", pieces_of(b"blob")) == 4
+    async with opened(directory) as store:
+        assert [entry.payload for entry in await read_all(store, record, "1")] == [b"\x02", b"\x03"]
+        assert await store.list_documents("jobs") == [("a", 1, b"x")]
+        assert await blob_bytes(store, "b") == b"blob"
+    async with opened(directory.with_name("new")):
+        pass
+    tables = "SELECT name FROM sqlite_master ORDER BY name"
+    assert rows(database, tables) == rows(directory.with_name("new") / database.name, tables)
 
 
 async def test_a_migration_that_fails_leaves_the_old_version(

@@ -20,11 +20,31 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from manylabel_service.errors import LogTrimmed, ModelExists, ModelGone, PredictionsFull, StorageGone
-from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord, Store, position_key
+from manylabel_service.errors import (
+    BlobNotFound,
+    DocumentChanged,
+    LogTrimmed,
+    ModelExists,
+    ModelGone,
+    PredictionsFull,
+    StorageGone,
+)
+from manylabel_service.storage import (
+    SEED,
+    START,
+    Address,
+    Document,
+    Entry,
+    ModelRecord,
+    Store,
+    blob_bytes,
+    pieces_of,
+    position_key,
+)
 from manylabel_service.storage.redis import RedisStore
 
 NAMES = st.sampled_from(["a", "b", "c"])
+KINDS = st.sampled_from(["jobs", "data"])
 LEVELS = st.sampled_from(["memory", "log", "fsync"])
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=5) | st.just([b"x" * 9000, b"", b"y"] * 25)
 FRACTIONS = st.floats(0, 1)
@@ -61,6 +81,9 @@ class StoreMachine(RuleBasedStateMachine):
         self.models: dict[str, Model] = {}
         self.dead: list[ModelRecord] = []
         self.incarnations: set[int] = set()
+        self.documents: dict[tuple[str, str], Document] = {}
+        self.last_revision = 0
+        self.blobs: dict[str, bytes] = {}
 
     @initialize()
     def open(self) -> None:
@@ -226,6 +249,65 @@ class StoreMachine(RuleBasedStateMachine):
         ):
             with pytest.raises(ModelGone):
                 self.run(call)
+
+    @rule(kind=KINDS, name=NAMES, value=st.binary(max_size=50), stale=st.booleans())
+    def put_document(self, kind: str, name: str, value: bytes, stale: bool) -> None:
+        old = self.documents.get((kind, name))
+        known = old and old.revision
+        if stale:
+            with pytest.raises(DocumentChanged):
+                self.run(self.store.put_document(kind, name, value, revision=None if old else self.last_revision))
+            return
+        revision = self.run(self.store.put_document(kind, name, value, revision=known))
+        assert revision > self.last_revision
+        self.last_revision = revision
+        self.documents[kind, name] = Document(name, revision, value)
+
+    @rule(kind=KINDS, name=NAMES, off=st.sampled_from([0, 0, 1, -1]))
+    def delete_document(self, kind: str, name: str, off: int) -> None:
+        old = self.documents.get((kind, name))
+        if old is None or off:
+            with pytest.raises(DocumentChanged):
+                self.run(self.store.delete_document(kind, name, revision=(old.revision if old else 0) + off))
+            return
+        self.run(self.store.delete_document(kind, name, revision=old.revision))
+        del self.documents[kind, name]
+
+    @rule(key=NAMES, data=st.binary(max_size=50), pieces=st.integers(1, 5))
+    def put_blob(self, key: str, data: bytes, pieces: int) -> None:
+        assert self.run(self.store.put_blob(key, pieces_of(data * pieces))) == len(data) * pieces
+        self.blobs[key] = data * pieces
+
+    @rule(key=NAMES)
+    def delete_blob(self, key: str) -> None:
+        self.run(self.store.delete_blob(key))
+        self.blobs.pop(key, None)
+
+    @rule(kind=KINDS, back=st.sampled_from([1, 2, 5_000]))
+    def list_what_changed(self, kind: str, back: int) -> None:
+        after = self.last_revision - back
+        known = [d for d in self.documents_of(kind) if d.revision > after]
+        assert self.run(self.store.list_documents(kind, after)) == known
+        for name in "abc":
+            assert self.run(self.store.get_document(kind, name)) == self.documents.get((kind, name))
+
+    def documents_of(self, kind: str) -> list[Document]:
+        return sorted((d for (k, _), d in self.documents.items() if k == kind), key=lambda d: d.revision)
+
+    @rule()
+    def get_blobs(self) -> None:
+        assert self.run(self.store.list_blobs()) == sorted(self.blobs)
+        for key in "abc":
+            if key in self.blobs:
+                assert self.run(blob_bytes(self.store, key)) == self.blobs[key]
+            else:
+                with pytest.raises(BlobNotFound):
+                    self.run(blob_bytes(self.store, key))
+
+    @invariant()
+    def has_the_documents(self) -> None:
+        for kind in ("jobs", "data"):
+            assert self.run(self.store.list_documents(kind)) == self.documents_of(kind)
 
     @invariant()
     def lists_what_is_there(self) -> None:

@@ -6,7 +6,7 @@ import ssl
 
 import redis.exceptions as failed
 
-from manylabel_service.errors import StorageGone, StoreUnusable
+from manylabel_service.errors import StorageFull, StorageGone, StoreUnusable
 
 # What Redis refuses with -> what the operator shall do, and whether the same call succeeds once that is done.
 _REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
@@ -43,7 +43,8 @@ def gone(error: BaseException, address: str) -> StorageGone:
     """What to raise for an error of a store that was open."""
     if (refusal := _refusal(error)) is not None:
         advice, heals = refusal
-        return StorageGone(f"Redis at {address} refused: {_text(error)}; {advice}", heals)
+        detail = f"Redis at {address} refused: {_text(error)}; {advice}"
+        return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageGone(detail, heals)
     if isinstance(error, failed.TimeoutError | TimeoutError):
         return StorageGone(f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True)
     return StorageGone(f"no connection to Redis at {address} ({_text(error)}); see that it runs", heals=True)

@@ -13,6 +13,16 @@ a name that is created again shares no key with what had it before::
     {ml:models}:last                             string: the highest incarnation given
     {ml:models}:new, {ml:models}:gone            hashes: incarnation -> name, not yet there or not yet removed
     {ml:models}:bell                             stream: an entry for each deletion
+
+    ml:{documents}:last                          string: the highest revision given
+    ml:{documents}:values:<kind>                 hash: name -> revision and value
+    ml:{documents}:order:<kind>                  sorted set: names by revision
+
+    ml:{blobs}:heads                             hash: key -> where the pieces of the blob are
+    ml:{blobs}:<token>.<part>                    string: one piece of a blob; expires while it is being written
+
+All documents are in one place of a Redis Cluster, since their revisions come from one counter; and all blobs, so that
+one can take the place of another in one step. No model has a tag without a number.
 """
 
 from __future__ import annotations
@@ -27,6 +37,9 @@ LAST_INCARNATION = "{ml:models}:last"
 NEW = "{ml:models}:new"
 GONE = "{ml:models}:gone"
 BELL = "{ml:models}:bell"
+
+LAST_REVISION = "ml:{documents}:last"
+BLOBS = "ml:{blobs}:heads"
 
 LARGEST = 2**53 - 1
 """Largest part of a position: scripts compute with doubles."""
@@ -63,6 +76,16 @@ class Keys:
 
     def prediction(self, id: str) -> str:
         return f"{self.base}pred:{id}"
+
+
+def document_keys(kind: str) -> tuple[str, str]:
+    """Of the values of a kind, and of their order."""
+    return f"ml:{{documents}}:values:{kind}", f"ml:{{documents}}:order:{kind}"
+
+
+def piece_key(token: str, number: int) -> str:
+    """Of one piece of a blob."""
+    return f"ml:{{blobs}}:{token}.{number}"
 
 
 @lru_cache(8192)  # one for each model that is watched

@@ -6,18 +6,21 @@ A log is acknowledged by one server, the master, in one order; so there is nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
 from manylabel_service.storage.address import Address
+from manylabel_service.storage.documents import check_document, check_key
 from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import Document, Durability, Entry, ModelRecord, SnapshotRecord
+from manylabel_service.storage.redis.blobs import Blobs
 from manylabel_service.storage.redis.changes import Changes
 from manylabel_service.storage.redis.checks import Verdict, inspect
 from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.documents import Documents
 from manylabel_service.storage.redis.failures import unusable
 from manylabel_service.storage.redis.logs import Logs, check_durability
 from manylabel_service.storage.redis.models import Models
@@ -73,6 +76,8 @@ class RedisStore:
         self._predictions = Predictions(connection)
         self._models = Models(connection, self._snapshots)
         self._changes = Changes(connection, self._models)
+        self._documents = Documents(connection)
+        self._blobs = Blobs(connection, self._gate, self._finish)
         await self._changes.begin()
         self._take(verdict)
         self._checked = connection.contact.lost
@@ -181,6 +186,47 @@ class RedisStore:
     async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         with self._gate:
             return await self._predictions.get(record, ids)
+
+    # -- documents --------------------------------------------------------------------------------
+
+    async def put_document(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+        check_document(kind, name, value)
+        with self._gate:
+            return await self._documents.put(kind, name, value, revision)
+
+    async def get_document(self, kind: str, name: str) -> Document | None:
+        check_document(kind, name)
+        with self._gate:
+            return await self._documents.get(kind, name)
+
+    async def list_documents(self, kind: str, after: int = 0) -> list[Document]:
+        check_document(kind)
+        with self._gate:
+            return await self._documents.listed(kind, after)
+
+    async def delete_document(self, kind: str, name: str, *, revision: int) -> None:
+        check_document(kind, name)
+        with self._gate:
+            await self._documents.delete(kind, name, revision)
+
+    # -- blobs ------------------------------------------------------------------------------------
+
+    async def put_blob(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
+        return await self._blobs.put(key, pieces)
+
+    def read_blob(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._blobs.read(key)
+
+    async def delete_blob(self, key: str) -> None:
+        check_key(key)
+        with self._gate:
+            await self._blobs.delete(key)
+
+    async def list_blobs(self, prefix: str = "") -> list[str]:
+        with self._gate:
+            return await self._blobs.keys(prefix)
 
     # -- background -------------------------------------------------------------------------------
 

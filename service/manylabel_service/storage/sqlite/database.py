@@ -11,7 +11,7 @@ APPLICATION_ID = 0x4D4C4142
 """Marks the file as ours ("MLAB"), so that somebody else's database is refused and not filled with
 our tables."""
 
-VERSION = 2
+VERSION = 3
 """Of the schema; kept in the file's user_version."""
 
 _PREDICTIONS = (
@@ -23,6 +23,23 @@ _PREDICTIONS = (
         PRIMARY KEY (incarnation, id)
     ) WITHOUT ROWID""",
     "CREATE INDEX predictions_by_end ON predictions (expires_unix_ms)",
+)
+
+# AUTOINCREMENT: a revision is never given again, also when the last document is deleted.
+_DOCUMENTS = (
+    """CREATE TABLE documents (
+        revision INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value BLOB NOT NULL,
+        UNIQUE (kind, name)
+    )""",
+    "CREATE INDEX documents_by_revision ON documents (kind, revision)",
+    """CREATE TABLE blobs (
+        key TEXT PRIMARY KEY,
+        token TEXT NOT NULL,
+        size_bytes INTEGER NOT NULL
+    ) WITHOUT ROWID""",
 )
 
 _SCHEMA = (
@@ -47,6 +64,7 @@ _SCHEMA = (
         PRIMARY KEY (incarnation, position)
     ) WITHOUT ROWID""",
     *_PREDICTIONS,
+    *_DOCUMENTS,
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -55,6 +73,7 @@ _SCHEMA = (
 # From each older version to the one after it.
 _MIGRATIONS = {
     1: ("ALTER TABLE snapshots ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0", *_PREDICTIONS),
+    2: _DOCUMENTS,
 }
 
 

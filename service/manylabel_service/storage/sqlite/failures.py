@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from manylabel_service.errors import StorageGone, StoreDamaged, StoreUnusable
+from manylabel_service.errors import StorageFull, StorageGone, StoreDamaged, StoreUnusable
 
 # Primary result code -> what the operator shall do, and whether the same call succeeds once that is done.
 _SQLITE = {
@@ -27,15 +27,18 @@ _SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def while_running(path: Path) -> Iterator[None]:
-    """Raise `StorageGone` for what goes wrong inside."""
+    """Raise `StorageGone`, for want of space `StorageFull`, for what goes wrong inside."""
     try:
         yield
     except sqlite3.Error as error:
         advice, heals = _SQLITE.get(_primary(error), ("see the cause", False))
-        raise StorageGone(f"{path}: {_text(error)}; {advice}", heals) from error
+        detail = f"{path}: {_text(error)}; {advice}"
+        raise (StorageFull(detail) if _is_full(error) else StorageGone(detail, heals)) from error
     except OSError as error:
-        advice = "make space on its disk" if error.errno in _SPACE else "check its disk and its permissions"
-        raise StorageGone(f"{error.filename or path}: {error.strerror}; {advice}", heals=True) from error
+        place = f"{error.filename or path}: {error.strerror}"
+        if error.errno in _SPACE:
+            raise StorageFull(f"{place}; make space on its disk") from error
+        raise StorageGone(f"{place}; check its disk and its permissions", heals=True) from error
 
 
 @contextmanager
@@ -53,6 +56,10 @@ def while_opening(path: Path) -> Iterator[None]:
             f"{error.filename or path} cannot be opened ({error.strerror}): "
             "name a data directory that this user can create and write"
         ) from error
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return _primary(error) == sqlite3.SQLITE_FULL
 
 
 def _primary(error: sqlite3.Error) -> int:

@@ -28,17 +28,17 @@ class SnapshotFiles:
         folder = self._folder(incarnation)
         if not folder.is_dir():
             folder.mkdir()
-            _sync_folder(self._root)
+            sync_folder(self._root)
         temporary = folder / f"{position}{_TEMPORARY}"
         try:
             with temporary.open("wb", buffering=0) as file:
-                _write_all(file.fileno(), data)
+                write_all(file.fileno(), data)
                 os.fsync(file.fileno())
             temporary.replace(self._file(incarnation, position))
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(folder)
+        sync_folder(folder)
 
     def read(self, incarnation: int, position: str) -> bytes | None:
         """The bytes of a file, None if it is missing."""
@@ -63,7 +63,7 @@ class SnapshotFiles:
     def sweep(self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]]) -> None:
         """Create the folder if need be, and remove from it all that belongs to none of the given."""
         self._root.mkdir(exist_ok=True)
-        _sync_folder(self._root.parent)
+        sync_folder(self._root.parent)
         folders = {str(incarnation) for incarnation in incarnations}
         files = {self._file(incarnation, position) for incarnation, position in snapshots}
         for folder in self._root.iterdir():
@@ -81,13 +81,15 @@ class SnapshotFiles:
         return self._folder(incarnation) / f"{position}{_SUFFIX}"
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of it, in as many calls as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Wait until what was created, renamed or removed in a folder is on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

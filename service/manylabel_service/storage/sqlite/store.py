@@ -3,10 +3,11 @@
     <data_dir>/lock                                           held while the store is open
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, the list of snapshots
     <data_dir>/snapshots/<incarnation>/<position>.safetensors
+    <data_dir>/blobs/<token>
 
 Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
-an append waits for one piece at most. The filer does what waits for the disk: snapshot files, and
-the bulk of checkpoints. Each does its work in the order it was asked for: a file that is written
+an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
+pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was asked for: a file that is written
 while its model is deleted is there before the folder is removed.
 """
 
@@ -14,17 +15,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 from manylabel_service.errors import StorageError, StoreDamaged
+from manylabel_service.storage.documents import check_document, check_key, collect
 from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.protocol import SEED, Durability, Entry, ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import SEED, Document, Durability, Entry, ModelRecord, SnapshotRecord
+from manylabel_service.storage.sqlite.blob_files import BlobFiles
+from manylabel_service.storage.sqlite.blob_rows import BlobRows
+from manylabel_service.storage.sqlite.blobs import Blobs
 from manylabel_service.storage.sqlite.checkpoints import Checkpoints
 from manylabel_service.storage.sqlite.database import connect, create_tables, is_new, is_older, migrate
 from manylabel_service.storage.sqlite.deferred import Deferred
 from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
+from manylabel_service.storage.sqlite.documents import Documents
 from manylabel_service.storage.sqlite.failures import while_opening
 from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
@@ -80,19 +86,26 @@ class SQLiteStore:
             held.callback(os.close, descriptor)
             writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self._files = SnapshotFiles(self._directory / "snapshots")
+            blob_files = BlobFiles(self._directory / "blobs")
             if is_new(writer):
-                if self._files.any():  # sweeping them away would end the last hope of the operator
-                    raise StoreDamaged(self._path, "it is empty or was missing, but there are snapshots")
+                # Sweeping them away would end the last hope of the operator.
+                for files, what in ((self._files, "snapshots"), (blob_files, "blobs")):
+                    if files.any():
+                        raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
                 create_tables(writer)
             elif is_older(writer):
                 migrate(writer)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self._tables = Tables(writer)
             self._predictions = Predictions(writer, self._tables)
+            self._documents = Documents(writer, self._tables)
+            blob_rows = BlobRows(writer, self._tables)
+            self._blobs = Blobs(self._threads, blob_rows, blob_files, self._gate)
             self._checkpoints = Checkpoints(writer, other, descriptor)
             self._leftovers = self._tables.hidden_models(), self._tables.trimmed_logs()
             alive = [record.incarnation for record in self._tables.models()]
             self._files.sweep(alive, self._tables.all_snapshots())
+            blob_files.sweep(blob_rows.tokens())
             self._held = held.pop_all()
 
     async def close(self) -> None:
@@ -102,6 +115,7 @@ class SQLiteStore:
         await self._gate.close()
         await self._deferred.close()
         await self._upkeep.done()
+        await self._blobs.done()
         await self._threads.end(self._held.close)
 
     async def cleaned(self) -> None:
@@ -224,3 +238,46 @@ class SQLiteStore:
     async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         with self._gate:
             return await self._threads.write(self._predictions.get, record, ids)
+
+    # -- documents --------------------------------------------------------------------------------
+
+    async def put_document(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+        check_document(kind, name, value)
+        with self._gate:
+            new = await self._threads.write(self._documents.put, kind, name, value, revision)
+            self._upkeep.wrote(len(value))
+            return new
+
+    async def get_document(self, kind: str, name: str) -> Document | None:
+        check_document(kind, name)
+        with self._gate:
+            return await self._threads.write(self._documents.get, kind, name)
+
+    async def list_documents(self, kind: str, after: int = 0) -> list[Document]:
+        check_document(kind)
+        with self._gate:
+            return await collect(lambda after: self._threads.write(self._documents.page, kind, after), after)
+
+    async def delete_document(self, kind: str, name: str, *, revision: int) -> None:
+        check_document(kind, name)
+        with self._gate:
+            await self._threads.write(self._documents.delete, kind, name, revision)
+
+    # -- blobs ------------------------------------------------------------------------------------
+
+    async def put_blob(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
+        return await self._blobs.put(key, pieces)
+
+    def read_blob(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._blobs.read(key)
+
+    async def delete_blob(self, key: str) -> None:
+        check_key(key)
+        with self._gate:
+            await self._blobs.delete(key)
+
+    async def list_blobs(self, prefix: str = "") -> list[str]:
+        with self._gate:
+            return await self._blobs.keys(prefix)

@@ -1,0 +1,50 @@
+"""What is the same for the documents and blobs of every store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+
+from manylabel_service.storage.protocol import MAX_DOCUMENT_BYTES, Document
+
+MAX_NAME_BYTES = 256
+
+PAGE_DOCUMENTS = 1_000
+PAGE_BYTES = 1 << 20
+"""Most that is read of a list in one step, about."""
+
+_KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+Page = tuple[list[Document], bool]
+"""Documents in the order of their revisions, and whether there are no more."""
+
+
+def check_document(kind: str, name: str = "any", value: bytes = b"") -> None:
+    """Raise ValueError for what documents cannot have."""
+    if not _KIND.fullmatch(kind):
+        raise ValueError(f"a kind is 1 to 64 of a-z, 0-9, '.', '_' and '-', not {kind!r}")
+    check_key(name)
+    if len(value) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"a document has at most {MAX_DOCUMENT_BYTES:,} bytes, not {len(value):,}")
+
+
+def check_key(key: str) -> None:
+    """Raise ValueError for what cannot be the key of a blob, or the name of a document."""
+    if not 0 < len(key.encode()) <= MAX_NAME_BYTES:
+        raise ValueError(f"a name or key is 1 to {MAX_NAME_BYTES} bytes of UTF-8, not {key!r}")
+
+
+async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:
+    """All documents that changed after a revision, from pages that are read one after the other.
+
+    One that changes meanwhile has moved to the end of the list, where it is met again; its last state counts.
+    """
+    found: dict[str, Document] = {}
+    ended = False
+    while not ended:
+        documents, ended = await page(after)
+        for document in documents:
+            found.pop(document.name, None)
+            found[document.name] = document
+            after = document.revision
+    return list(found.values())

@@ -1,0 +1,97 @@
+"""Documents: for each kind a hash of their values, and a sorted set of their names by revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from manylabel_service.errors import DocumentChanged
+from manylabel_service.storage.documents import PAGE_BYTES, PAGE_DOCUMENTS, Page, collect
+from manylabel_service.storage.protocol import Document
+from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.keys import LAST_REVISION, document_keys
+from manylabel_service.storage.redis.scripts import Script
+
+_FOUND = """
+local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if tonumber(found or '') ~= tonumber(ARGV[2]) then return {'changed', found or ''} end
+"""
+
+# KEYS values, order, last. ARGV name, the revision it has to be at or nothing, value. A revision is the time in
+# microseconds, or one more than the last: so none is given twice even by a Redis that lost its data.
+_PUT = Script(
+    _FOUND,
+    """
+local time = redis.call('TIME')
+local last = tonumber(redis.call('GET', KEYS[3]) or '0')
+local revision = string.format('%.0f', math.max(time[1] * 1000000 + time[2], last + 1))
+redis.call('SET', KEYS[3], revision)
+redis.call('HSET', KEYS[1], ARGV[1], revision .. ' ' .. ARGV[3])
+redis.call('ZADD', KEYS[2], revision, ARGV[1])
+return {'ok', revision}
+""",
+)
+
+# KEYS values, order. ARGV name, revision.
+_DELETE = Script(
+    _FOUND,
+    """
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+return {'ok'}
+""",
+)
+
+# KEYS values, order. ARGV after, most documents, most bytes. Names and values in turn; '1' when those are all.
+_LIST = Script(
+    """
+local names = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[2])
+local found, bytes = {}, 0
+for i, name in ipairs(names) do
+  local value = redis.call('HGET', KEYS[1], name)
+  found[2 * i - 1], found[2 * i] = name, value
+  bytes = bytes + #value
+  if bytes >= tonumber(ARGV[3]) then return {'ok', found, '0'} end
+end
+return {'ok', found, #names < tonumber(ARGV[2]) and '1' or '0'}
+""",
+)
+
+
+class Documents:
+    """Of all kinds, over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def put(self, kind: str, name: str, value: bytes, revision: int | None) -> int:
+        known = "" if revision is None else revision
+        keys = (*document_keys(kind), LAST_REVISION)
+        answer = await self._connection.run(_PUT, keys, name, known, value)
+        _check(answer, kind, name, revision)
+        return int(answer[1])
+
+    async def get(self, kind: str, name: str) -> Document | None:
+        value = await self._connection.command("HGET", document_keys(kind)[0], name)
+        return None if value is None else _document(name, value)
+
+    async def listed(self, kind: str, after: int) -> list[Document]:
+        async def page(after: int) -> Page:
+            answer = await self._connection.run(_LIST, document_keys(kind), after, PAGE_DOCUMENTS, PAGE_BYTES)
+            pairs = zip(answer[1][::2], answer[1][1::2], strict=True)
+            return [_document(name.decode(), value) for name, value in pairs], answer[2] == b"1"
+
+        return await collect(page, after)
+
+    async def delete(self, kind: str, name: str, revision: int) -> None:
+        answer = await self._connection.run(_DELETE, document_keys(kind), name, revision)
+        _check(answer, kind, name, revision)
+
+
+def _document(name: str, value: bytes) -> Document:
+    revision, _, rest = value.partition(b" ")
+    return Document(name, int(revision), rest)
+
+
+def _check(answer: list[Any], kind: str, name: str, revision: int | None) -> None:
+    if answer[0] == "changed":
+        raise DocumentChanged(kind, name, revision, int(float(answer[1])) if answer[1] else None)

@@ -1,0 +1,60 @@
+"""Blobs as files: ``<root>/<token>``.
+
+A file never gets another name, and never changes once a row leads to it. So whatever is here without a row is being
+written, or left over from a process that died.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+from manylabel_service.storage.sqlite.snapshot_files import sync_folder, write_all
+
+
+class BlobFiles:
+    """The files of one folder. Blocking, and to be used by one thread at a time; none stays open."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def add(self, token: str, piece: bytes, sync: bool) -> None:
+        """Write at the end of a file, which is made if need be; wait for the disk if asked to."""
+        with self._file(token).open("ab", buffering=0) as file:
+            write_all(file.fileno(), piece)
+            if sync:
+                os.fsync(file.fileno())
+
+    def complete(self, token: str) -> None:
+        """Make a file safe from loss of power."""
+        self.add(token, b"", sync=True)
+        sync_folder(self._root)
+
+    def read(self, token: str, start: int, size_bytes: int) -> bytes | None:
+        """A part of a file; None if not all of it is there."""
+        try:
+            with self._file(token).open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), size_bytes, start)
+        except FileNotFoundError:
+            return None
+        return data if len(data) == size_bytes else None
+
+    def remove(self, token: str) -> None:
+        """Remove a file, if it is there."""
+        self._file(token).unlink(missing_ok=True)
+
+    def any(self) -> bool:
+        """Whether there is any file."""
+        return self._root.is_dir() and next(self._root.iterdir(), None) is not None
+
+    def sweep(self, tokens: Collection[str]) -> None:
+        """Create the folder if need be, and remove from it all that is none of these."""
+        self._root.mkdir(exist_ok=True)
+        sync_folder(self._root.parent)
+        for file in self._root.iterdir():
+            if file.name not in tokens:
+                file.unlink()
+
+    def _file(self, token: str) -> Path:
+        return self._root / token

@@ -1,0 +1,368 @@
+"""Documents and blobs, asked of every store: what storage/protocol.py promises."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from manylabel_service.errors import BlobGone, BlobNotFound, DocumentChanged, StorageGone
+from manylabel_service.storage import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    Store,
+    blob_bytes,
+    blob_to_file,
+    pieces_of,
+    pieces_of_file,
+)
+from manylabel_service.storage import documents as paging
+from manylabel_service.storage.redis import blobs as redis_blobs
+from manylabel_service.storage.redis import documents as redis_documents
+from manylabel_service.storage.sqlite import blobs as sqlite_blobs
+from manylabel_service.storage.sqlite import documents as sqlite_documents
+
+NewStore = Callable[[], Store]
+
+# -- documents ------------------------------------------------------------------------------------
+
+
+async def test_a_document_is_changed_by_who_knows_its_revision(store: Store) -> None:
+    assert await store.get_document("jobs", "a") is None
+    first = await store.put_document("jobs", "a", b"one", revision=None)
+    assert await store.get_document("jobs", "a") == Document("a", first, b"one")
+    second = await store.put_document("jobs", "a", b"", revision=first)
+    assert second > first > 0
+    assert await store.get_document("jobs", "a") == Document("a", second, b"")
+    for known, value in ((first, b"late"), (None, b"again"), (0, b"x"), (second + 1, b"x")):
+        with pytest.raises(DocumentChanged, match="'a'") as caught:
+            await store.put_document("jobs", "a", value, revision=known)
+        assert (caught.value.kind, caught.value.expected, caught.value.found) == ("jobs", known, second)
+    with pytest.raises(DocumentChanged) as caught:
+        await store.put_document("jobs", "b", b"", revision=second)
+    assert caught.value.found is None
+    assert await store.list_documents("jobs") == [Document("a", second, b"")]
+
+
+async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewStore) -> None:
+    revisions: list[int] = []
+    for _ in range(3):
+        store = new_store()
+        await store.open()
+        for kind in ("jobs", "data-sets"):
+            revisions.append(await store.put_document(kind, "a", b"1", revision=None))
+            revisions.append(await store.put_document(kind, "a", b"2", revision=revisions[-1]))
+            with pytest.raises(DocumentChanged):
+                await store.delete_document(kind, "a", revision=revisions[-2])
+            await store.delete_document(kind, "a", revision=revisions[-1])
+            with pytest.raises(DocumentChanged):
+                await store.delete_document(kind, "a", revision=revisions[-1])
+        await store.close()
+    assert revisions == sorted(set(revisions))
+
+
+async def test_of_many_changes_at_once_one_succeeds(store: Store) -> None:
+    revision = None
+    for turn in range(5):
+        calls = (store.put_document("jobs", "a", b"%d" % i, revision=revision) for i in range(20))
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
+        assert len(won) == 1, turn
+        assert sum(isinstance(outcome, DocumentChanged) for outcome in outcomes) == 19
+        ((winner, revision),) = won
+        assert await store.get_document("jobs", "a") == Document("a", revision, b"%d" % winner)
+
+
+async def test_who_lists_what_changed_sees_the_last_state_of_all(store: Store) -> None:
+    revisions = {name: await store.put_document("jobs", name, b"0", revision=None) for name in "abcdefgh"}
+    await store.put_document("others", "a", b"other", revision=None)
+    assert [document.name for document in await store.list_documents("jobs")] == list("abcdefgh")
+    after = max(revisions.values())
+    assert await store.list_documents("jobs", after) == []
+    for name in "fbf":
+        revisions[name] = await store.put_document("jobs", name, b"1", revision=revisions[name])
+    await store.delete_document("jobs", "c", revision=revisions["c"])
+    changed = [Document(name, revisions[name], b"1") for name in "bf"]
+    assert await store.list_documents("jobs", after) == changed
+    assert await store.list_documents("jobs", revisions["b"]) == changed[1:]
+    assert [document.name for document in await store.list_documents("jobs")] == list("adeghbf")
+    assert await store.list_documents("none") == []
+
+
+@pytest.mark.parametrize("limits", [{"PAGE_DOCUMENTS": 3}, {"PAGE_BYTES": 500}])
+async def test_a_long_list_comes_whole_while_it_changes(
+    store: Store, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    for name, value in limits.items():
+        for module in (redis_documents, sqlite_documents):
+            monkeypatch.setattr(module, name, value)
+    names = [f"n{i:02d}" for i in range(30)]
+    revisions = {name: await store.put_document("jobs", name, bytes(100), revision=None) for name in names}
+    stop = False
+
+    async def change() -> int:
+        turns = 0
+        while not stop:
+            name = names[turns % 7]
+            revisions[name] = await store.put_document("jobs", name, b"%d" % turns, revision=revisions[name])
+            turns += 1
+        return turns
+
+    changing = asyncio.create_task(change())
+    for _ in range(10):
+        listed = await store.list_documents("jobs")
+        assert sorted(document.name for document in listed) == names
+        assert [document.revision for document in listed] == sorted(document.revision for document in listed)
+    stop = True
+    assert await changing > 0
+    assert {document.name: document.revision for document in await store.list_documents("jobs")} == revisions
+
+
+async def test_a_page_read_again_has_the_last_state_last() -> None:
+    pages = [([Document("a", 1, b""), Document("b", 2, b"")], False), ([Document("a", 5, b"new")], True)]
+    asked = []
+
+    async def page(after: int) -> paging.Page:
+        asked.append(after)
+        return pages.pop(0)
+
+    assert await paging.collect(page, 0) == [Document("b", 2, b""), Document("a", 5, b"new")]
+    assert asked == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 257, "é" * 129, "\ud800"])
+async def test_names_that_cannot_be(store: Store, name: str) -> None:
+    for call in (
+        store.put_document("jobs", name, b"", revision=None),
+        store.get_document("jobs", name),
+        store.delete_document("jobs", name, revision=1),
+        store.put_blob(name, pieces_of(b"")),
+        store.delete_blob(name),
+    ):
+        with pytest.raises(ValueError, match=r"256 bytes|surrogates"):
+            await call
+    with pytest.raises(ValueError, match=r"256 bytes|surrogates"):
+        store.read_blob(name)
+
+
+@pytest.mark.parametrize("kind", ["", "Jobs", "jobs/", "a b", "x" * 65, "{jobs}", "-jobs", "jobs\n"])
+async def test_kinds_that_cannot_be(store: Store, kind: str) -> None:
+    for call in (store.put_document(kind, "a", b"", revision=None), store.list_documents(kind)):
+        with pytest.raises(ValueError, match="kind"):
+            await call
+
+
+async def test_names_and_values_are_any_bytes(store: Store) -> None:
+    names = ["{jobs}.1", "a b\n", "\0", "é" * 128, "x" * 256, "a:b", "1"]
+    for name in names:
+        await store.put_document("jobs", name, name.encode() + b" \0\xff", revision=None)
+    for name in names:
+        document = await store.get_document("jobs", name)
+        assert document is not None
+        assert document.value == name.encode() + b" \0\xff"
+    assert [document.name for document in await store.list_documents("jobs")] == names
+
+
+async def test_a_document_has_its_limit(store: Store) -> None:
+    revision = await store.put_document("jobs", "a", os.urandom(MAX_DOCUMENT_BYTES), revision=None)
+    with pytest.raises(ValueError, match="1,048,576"):
+        await store.put_document("jobs", "a", bytes(MAX_DOCUMENT_BYTES + 1), revision=revision)
+    (document,) = await store.list_documents("jobs")
+    assert (document.revision, len(document.value)) == (revision, MAX_DOCUMENT_BYTES)
+
+
+# -- blobs ----------------------------------------------------------------------------------------
+
+
+PIECE = 10_000
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (redis_blobs, sqlite_blobs):
+        monkeypatch.setattr(module, "PIECE_BYTES", PIECE)
+
+
+async def cut(data: bytes, size: int) -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(data), size):
+        yield b""
+        yield data[start : start + size]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE, 19 * PIECE + 7])
+async def test_a_blob_is_what_was_put_however_it_was_cut(new_store: NewStore, size: int) -> None:
+    store = new_store()
+    await store.open()
+    data = os.urandom(size)
+    with pytest.raises(BlobNotFound, match="'b'"):
+        await blob_bytes(store, "b")
+    for step in (max(1, size), 1_701, PIECE):
+        assert await store.put_blob("b", cut(data, step)) == size
+        assert await blob_bytes(store, "b") == data
+    await store.close()
+    store = new_store()
+    await store.open()
+    assert await blob_bytes(store, "b") == data
+    assert await store.list_blobs() == ["b"]
+    await store.delete_blob("b")
+    await store.delete_blob("b")
+    with pytest.raises(BlobNotFound):
+        await blob_bytes(store, "b")
+    assert await store.list_blobs() == []
+    await store.close()
+
+
+async def test_a_large_blob_passes_in_pieces_while_the_loop_goes_on(store: Store, tmp_path: Path) -> None:
+    turns = 0
+    done = False
+
+    async def turn() -> None:
+        nonlocal turns
+        while not done:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(turn())
+    data = os.urandom((20 << 20) + 1)
+    assert await store.put_blob("b", pieces_of(data)) == len(data)
+    assert turns > 20
+    turns = 0
+    assert await blob_to_file(store, "b", tmp_path / "copy") == len(data)
+    assert turns > 20
+    done = True
+    await turning
+    assert (tmp_path / "copy").read_bytes() == data
+    async with aclosing(store.read_blob("b")) as pieces:
+        assert [len(piece) async for piece in pieces] == [4 << 20] * 5 + [1]
+    assert await store.put_blob("c", pieces_of_file(tmp_path / "copy")) == len(data)
+    assert await blob_bytes(store, "c") == data
+
+
+async def test_blobs_are_listed_by_the_beginning_of_their_keys(store: Store) -> None:
+    keys = ["data/%", "data/a", "data/é", "data_", "jobs/1", "{x}"]
+    for key in reversed(keys):
+        await store.put_blob(key, pieces_of(key.encode()))
+    assert await store.list_blobs() == keys
+    assert await store.list_blobs("data/") == keys[:3]
+    assert await store.list_blobs("data_") == keys[3:4]
+    assert await store.list_blobs("nothing") == []
+    for key in keys:
+        assert await blob_bytes(store, key) == key.encode()
+
+
+@pytest.mark.usefixtures("small_pieces")
+async def test_a_blob_is_there_only_when_it_is_complete(store: Store) -> None:
+    await store.put_blob("b", pieces_of(b"old"))
+    seen = []
+
+    async def slowly() -> AsyncGenerator[bytes, None]:
+        for part in range(3):
+            seen.append((await blob_bytes(store, "b"), await store.list_blobs()))
+            yield bytes([part]) * (2 * PIECE + 1)
+        seen.append((await blob_bytes(store, "b"), await store.list_blobs()))
+
+    assert await store.put_blob("b", slowly()) == 6 * PIECE + 3
+    assert seen == [(b"old", ["b"])] * 4
+    assert await blob_bytes(store, "b") == b"".join(bytes([part]) * (2 * PIECE + 1) for part in range(3))
+
+
+@pytest.mark.usefixtures("small_pieces")
+async def test_a_reader_of_a_replaced_blob_gets_the_old_one_or_is_told(store: Store) -> None:
+    for end in (lambda store: store.put_blob("b", pieces_of(b"2" * 5 * PIECE)), lambda store: store.delete_blob("b")):
+        await store.put_blob("b", pieces_of(b"1" * 5 * PIECE))
+        read, told = b"", ""
+        async with aclosing(store.read_blob("b")) as pieces:
+            try:
+                async for piece in pieces:
+                    read += piece
+                    await end(store)
+            except BlobGone as error:
+                told = str(error)
+        assert (read, "'b'" in told) in ((b"1" * PIECE, True), (b"1" * 5 * PIECE, False))
+
+
+@pytest.mark.usefixtures("small_pieces")
+async def test_of_writers_at_once_one_stays_whole(store: Store) -> None:
+    sizes = await asyncio.gather(*(store.put_blob("b", cut(bytes([i]) * 3 * PIECE, 1_000)) for i in range(5)))
+    assert sizes == [(3 * PIECE)] * 5
+    data = await blob_bytes(store, "b")
+    assert data == data[:1] * (3 * PIECE)
+
+
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("end", ["raises", "cancelled"])
+async def test_a_source_that_ends_badly_leaves_what_was_there(
+    store: Store, traces: Callable[[], int], end: str
+) -> None:
+    await store.put_blob("b", pieces_of(b"old"))
+    before = traces()
+    blocked = asyncio.Event()
+
+    async def source() -> AsyncGenerator[bytes, None]:
+        yield bytes(3 * PIECE)
+        if end == "raises":
+            raise Interrupted
+        blocked.set()
+        await asyncio.Event().wait()
+
+    putting = asyncio.create_task(store.put_blob("b", source()))
+    if end == "raises":
+        with pytest.raises(Interrupted):
+            await putting
+    else:
+        await blocked.wait()
+        assert traces() > before
+        putting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await putting
+    assert await blob_bytes(store, "b") == b"old"
+    assert traces() == before
+
+
+@pytest.mark.usefixtures("small_pieces")
+async def test_what_is_replaced_or_deleted_is_gone(store: Store, traces: Callable[[], int]) -> None:
+    before = traces()
+    for size in (3 * PIECE, 1, (2 * PIECE + 1)):
+        await store.put_blob("b", pieces_of(bytes(size)))
+    once = traces()
+    assert once > before
+    await store.put_blob("b", pieces_of(bytes(2 * PIECE + 1)))
+    assert traces() == once
+    await store.delete_blob("b")
+    assert traces() == before
+
+
+@pytest.mark.usefixtures("small_pieces")
+async def test_closing_waits_for_no_slow_source_and_no_slow_reader(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    await store.put_blob("b", pieces_of(bytes(3 * PIECE)))
+    reading = store.read_blob("b")
+    await anext(reading)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def source() -> AsyncGenerator[bytes, None]:
+        yield bytes(2 * PIECE + 1)
+        begun.set()
+        await go_on.wait()
+
+    putting = asyncio.create_task(store.put_blob("b", source()))
+    await begun.wait()
+    async with asyncio.timeout(10):
+        await store.close()
+    go_on.set()
+    for call in (putting, anext(reading), store.put_blob("c", pieces_of(b"x")), anext(store.read_blob("b"))):
+        with pytest.raises(StorageGone, match="not open"):
+            await call
+    store = new_store()
+    await store.open()
+    assert await blob_bytes(store, "b") == bytes(3 * PIECE)
+    assert await store.list_blobs() == ["b"]
+    await store.close()
