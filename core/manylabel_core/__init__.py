@@ -1,13 +1,26 @@
 """Pure learning: arrays in, arrays out. Knows no HTTP, no storage and no clock."""
 
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from manylabel_core._compiled import discard_stale_kernels
-
-discard_stale_kernels(Path(__file__).parent)  # before any kernel is loaded
-
-from manylabel_core.metrics import Prequential  # noqa: E402
-from manylabel_core.online import FALT, SALT, KernelFALT  # noqa: E402
-from manylabel_core.vocabulary import Vocabulary  # noqa: E402
+if TYPE_CHECKING:
+    from manylabel_core.metrics import Prequential
+    from manylabel_core.online import FALT, SALT, KernelFALT
+    from manylabel_core.vocabulary import Vocabulary
 
 __all__ = ["FALT", "SALT", "KernelFALT", "Prequential", "Vocabulary"]
+
+_HOMES = {
+    "FALT": "online",
+    "SALT": "online",
+    "KernelFALT": "online",
+    "Prequential": "metrics",
+    "Vocabulary": "vocabulary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # The learners load numba, which who only reads a data set or a state need not wait for.
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

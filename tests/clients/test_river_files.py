@@ -307,7 +307,7 @@ def test_text_that_is_not_utf8(tmp_path: Path, text: bytes) -> None:
 
 
 def test_a_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_clients.river._stream.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("manylabel_core.datasets.text.MAX_LINE_BYTES", 10)
     path = tmp_path / "a.svm"
     path.write_text("1 1:2\n" + "1 2:33333333333333\n")
     with pytest.raises(FileFormatError, match="line 2: longer than 10 bytes"):
@@ -423,7 +423,7 @@ def test_unknown_extension(tmp_path: Path) -> None:
 def test_files_and_remote_models_need_no_numba() -> None:
     code = (
         "import sys; import manylabel_clients.river; "
-        "print([m for m in ('numba', 'manylabel_core', 'fastapi', 'rich', 'sklearn') if m in sys.modules])"
+        "print([m for m in ('numba', 'fastapi', 'rich', 'sklearn') if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import manylabel_core
 from manylabel_core import _compiled
@@ -55,7 +59,7 @@ def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None
     write(package / "inner.py", INNER.format(added=1), now)
     write(package / "outer.py", OUTER, now)
     assert run(tmp_path) == 2
-    compiled = list(package.rglob("*.nbi"))
+    compiled = list(package.rglob("*.nb[ic]"))
     assert compiled, "kernels are kept on disk"
     assert discard_stale_kernels(package) == 0, "what is newer than its sources stays"
 
@@ -63,6 +67,36 @@ def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None
     write(package / "inner.py", INNER.format(added=10), newer)
     assert discard_stale_kernels(package) == len(compiled)
     assert run(tmp_path) == 11
+
+
+def load(file: Path) -> Any:
+    """The file as a module of its own, as another process has it."""
+    spec = spec_from_file_location("loaded", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one has read the index before the first one wrote it, and is done before the first one's code is."""
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    examples = {"first": np.array([1.5], dtype=np.float32), "second": np.array([2.5, 3.5])}
+    unwritten: list[tuple[Any, ...]] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDataCacheFile, "_load_index", lambda _: {})
+        patch.setattr(IndexDataCacheFile, "_save_data", lambda *save: unwritten.append(save))
+        for process, example in examples.items():
+            patch.setattr(_compiled, "_PROCESS", process)
+            load(file).inner(example)
+    assert unwritten
+    for files, name, data in reversed(unwritten):
+        files._save_data(name, data)
+    later = load(file)
+    for example in examples.values():
+        np.testing.assert_array_equal(later.inner(example), example + 1)
 
 
 def test_no_stale_kernel_of_this_package_is_on_disk() -> None:

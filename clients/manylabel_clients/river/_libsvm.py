@@ -1,10 +1,11 @@
 """Multi-label files in the libsvm format: ``1,3 5:0.2 7:1``."""
 
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from os import PathLike
 
-from manylabel_clients.river._stream import FileFormatError, FileStream, Row, numbered_lines, unique_names
+from manylabel_clients.river._stream import FileFormatError, FileStream, Row, naming
+from manylabel_core.datasets.libsvm import Words, begin
+from manylabel_core.datasets.text import check_names, numbered_lines
 
 
 class LibsvmFile(FileStream):
@@ -58,9 +59,9 @@ class LibsvmFile(FileStream):
         zero_based: bool = False,
     ) -> None:
         super().__init__(path)
-        header = self._header()
-        self.n_samples, self.n_features, n_labels = header or (None, None, None)
-        self._has_header = header is not None
+        with naming(self.path), self.path.open("rb") as file:
+            sizes, _ = begin(numbered_lines(file))
+        self.n_samples, self.n_features, n_labels = sizes or (None, None, None)
         self._features = None if features is None else _numbered(self, features, "features", zero_based)
         self._labels = None if labels is None else _numbered(self, labels, "labels", zero_based)
         if features is not None:
@@ -73,40 +74,23 @@ class LibsvmFile(FileStream):
             self.labels, self.n_samples = self._look_through()
 
     def __iter__(self) -> Iterator[Row]:
-        for line, words in self._rows():
+        for words in self._rows():
             y = dict.fromkeys(self.labels, False)
-            if ":" not in words[0]:
-                for word in words[0].split(","):
-                    y[self._label(word, line)] = True
-                del words[0]
-            x = dict(self._pair(word, line) for word in words)
-            if len(x) != len(words):
-                raise FileFormatError(self.path, "a feature comes twice", line=line)
+            for label in words.labels:
+                y[self._label(label, words.line)] = True
+            x = {self._feature(feature, words.line): value for feature, value in words.features.items()}
             yield x, y
 
-    def _header(self) -> tuple[int, int, int] | None:
-        for _, text in numbered_lines(self.path):
-            words = text.split()
-            # Nothing else may look so: after the labels every word of a row has a colon.
-            if len(words) == 3 and all(word.isascii() and word.isdigit() for word in words):
-                rows, features, labels = map(int, words)
-                return rows, features, labels
-            break
-        return None
-
-    def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        for line, text in numbered_lines(self.path):
-            words = text.partition("#")[0].split()
-            if words and not (line == 1 and self._has_header):
-                yield line, words
+    def _rows(self) -> Iterator[Words]:
+        with naming(self.path), self.path.open("rb") as file:
+            yield from begin(numbered_lines(file))[1]
 
     def _look_through(self) -> tuple[tuple[str, ...], int]:
         found: dict[str, None] = {}
         n_samples = 0
-        for _, words in self._rows():
+        for words in self._rows():
             n_samples += 1
-            if ":" not in words[0]:
-                found.update(dict.fromkeys(words[0].split(",")))
+            found.update(dict.fromkeys(words.labels))
         numbers = all(label.isascii() and label.isdigit() for label in found)
         return tuple(sorted(found, key=int) if numbers else found), n_samples
 
@@ -118,20 +102,14 @@ class LibsvmFile(FileStream):
             raise FileFormatError(self.path, detail, line=line)
         return word
 
-    def _pair(self, word: str, line: int) -> tuple[str, float]:
-        name, colon, text = word.rpartition(":")
-        try:
-            value = float(text) if colon and name else float("nan")
-        except ValueError:
-            value = float("nan")
-        if not isfinite(value):
-            raise FileFormatError(self.path, f"{word!r} is not feature:number", line=line)
-        return (name if self._features is None else _named(self, self._features, name, "feature", line)), value
+    def _feature(self, word: str, line: int) -> str:
+        return word if self._features is None else _named(self, self._features, word, "feature", line)
 
 
 def _numbered(file: LibsvmFile, names: Sequence[str], what: str, zero_based: bool) -> dict[str, str]:
     """Map the numbers in the file to names."""
-    names = unique_names(file.path, names, what)
+    with naming(file.path):
+        names = check_names(tuple(names), what)
     return {str(number): name for number, name in enumerate(names, start=0 if zero_based else 1)}
 
 

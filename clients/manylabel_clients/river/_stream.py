@@ -1,17 +1,20 @@
 """What the multi-label files have in common: rows as river gives them, bounds, and errors that say where."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
+from manylabel_core.datasets import BadDataset, Limits
+
 Row: TypeAlias = tuple[dict[str, float], dict[str, bool]]
 """One example: features by name, and for each label whether it is relevant (a missing label is unknown)."""
 
-MAX_LINE_BYTES = 64 * 2**20
-"""A longer line is refused rather than read: a file without line ends must not fill the memory."""
+NO_LIMITS = Limits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
+"""Rows come one by one here; only their columns have to be in memory."""
 
 
 class FileFormatError(ValueError):
@@ -71,25 +74,10 @@ class FileStream(ABC):
         return f"{type(self).__name__}({str(self.path)!r}: {rows}{self.n_outputs} labels)"
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number from 1, text without its line end) of a UTF-8 file."""
-    with path.open("rb") as file:
-        number = 0
-        while raw := file.readline(MAX_LINE_BYTES):
-            number += 1
-            if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
-                raise FileFormatError(path, f"longer than {MAX_LINE_BYTES} bytes", line=number)
-            try:
-                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                detail = f"not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8"
-                raise FileFormatError(path, detail, line=number) from None
-            yield number, text.rstrip("\r\n")
-
-
-def unique_names(path: Path, names: Sequence[str], what: str) -> tuple[str, ...]:
-    """Return the names as a tuple; a name that comes twice would silently merge two columns."""
-    if len(set(names)) == len(names):
-        return tuple(names)
-    twice = next(name for i, name in enumerate(names) if name in names[:i])
-    raise FileFormatError(path, f"two {what} are called {twice!r}")
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file that is read inside is wrong with this one."""
+    try:
+        yield
+    except BadDataset as error:
+        raise FileFormatError(path, error.detail, line=error.line, row=error.row) from None

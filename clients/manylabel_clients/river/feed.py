@@ -10,7 +10,7 @@ from typing import Any
 
 from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Example, Labels, Metrics, Updated
+from manylabel_clients.http.types import Example, Labels, Metrics, TrainedStatus, Updated
 from manylabel_clients.river._encoding import named_truths, named_values
 
 BATCH_SIZE = 64
@@ -134,6 +134,8 @@ def feed(
                 if on_batch is not None:
                     on_batch(offset, receipt)
         status = model.status()
+        if isinstance(status, TrainedStatus):
+            raise TypeError(f"model {model.name!r} is trained by jobs and learns nothing from a stream")
     except Exception as error:
         raise FeedInterrupted(error, offset, feed_id, batch_size) from error
     except KeyboardInterrupt as error:

@@ -1,0 +1,27 @@
+"""Multi-label data sets: in memory, and read from the formats that people have them in.
+
+Reading a file runs no code of it, takes memory only within `Limits`, and ends in a `Dataset` or in `BadDataset`,
+whose message has the line or the array.
+"""
+
+from manylabel_core.datasets.arff import read_arff
+from manylabel_core.datasets.dataset import Dataset
+from manylabel_core.datasets.libsvm import read_libsvm
+from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.datasets.ndjson import read_ndjson
+from manylabel_core.datasets.npz import read_npz
+from manylabel_core.datasets.reading import FORMATS, read_dataset
+from manylabel_core.datasets.table import read_csv
+
+__all__ = [
+    "FORMATS",
+    "BadDataset",
+    "Dataset",
+    "Limits",
+    "read_arff",
+    "read_csv",
+    "read_dataset",
+    "read_libsvm",
+    "read_ndjson",
+    "read_npz",
+]

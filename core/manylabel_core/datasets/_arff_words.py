@@ -1,0 +1,45 @@
+"""The words of an ARFF file: what quotes hold together, and where commas divide."""
+
+from __future__ import annotations
+
+import re
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+# Possessive, so that a hostile line is read once and leaves nothing to come back to.
+QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
+_FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def split_words(text: str, most: int) -> list[str]:
+    """Split at the commas that stand outside of quotes.
+
+    Raises
+    ------
+    ValueError
+        There are more than `most` words, or a quote is not closed.
+    """
+    if "'" not in text and '"' not in text:
+        fields = text.split(",", most)
+        if len(fields) > most:
+            raise ValueError(f"{1 + text.count(',')} values, there are {most} attributes")
+        return [field.strip() for field in fields]
+    fields, position = [], 0
+    while match := _FIELD.match(text, position):
+        fields.append(match[0].strip())
+        position = match.end()
+        if position == len(text):
+            return fields
+        if text[position] != ",":
+            break
+        if len(fields) == most:
+            raise ValueError(f"more than {most} values, there are {most} attributes")
+        position += 1
+    raise ValueError("a quote is not closed")
+
+
+def unquote(token: str) -> str:
+    """The word that a token means."""
+    if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
+        return token
+    return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])

@@ -1,0 +1,145 @@
+"""A data set that grows row by row, within its limits."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core.datasets.dataset import SINGLE, Dataset, View
+from manylabel_core.datasets.limits import BadDataset, Limits
+
+
+class Columns:
+    """Rows of numbers, dense or CSR, in memory that grows with what was added.
+
+    Parameters
+    ----------
+    dense : whether a row has a value for each column; then all have as many.
+    """
+
+    def __init__(self, dense: bool) -> None:
+        self.dense = dense
+        self.values = array("f")
+        self.indices = array("i")
+        self.indptr = array("q", [0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays."""
+        return 4 * (len(self.values) + len(self.indices)) + 8 * len(self.indptr)
+
+    def add_dense(self, values: Iterable[float]) -> None:
+        """One row of values."""
+        self.values.extend(values)
+        self.indptr.append(len(self.values))
+
+    def add_sparse(self, row: Mapping[int, float]) -> None:
+        """One row by its columns; what is 0 as float32 is left out."""
+        for column in sorted(row):
+            self.values.append(row[column])
+            if self.values[-1]:
+                self.indices.append(column)
+            else:
+                self.values.pop()
+        self.indptr.append(len(self.values))
+
+    def view(self, width: int) -> View:
+        """The rows as a matrix of so many columns."""
+        values = np.frombuffer(self.values, dtype=np.float32) if self.values else np.zeros(0, np.float32)
+        if self.dense:
+            return values.reshape(len(self.indptr) - 1, width)
+        return sp.csr_array((values, _indices(self.indices), _indptr(self.indptr)), shape=(len(self.indptr) - 1, width))
+
+
+class Building:
+    """A data set under way.
+
+    Parameters
+    ----------
+    limits : `rows`, `nonzeros` and `bytes` are checked after each row, before the next is read.
+
+    Attributes
+    ----------
+    views : the features so far, by the name of the view.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.views: dict[str, Columns] = {}
+        self._limits = limits
+        self._relevant = array("i")
+        self._indptr = array("q", [0])
+        self._labelled = bytearray()
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return len(self._labelled)
+
+    def end_row(self, relevant: Iterable[int] | None, line: int) -> None:
+        """Close a row, whose features have been added, with its relevant labels; None where they are not known."""
+        if relevant is not None:
+            self._relevant.extend(sorted(relevant))
+        self._indptr.append(len(self._relevant))
+        self._labelled.append(relevant is not None)
+        limits, views = self._limits, self.views.values()
+        limits.check("rows", self.n_rows, line=line)
+        limits.check("nonzeros", len(self._relevant) + sum(len(view.values) for view in views), line=line)
+        n_bytes = 4 * len(self._relevant) + 9 * self.n_rows + sum(view.nbytes for view in views)
+        limits.check("bytes", n_bytes, line=line)
+
+    def done(
+        self,
+        label_names: Sequence[str],
+        widths: Mapping[str, int],
+        feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
+    ) -> Dataset:
+        """The data set, with so many columns in each view."""
+        shape = (self.n_rows, len(label_names))
+        indices, indptr = _indices(self._relevant), _indptr(self._indptr)
+        return checked(
+            Dataset(
+                {name: columns.view(widths[name]) for name, columns in self.views.items()},
+                sp.csr_array((np.ones(len(indices), dtype=np.int8), indices, indptr), shape=shape),
+                tuple(label_names),
+                dict(feature_names or {}),
+                {},
+                np.frombuffer(self._labelled, dtype=np.bool_) if self._labelled else np.zeros(0, np.bool_),
+            )
+        )
+
+    def done_single(
+        self, label_names: Sequence[str], width: int, feature_names: Sequence[str] | None = None
+    ) -> Dataset:
+        """The same for a data set with one view."""
+        return self.done(label_names, {SINGLE: width}, {SINGLE: None if feature_names is None else (*feature_names,)})
+
+
+def checked(dataset: Dataset) -> Dataset:
+    """The data set, if anything can be learnt from it.
+
+    Raises
+    ------
+    BadDataset
+        It has no rows, no features or no labels.
+    """
+    if not dataset.n_rows:
+        raise BadDataset("there are no rows")
+    if not dataset.n_labels:
+        raise BadDataset("there are no labels: at least one is due")
+    if empty := [name for name, view in dataset.views.items() if not view.shape[1]]:
+        of_view = "" if len(dataset.views) == 1 else f" in view {empty[0]!r}"
+        raise BadDataset(f"there are no features{of_view}: at least one is due")
+    return dataset
+
+
+def _indices(indices: array[int]) -> NDArray[Any]:
+    return np.frombuffer(indices, dtype=np.int32) if indices else np.zeros(0, np.int32)
+
+
+def _indptr(indptr: array[int]) -> NDArray[Any]:
+    return np.frombuffer(indptr, dtype=np.int64)

@@ -1,0 +1,181 @@
+"""A data set in memory: examples in one view or several, their labels, and all names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.datasets._stored import stored, to_arrays
+
+View = NDArray[np.float32] | sp.csr_array
+"""Features of shape (n_samples, n_features), float32, dense or CSR."""
+
+SINGLE = "x"
+"""The name of the view of a data set that has just one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Examples and their labels.
+
+    The values are float32, as those of examples that come over HTTP: a model is trained on the same numbers that it
+    is asked about later.
+
+    Attributes
+    ----------
+    views : dict of str to ndarray or csr_array, float32, of shape (n_samples, n_features of the view)
+        One view named ``"x"`` where there is just one.
+    Y : csr_array of shape (n_samples, n_labels), int8
+        1 for each relevant label; no zeros are stored.
+    label_names : tuple of str
+    feature_names : dict of str to (tuple of str or None)
+        By view; None where features have numbers only.
+    splits : dict of str to ndarray of int64
+        Ascending rows of the parts that the file itself defines, usually "train" and "test".
+    labelled : ndarray of shape (n_samples,), bool
+        False for rows whose labels are not known; their rows of `Y` are empty.
+
+    Examples
+    --------
+    >>> import io
+    >>> from manylabel_core.datasets import read_csv
+    >>> songs = read_csv(io.BytesIO(b"tempo,rock,jazz\\n120,1,0\\n80,0,1\\n"), label_columns=2)
+    >>> songs.X
+    array([[120.],
+           [ 80.]], dtype=float32)
+    >>> songs.Y.toarray()
+    array([[1, 0],
+           [0, 1]], dtype=int8)
+    >>> songs.describe()["cardinality"]
+    1.0
+    >>> Dataset.from_bytes(songs.to_bytes()).label_names
+    ('rock', 'jazz')
+    """
+
+    views: dict[str, View]
+    Y: sp.csr_array
+    label_names: tuple[str, ...]
+    feature_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    splits: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    labelled: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+
+    def __post_init__(self) -> None:
+        if not self.feature_names:
+            object.__setattr__(self, "feature_names", dict.fromkeys(self.views))
+        if not len(self.labelled):
+            object.__setattr__(self, "labelled", np.ones(self.n_rows, dtype=np.bool_))
+
+    @property
+    def n_rows(self) -> int:
+        """The number of examples."""
+        return int(self.Y.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        """The number of labels."""
+        return int(self.Y.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        """The number of features, of all views together."""
+        return sum(int(view.shape[1]) for view in self.views.values())
+
+    @property
+    def X(self) -> View:  # noqa: N802 (mathematics keeps its letters)
+        """The features of all views side by side, of shape (n_samples, n_features); CSR if any view is."""
+        views = list(self.views.values())
+        if len(views) == 1:
+            return views[0]
+        dense = [view for view in views if isinstance(view, np.ndarray)]
+        if len(dense) == len(views):
+            return np.hstack(dense)
+        return sp.csr_array(sp.hstack([sp.csr_array(view) for view in views], format="csr"))
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the columns of `X`, with the view in front (``view.name``) where two views share a name.
+
+        None where features have numbers only.
+        """
+        listed = [(view, name) for view, names in self.feature_names.items() for name in names or ()]
+        if len(listed) < self.n_features:
+            return None
+        if len({name for _, name in listed}) == len(listed):
+            return tuple(name for _, name in listed)
+        return tuple(f"{view}.{name}" for view, name in listed)
+
+    def take(self, rows: ArrayLike) -> Dataset:
+        """The examples at these row numbers (or where a mask is true), in the order given, without splits."""
+        chosen = np.asarray(rows)
+        if not chosen.size:
+            chosen = chosen.astype(np.int64)  # an empty list has no type to say what it is
+        views = {name: view[chosen] for name, view in self.views.items()}
+        return Dataset(
+            views, self.Y[chosen], self.label_names, dict(self.feature_names), {}, self.labelled[chosen].copy()
+        )
+
+    def split(self, name: str | None = None) -> Dataset:
+        """One part of the data set; None or ``"all"`` is every row.
+
+        Raises
+        ------
+        ValueError
+            There is no such split.
+        """
+        if name in self.splits:
+            return self.take(self.splits[name])
+        if name is None or name == "all":
+            return self
+        raise ValueError(f"there is no split {name!r}; allowed are {', '.join([*self.splits, 'all'])}")
+
+    def describe(self) -> dict[str, Any]:
+        """Counts and measures, as JSON can say them.
+
+        Returns
+        -------
+        dict
+            "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
+            labelled row and their share of all; "views", the features of each; "splits", the rows of each.
+        """
+        n_labelled = int(np.count_nonzero(self.labelled))
+        cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0
+        return {
+            "rows": self.n_rows,
+            "features": self.n_features,
+            "labels": self.n_labels,
+            "cardinality": cardinality,
+            "density": cardinality / self.n_labels if self.n_labels else 0.0,
+            "views": {name: int(view.shape[1]) for name, view in self.views.items()},
+            "splits": {name: len(rows) for name, rows in self.splits.items()},
+            "unlabelled": self.n_rows - n_labelled,
+        }
+
+    def label_counts(self) -> NDArray[np.int64]:
+        """How many rows each label is relevant for, of shape (n_labels,)."""
+        return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
+
+    def to_bytes(self) -> bytes:
+        """The data set for `from_bytes`; the same content always gives the same bytes."""
+        return to_arrays(self)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Dataset:
+        """The data set that `to_bytes` wrote.
+
+        Raises
+        ------
+        manylabel_core.state.DamagedState
+            The bytes are not what `to_bytes` wrote. They may come from anybody.
+        """
+        return cls(**stored(data))
+
+    @classmethod
+    def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:
+        """A data set with one view; `others` as the attributes, `feature_names` as a tuple or None."""
+        names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
+        return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)

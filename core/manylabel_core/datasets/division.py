@@ -1,0 +1,40 @@
+"""The rows of a data set divided into those to learn from and those to measure on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int64]
+
+
+def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
+    """Ascending row numbers: those to learn from, and a random share to measure on.
+
+    Raises
+    ------
+    ValueError
+        If one of them would be empty.
+    """
+    n_held = round(share * n_rows)
+    if not 0 < n_held < n_rows:
+        raise ValueError(
+            f"holdout {share:g} of {n_rows} rows leaves {n_held} to measure on; there must be rows on both sides"
+        )
+    order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
+
+
+def folds(n_rows: int, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
+    """Random folds: of each, ascending rows to learn from and to measure on.
+
+    Raises
+    ------
+    ValueError
+        If there are more folds than rows.
+    """
+    if n_folds > n_rows:
+        raise ValueError(f"folds must be at most the number of rows, {n_rows}, not {n_folds}")
+    order = np.random.default_rng([seed, n_rows, n_folds]).permutation(n_rows)
+    every = np.arange(n_rows)
+    return [(np.setdiff1d(every, part), np.sort(part)) for part in np.array_split(order, n_folds)]

@@ -1,0 +1,51 @@
+"""Any of the formats, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from manylabel_core.datasets.arff import read_arff
+from manylabel_core.datasets.dataset import Dataset
+from manylabel_core.datasets.libsvm import read_libsvm
+from manylabel_core.datasets.limits import Limits
+from manylabel_core.datasets.ndjson import read_ndjson
+from manylabel_core.datasets.npz import read_npz
+from manylabel_core.datasets.table import read_csv
+from manylabel_core.datasets.text import Source
+
+FORMATS: Mapping[str, Callable[..., Dataset]] = {
+    "libsvm": read_libsvm,
+    "arff": read_arff,
+    "npz": read_npz,
+    "ndjson": read_ndjson,
+    "csv": read_csv,
+}
+"""What reads each format."""
+
+EXTENSIONS: Mapping[str, str] = {
+    ".arff": "arff",
+    ".csv": "csv",
+    ".jsonl": "ndjson",
+    ".libsvm": "libsvm",
+    ".ndjson": "ndjson",
+    ".npz": "npz",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+"""The format of a file, by its extension in lower case."""
+
+
+def read_dataset(source: Source, format: str, *, limits: Limits = Limits(), **options: Any) -> Dataset:  # noqa: B008
+    """A data set in one of `FORMATS`; `options` as its reader has them.
+
+    Raises
+    ------
+    BadDataset
+        The file is not what its format promises, or larger than the limits.
+    ValueError
+        There is no such format.
+    """
+    if format not in FORMATS:
+        raise ValueError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
+    return FORMATS[format](source, limits=limits, **options)

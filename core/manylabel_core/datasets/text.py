@@ -1,0 +1,76 @@
+"""Where bytes come from, and text as numbered lines with a bound on each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from os import PathLike
+from typing import IO
+
+from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset
+
+Source = str | PathLike[str] | IO[bytes]
+"""A path, or a binary stream that is read from where it stands."""
+
+MAX_LINE_BYTES = 16 * 2**20
+"""A longer line is refused rather than read: a file without line ends must not fill the memory."""
+
+
+def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
+    """The bytes of a source; a file that is opened here is closed again."""
+    return open(source, "rb") if isinstance(source, (str, PathLike)) else nullcontext(source)
+
+
+def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
+    """Yield (line number from 1, text without its line end) of a UTF-8 file.
+
+    Raises
+    ------
+    BadDataset
+        A line is longer than `MAX_LINE_BYTES`, or not UTF-8.
+    """
+    number = 0
+    while raw := file.readline(MAX_LINE_BYTES):
+        number += 1
+        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            raise BadDataset(f"longer than {MAX_LINE_BYTES} bytes", line=number)
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            detail = f"not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8"
+            raise BadDataset(detail, line=number) from None
+        yield number, text.rstrip("\r\n")
+
+
+def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
+    """The names as a tuple; a name that comes twice would silently merge two columns.
+
+    Raises
+    ------
+    BadDataset
+        A name comes twice, is empty, no Unicode, or longer than `MAX_NAME_BYTES`.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise BadDataset(f"two {what} are called {shown(name)}", line=line)
+        check_name(name, what, line)
+        seen.add(name)
+    return tuple(names)
+
+
+def check_name(name: str, what: str, line: int | None = None) -> None:
+    """Raise BadDataset unless a name of one of `what` has 1 to `MAX_NAME_BYTES` bytes."""
+    try:
+        size_bytes = len(name.encode())
+    except UnicodeEncodeError:
+        raise BadDataset(f"a name of {what} is not Unicode: {shown(name)}", line=line) from None
+    if not 1 <= size_bytes <= MAX_NAME_BYTES:
+        raise BadDataset(f"names of {what} have 1 to {MAX_NAME_BYTES} bytes, not {shown(name)}", line=line)
+
+
+def shown(value: object) -> str:
+    """A value from a file in a message: quoted, in ASCII where it is no Unicode, and not longer than a line."""
+    text = repr(value)
+    text = text if text.isprintable() else ascii(value)
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

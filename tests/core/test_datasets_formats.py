@@ -1,0 +1,249 @@
+"""The same data set in every format, and what each format can say beside."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manylabel_core.datasets import (
+    BadDataset,
+    Dataset,
+    read_arff,
+    read_csv,
+    read_dataset,
+    read_libsvm,
+    read_ndjson,
+    read_npz,
+)
+
+FEATURES = ("tempo", "it's", 'a "b", {c}', "naïve\\5%", "x y")
+LABELS = ("rock", "jazz'n'soul", "R, B")
+
+floats = st.one_of(st.just(0.0), st.floats(-(2.0**40), 2.0**40, width=32))
+tables = st.integers(1, 8).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.lists(floats, min_size=5, max_size=5), min_size=n, max_size=n),
+        st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=3), min_size=n, max_size=n),
+    )
+)
+
+
+def quoted(name: str) -> str:
+    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def arff(X: np.ndarray, Y: np.ndarray, sparse: bool) -> bytes:
+    lines = ["% by a test", "@RELATION 'a: -C -3'"]
+    lines += [f"@attribute {quoted(name)} numeric" for name in FEATURES]
+    lines += [f"@ATTRIBUTE {quoted(name)} {{0, 1}}" for name in LABELS]
+    lines += ["@Data"]
+    for x, y in zip(X.tolist(), Y.tolist(), strict=True):
+        pairs = [f"{i} {value!r}" for i, value in enumerate([*x, *y]) if value]
+        lines.append("{" + ", ".join(pairs) + "}" if sparse else ", ".join(map(repr, [*x, *y])))
+    return "\n".join(lines).encode()
+
+
+def csv_file(X: np.ndarray, Y: np.ndarray) -> bytes:
+    names = ['"' + name.replace('"', '""') + '"' for name in (*FEATURES, *LABELS)]
+    rows = [",".join(map(repr, [*x, *y])) for x, y in zip(X.tolist(), Y.tolist(), strict=True)]
+    return "\r\n".join([",".join(names), *rows]).encode()
+
+
+def ndjson(X: np.ndarray, Y: np.ndarray, form: str) -> bytes:
+    lines = []
+    for x, y in zip(X.tolist(), Y.tolist(), strict=True):
+        items: object = x
+        if form == "named":
+            items = dict(zip(FEATURES, x, strict=True))
+        elif form == "sparse":
+            items = {"indices": [4, 0, 1, 2, 3], "values": [x[4], *x[:4]]}
+        lines.append(
+            json.dumps({"x": items, "y": [name for name, relevant in zip(LABELS, y, strict=True) if relevant]})
+        )
+    return "\n".join(lines).encode()
+
+
+def npz(**arrays: object) -> io.BytesIO:
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    file.seek(0)
+    return file
+
+
+def csr(name: str, matrix: np.ndarray) -> dict[str, np.ndarray]:
+    m = sp.csr_array(matrix)
+    parts = {"data": m.data, "indices": m.indices, "indptr": m.indptr, "shape": np.array(m.shape)}
+    return {f"{name}_{part}": array for part, array in parts.items()}
+
+
+def dense(view: object) -> np.ndarray:
+    return view.toarray() if sp.issparse(view) else view  # type: ignore[attr-defined, no-any-return]
+
+
+def same(dataset: Dataset, X: np.ndarray, Y: np.ndarray, by_name: bool = False) -> None:
+    assert dataset.X.dtype == np.float32
+    assert dataset.Y.dtype == np.int8
+    np.testing.assert_array_equal(dense(dataset.X), X)
+    found = dataset.Y.toarray()
+    if by_name:  # labels in the order in which they came; one that is relevant nowhere has no column
+        found = np.zeros_like(Y)
+        found[:, [LABELS.index(name) for name in dataset.label_names]] = dataset.Y.toarray()
+    np.testing.assert_array_equal(found, Y)
+    assert dataset.labelled.all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=tables)
+def test_every_format_gives_the_same_data_set(table: tuple[list[list[float]], list[list[int]]]) -> None:
+    X, Y = np.array(table[0], dtype=np.float32), np.array(table[1], dtype=np.int8)
+    for sparse in (False, True):
+        read = read_arff(io.BytesIO(arff(X, Y, sparse)))
+        same(read, X, Y)
+        assert sp.issparse(read.X) == sparse
+        assert (read.names, read.label_names) == (FEATURES, LABELS)
+    table_read = read_csv(io.BytesIO(csv_file(X, Y)), label_columns=3)
+    same(table_read, X, Y)
+    assert (table_read.names, table_read.label_names) == (FEATURES, LABELS)
+    names = {"feature_names": np.array(FEATURES), "label_names": np.array(LABELS)}
+    for features in ({"X": X}, {"X": X.astype(np.float64)}, {"X": np.asfortranarray(X)}, csr("X", X)):
+        for labels in ({"Y": Y}, {"Y": Y.astype(bool)}, csr("Y", Y)):
+            read = read_npz(npz(**features, **labels, **names))
+            same(read, X, Y)
+            assert (read.names, read.label_names) == (FEATURES, LABELS)
+    if Y.any():
+        for form in ("list", "sparse", "named"):
+            read = read_ndjson(io.BytesIO(ndjson(X, Y, form)))
+            same(read, X, Y, by_name=True)
+            assert read.names == (FEATURES if form == "named" else None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(table=tables, base=st.sampled_from([0, 1]), said=st.booleans())
+def test_libsvm(table: tuple[list[list[float]], list[list[int]]], base: int, said: bool) -> None:
+    X, Y = np.array(table[0], dtype=np.float32), np.array(table[1], dtype=np.int8)
+    X[:, 0], X[0, 4], Y[0] = 1.5, 2.5, 1  # the first and the last feature are there, and every label
+    lines = ["# a comment"]
+    for x, y in zip(X.tolist(), Y.tolist(), strict=True):
+        words = [",".join(str(10 - i) for i, relevant in enumerate(y) if relevant)]
+        words += [f"{i}:{value!r}" for i, value in enumerate(x, base) if value]
+        lines.append(" ".join([*words, "#", "ignored"]))
+    source = io.BytesIO("\n\n".join(lines).encode())
+    dataset = read_libsvm(source, zero_based=base == 0) if said else read_libsvm(source)
+    assert dataset.label_names == ("8", "9", "10"), "numbers stand in their order"
+    same(dataset, X, Y[:, ::-1])
+
+
+def test_libsvm_with_sizes_counts_from_0() -> None:
+    dataset = read_libsvm(io.BytesIO(b"2 4 3\n0,2 1:1\n 2:5\n"))
+    assert dataset.label_names == ("0", "1", "2")
+    assert dense(dataset.X).tolist() == [[0, 1, 0, 0], [0, 0, 5, 0]]
+    assert dataset.Y.toarray().tolist() == [[1, 0, 1], [0, 0, 0]]
+
+
+def test_libsvm_that_counts_from_1_and_is_said_not_to() -> None:
+    dataset = read_libsvm(io.BytesIO(b"a 1:1 3:2\n"), zero_based=True)
+    assert dense(dataset.X).tolist() == [[0, 1, 0, 2]]
+    with pytest.raises(BadDataset, match="a feature has the number 0"):
+        read_libsvm(io.BytesIO(b"a 0:1 3:2\n"), zero_based=False)
+
+
+def test_arff_nominal_attributes_and_missing_values() -> None:
+    text = b"""@relation r
+        @attribute tempo real
+        @attribute mood {calm, 'very wild'}
+        @attribute loud {1, 0}
+        @attribute rock {0, 1}
+        @attribute jazz {FALSE, TRUE}
+        @attribute soul {1, 0}
+        @data
+        120, 'very wild', 0, 1, TRUE, 0
+        ?, calm, 1, ?, ?, ?
+        {0 3, 4 TRUE}
+        {1 'very wild', 2 0, 5 0}
+    """
+    dataset = read_arff(io.BytesIO(text), labels=["jazz", "rock", "soul"])
+    assert dataset.names == ("tempo", "mood=calm", "mood=very wild", "loud")
+    assert dense(dataset.X).tolist() == [[120, 0, 1, 0], [0, 1, 0, 1], [3, 1, 0, 1], [0, 0, 1, 0]]
+    assert dataset.label_names == ("rock", "jazz", "soul")
+    assert dataset.labelled.tolist() == [True, False, True, True]
+    assert dataset.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 1], [0, 0, 0]]
+
+
+XML = b'<labels xmlns="http://mulan.sourceforge.net/labels"><label name="b"><label name="a"></label></label></labels>'
+
+
+@pytest.mark.parametrize(("labels", "names"), [(2, ("a", "b")), (-1, ("c",)), (["c", "a"], ("a", "c"))])
+def test_arff_labels(tmp_path: Path, labels: int | list[str], names: tuple[str, ...]) -> None:
+    text = b"@relation r\n@attribute a {0,1}\n@attribute b {0,1}\n@attribute c {0,1}\n@data\n0,1,1\n"
+    assert read_arff(io.BytesIO(text), labels).label_names == names
+    (tmp_path / "r.xml").write_bytes(XML)
+    for xml in (tmp_path / "r.xml", str(tmp_path / "r.xml"), io.BytesIO(XML)):
+        assert read_arff(io.BytesIO(text), xml).label_names == ("a", "b")
+
+
+def test_unlabelled_rows() -> None:
+    ndjson_read = read_ndjson(io.BytesIO(b'{"x":[1],"y":["a"]}\n{"x":[2],"y":null}\n{"x":[3]}\n{"x":[4],"y":[]}\n'))
+    assert ndjson_read.labelled.tolist() == [True, False, False, True]
+    csv_read = read_csv(io.BytesIO(b"f,a,b\n1,0,1\n2,,\n3,0,0\n"), ["a", "b"])
+    assert csv_read.labelled.tolist() == [True, False, True]
+    Y, labelled = np.int8([[1], [0], [0]]), np.array([True, False, True])
+    npz_read = read_npz(npz(X=np.ones((3, 1)), Y=Y, labelled=labelled))
+    assert npz_read.labelled.tolist() == [True, False, True]
+    assert npz_read.describe() | {"rows": 3} == npz_read.describe()
+    assert (npz_read.describe()["unlabelled"], npz_read.describe()["cardinality"]) == (1, 0.5)
+
+
+def test_npz_views_and_splits() -> None:
+    X, Y = np.arange(12, dtype=np.float32).reshape(3, 4) + 1, np.int8([[1], [0], [1]])
+    more = {"view_id": np.int8([1, 0, 1, 0]), "view_names": np.array(["text", "sound"])}
+    splits = {"train_idx": np.int32([2, 0]), "test_idx": np.int64([1])}
+    for features in ({"X": X}, csr("X", X)):
+        names = np.array(list("abcd"))
+        dataset = read_npz(npz(**features, Y=Y, feature_names=names, **more, **splits))
+        assert {name: dense(view).tolist() for name, view in dataset.views.items()} == {
+            "text": X[:, [1, 3]].tolist(),
+            "sound": X[:, [0, 2]].tolist(),
+        }
+        assert dataset.feature_names == {"text": ("b", "d"), "sound": ("a", "c")}
+        assert dataset.names == ("b", "d", "a", "c")
+        np.testing.assert_array_equal(dense(dataset.X), X[:, [1, 3, 0, 2]])
+        assert {name: rows.tolist() for name, rows in dataset.splits.items()} == {"train": [0, 2], "test": [1]}
+        assert dense(dataset.split("train").views["text"]).tolist() == X[np.ix_([0, 2], [1, 3])].tolist()
+        with pytest.raises(ValueError, match="there is no split 'dev'; allowed are train, test, all"):
+            dataset.split("dev")
+
+
+def test_ndjson_views() -> None:
+    lines = [
+        {"x": {"views": {"text": {"a": 1, "b": 2}, "sound": [1, 2]}}, "y": ["u"]},
+        {"x": {"views": {"sound": [3, 4], "text": {"c": 5}}}, "y": ["v", "u"]},
+    ]
+    dataset = read_ndjson(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
+    assert dense(dataset.views["text"]).tolist() == [[1, 2, 0], [0, 0, 5]]
+    assert dense(dataset.views["sound"]).tolist() == [[1, 2], [3, 4]]
+    assert dataset.feature_names == {"text": ("a", "b", "c"), "sound": None}
+    assert dataset.names is None
+    assert dense(dataset.X).tolist() == [[1, 2, 0, 1, 2], [0, 0, 5, 3, 4]]
+    assert dataset.Y.toarray().tolist() == [[1, 0], [1, 1]]
+
+
+def test_features_of_one_name_in_two_views() -> None:
+    line = {"x": {"views": {"title": {"cat": 1}, "body": {"cat": 2, "dog": 1}}}, "y": ["pets"]}
+    assert read_ndjson(io.BytesIO(json.dumps(line).encode())).names == ("title.cat", "body.cat", "body.dog")
+
+
+def test_a_format_that_is_none() -> None:
+    with pytest.raises(ValueError, match="format: must be one of libsvm, arff, npz, ndjson, csv, not 'xls'"):
+        read_dataset(io.BytesIO(), "xls")
+
+
+def test_values_too_small_for_float32_are_absent() -> None:
+    dataset = read_libsvm(io.BytesIO(b"a 1:1e-60 2:1\n"))
+    assert dataset.X.indices.tolist() == [1]  # type: ignore[union-attr]

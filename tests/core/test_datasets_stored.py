@@ -1,0 +1,135 @@
+"""Data sets as bytes: the same back, and anything else refused, since bytes may come from anybody."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core.datasets import Dataset, read_ndjson
+from manylabel_core.state import DamagedState, NewerState, dump, load
+
+
+def sample() -> Dataset:
+    return Dataset(
+        {"text": sp.csr_array(np.float32([[0, 1.5], [2, 0], [0, 0]])), "sound": np.float32([[1], [2], [3]])},
+        sp.csr_array(np.int8([[1, 0], [0, 1], [0, 0]])),
+        ("rock", "jazz"),
+        {"text": ("a", "b"), "sound": None},
+        {"train": np.int64([0, 2]), "test": np.int64([1])},
+        np.array([True, True, False]),
+    )
+
+
+def test_the_same_comes_back() -> None:
+    dataset = sample()
+    again = Dataset.from_bytes(dataset.to_bytes())
+    assert again.to_bytes() == dataset.to_bytes()
+    assert list(again.views) == ["text", "sound"]
+    assert (again.views["text"] != dataset.views["text"]).nnz == 0
+    np.testing.assert_array_equal(again.views["sound"], dataset.views["sound"])
+    assert (again.Y != dataset.Y).nnz == 0
+    assert (again.label_names, again.feature_names) == (dataset.label_names, dataset.feature_names)
+    assert again.describe() == dataset.describe() == {
+        "rows": 3, "features": 3, "labels": 2, "cardinality": 1.0, "density": 0.5,
+        "views": {"text": 2, "sound": 1}, "splits": {"train": 2, "test": 1}, "unlabelled": 1,
+    }  # fmt: skip
+    assert again.label_counts().tolist() == [1, 1]
+
+
+def test_rows_are_taken_by_number_or_mask() -> None:
+    dataset = sample()
+    for rows in ([1, 0], np.array([1, 0])):
+        taken = dataset.take(rows)
+        assert taken.views["sound"].tolist() == [[2], [1]]
+        assert taken.Y.toarray().tolist() == [[0, 1], [1, 0]]
+        assert taken.splits == {}
+    assert dataset.take(~dataset.labelled).views["sound"].tolist() == [[3]]
+    assert dataset.take([]).n_rows == 0
+    assert dataset.split("train").labelled.tolist() == [True, False]
+    assert dataset.split(None) is dataset
+    taken = dataset.take([0])
+    assert Dataset.from_bytes(taken.to_bytes()).to_bytes() == taken.to_bytes()
+
+
+def test_a_byte_changed_anywhere_is_noticed_or_changes_nothing() -> None:
+    data, rng = sample().to_bytes(), random.Random(0)
+    for at in range(0, len(data), 3):
+        changed = bytearray(data)
+        changed[at] ^= 1 << rng.randrange(8)
+        with contextlib.suppress(DamagedState):
+            assert Dataset.from_bytes(bytes(changed)).to_bytes() == data
+
+
+Change = Callable[[dict[str, Any], dict[str, Any]], object]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, h: h.update(kind="model"),
+        lambda a, h: h.update(version="1"),
+        lambda a, h: h.update(views=[]),
+        lambda a, h: h["views"][0].__setitem__(1, 1),
+        lambda a, h: h["views"][0].__setitem__(1, 2**40),
+        lambda a, h: h["views"][0].__setitem__(1, -1),
+        lambda a, h: h["views"][0].__setitem__(0, "sound"),
+        lambda a, h: h["views"][0].__setitem__(0, 7),
+        lambda a, h: h["views"][1].__setitem__(2, True),
+        lambda a, h: h["views"][0].__setitem__(2, False),
+        lambda a, h: h["views"][1].__setitem__(3, True),
+        lambda a, h: h.update(splits=["train", "train"]),
+        lambda a, h: h.update(splits=["train", "test", "dev"]),
+        lambda a, h: h.update(splits=7),
+        lambda a, h: a.update(split0=np.int64([2, 0])),
+        lambda a, h: a.update(split0=np.int64([0, 3])),
+        lambda a, h: a.update(split0=np.int64([-1, 0])),
+        lambda a, h: a.update(split0=np.float64([0, 1])),
+        lambda a, h: a.pop("labelled"),
+        lambda a, h: a.update(labelled=np.array([True, True])),
+        lambda a, h: a.update(labelled=np.array([False, True, True])),
+        lambda a, h: a.update(labelled=np.int8([1, 1, 1])),
+        lambda a, h: a.update(view1=np.float32([[np.nan], [1], [2]])),
+        lambda a, h: a.update(view1=np.float32([[1e20], [1], [2]])),
+        lambda a, h: a.update(view1=np.float64([[1], [1], [2]])),
+        lambda a, h: a.update(view1=np.float32([[1], [2]])),
+        lambda a, h: a.update(view1=np.float32([1, 2, 3])),
+        lambda a, h: a["view0.values"].__setitem__(0, np.inf),
+        lambda a, h: a["view0.indices"].__setitem__(0, 2),
+        lambda a, h: a["view0.indices"].__setitem__(0, -1),
+        lambda a, h: a["view0.indptr"].__setitem__(1, 3),
+        lambda a, h: a["view0.indptr"].__setitem__(0, 1),
+        lambda a, h: a.update({"view0.indptr": np.int64([])}),
+        lambda a, h: a.update({"view0.indptr": np.int64([0, 2, 2, 2])}),
+        lambda a, h: a.update({"view0.values": np.float32([1])}),
+        lambda a, h: a.update({"view0.values": np.float64([1, 2])}),
+        lambda a, h: a.update({"view0.indices": np.int64([1, 0])}),
+        lambda a, h: a["Y.indices"].__setitem__(0, 2),
+        lambda a, h: a.update({"labels.bytes": np.frombuffer(b"rockrock", np.uint8)}),
+        lambda a, h: a["features0.offsets"].__setitem__(1, 9),
+    ],
+)
+def test_forged_bytes_are_refused(change: Change) -> None:
+    """With a right checksum, so that only what is in them gives them away."""
+    state = load(sample().to_bytes())
+    arrays, header = dict(state.arrays), dict(state.header)
+    change(arrays, header)
+    with pytest.raises(DamagedState):
+        Dataset.from_bytes(dump(arrays, header))
+
+
+def test_a_later_version_is_told_from_damage() -> None:
+    arrays, header = load(sample().to_bytes())
+    with pytest.raises(NewerState):
+        Dataset.from_bytes(dump(arrays, {**header, "version": 2}))
+
+
+def test_rows_without_any_value() -> None:
+    dataset = read_ndjson(io.BytesIO(b'{"x": {}, "y": []}\n{"x": {"a": 1}, "y": ["u"]}\n{"x": {}}\n'))
+    assert Dataset.from_bytes(dataset.to_bytes()).X.toarray().tolist() == [[0], [1], [0]]  # type: ignore[union-attr]
