@@ -101,6 +101,6 @@ class Predicted:
     away, for how long others may have learnt what this state does not know.
     """
 
-    predictions: list[Prediction]
+    predictions: Sequence[Prediction]
     position: str
     stale_seconds: float | None = None

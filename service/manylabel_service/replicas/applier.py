@@ -25,6 +25,7 @@ from manylabel_service.replicas.arrivals import Arrivals
 from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.events import Event, Events
 from manylabel_service.replicas.folding import LogEntry, Outcome
+from manylabel_service.replicas.hosted import Reason
 from manylabel_service.replicas.playback import READ_ENTRIES, Interrupted, Playback, TargetLost
 from manylabel_service.replicas.shelf import Shelf
 from manylabel_service.replicas.snapshots import Snapshots
@@ -40,9 +41,6 @@ APPENDS = 3
 """How often an append is tried, each time after the model was restored."""
 
 log = structlog.get_logger()
-
-Reason = Callable[[], ServiceError]
-"""Makes an error for each request: one that is raised again and again keeps every traceback."""
 
 
 class Applier:

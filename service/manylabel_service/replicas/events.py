@@ -11,10 +11,9 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from manylabel_service.errors import QueueFull
-from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.storage import position_key
 
 RECENT_EVENTS = 2_000
@@ -25,7 +24,7 @@ METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0
 
-Kind = Literal["update", "rollback", "metrics", "dropped"]
+Kind = Literal["update", "rollback", "promoted", "metrics", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,7 @@ class Event:
 
     update    {"position", "updates", "examples"}
     rollback  {"position", "to", "updates"}
+    promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
     metrics   {"position", "updates", "cumulative", "window"}: the latest ones only
     dropped   {"count"}: events missed; null when nobody knows how many
     """
@@ -41,6 +41,17 @@ class Event:
     kind: Kind
     position: str
     data: dict[str, Any]
+
+
+class Watched(Protocol):
+    """The state of a model, as far as events are about it."""
+
+    @property
+    def position(self) -> str:
+        """Of the last entry that it has taken in."""
+
+    def measures(self) -> dict[str, Any] | None:
+        """What a `metrics` event says beside the position; None where there is nothing to measure."""
 
 
 class Events:
@@ -52,7 +63,7 @@ class Events:
     model : gives its present state.
     """
 
-    def __init__(self, name: str, model: Callable[[], StreamModel]) -> None:
+    def __init__(self, name: str, model: Callable[[], Watched]) -> None:
         self._name = name
         self._model = model
         self._ring: deque[Event] = deque()
@@ -139,12 +150,14 @@ class Events:
         """Of the model at present."""
         return self._model().position
 
-    def measured(self) -> Event:
-        """The latest measures, made once for all subscribers."""
+    def measured(self) -> Event | None:
+        """The latest measures, made once for all subscribers; None of a model that has none."""
         model = self._model()
         if self._measured is None or self._measured.position != model.position:
-            data = {"position": model.position, "updates": model.updates, **model.prequential.measures()}
-            self._measured = Event("metrics", model.position, data)
+            measures = model.measures()
+            if measures is None:
+                return None
+            self._measured = Event("metrics", model.position, {"position": model.position, **measures})
         return self._measured
 
     def leave(self, subscription: "Subscription") -> None:
@@ -206,7 +219,9 @@ class Subscription(AsyncIterator[Event]):
         if self._events.closed or self._measured == self._events.position or time.monotonic() < self._measure_at:
             return None
         event = self._events.measured()
-        self._measured = event.position
+        self._measured = self._events.position
+        if event is None:
+            return None
         if self._seen is not None and position_key(event.position) < self._seen:
             return None  # this replica is behind the one that the subscriber comes from
         self._measure_at = time.monotonic() + METRICS_SECONDS

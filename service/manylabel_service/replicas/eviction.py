@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
-from manylabel_service.replicas.replica import Replica
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.settings import Settings
 
 SWEEP_SECONDS = 1.0
@@ -28,14 +28,14 @@ class Eviction:
     """
 
     def __init__(
-        self, settings: Settings, replicas: Callable[[], list[Replica]], evict: Callable[[Replica], None]
+        self, settings: Settings, replicas: Callable[[], list[Hosted]], evict: Callable[[Hosted], None]
     ) -> None:
         self._idle_seconds = settings.evict_idle_seconds
         self._most_bytes = settings.max_resident_bytes
         self._replicas = replicas
         self._evict = evict
         self._turn = asyncio.Lock()
-        self._sizes: dict[Replica, tuple[str, int]] = {}
+        self._sizes: dict[Hosted, tuple[str, int]] = {}
 
     async def run(self) -> None:
         """Sweep now and then, until cancelled."""
@@ -46,7 +46,7 @@ class Eviction:
             except Exception:  # the next sweep may do better, and without any the memory would fill up
                 log.exception("sweep_failed")
 
-    async def sweep(self, room_for: int = 0, spare: Replica | None = None) -> None:
+    async def sweep(self, room_for: int = 0, spare: Hosted | None = None) -> None:
         """Evict what has been idle for long, and the least recently used while there is too much.
 
         Parameters
@@ -64,11 +64,11 @@ class Eviction:
                 too_much = excess > 0 and replica is not longest_idle_first[-1]
                 if replica is spare or not (too_much or due):
                     continue
-                nbytes = replica.model.nbytes
+                nbytes = replica.nbytes
                 if await self._take_out(replica, "idle" if due else "memory"):
                     excess -= nbytes
 
-    async def _take_out(self, replica: Replica, reason: str) -> bool:
+    async def _take_out(self, replica: Hosted, reason: str) -> bool:
         if not replica.evictable:
             return False
         used_at = replica.used_at
@@ -77,12 +77,12 @@ class Eviction:
         except (ModelNotFound, NotReady):
             return False  # it goes another way
         except StorageError as error:
-            log.warning("model_not_evicted", model=replica.spec.name, error=str(error))
+            log.warning("model_not_evicted", model=replica.record.name, error=str(error))
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
             return False  # somebody has asked for it meanwhile
         self._evict(replica)
-        log.info("model_evicted", model=replica.spec.name, position=replica.model.position, reason=reason)
+        log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True
 
     async def resident_bytes(self) -> int:
@@ -91,9 +91,9 @@ class Eviction:
         sizes = {}
         for replica in replicas:
             position, nbytes = self._sizes.get(replica, (None, 0))
-            if position != replica.model.position:
-                nbytes = replica.model.nbytes
+            if position != replica.weighed_at:
+                nbytes = replica.nbytes
                 await asyncio.sleep(0)
-            sizes[replica] = replica.model.position, nbytes
+            sizes[replica] = replica.weighed_at, nbytes
         self._sizes = sizes
         return sum(nbytes for _, nbytes in sizes.values())

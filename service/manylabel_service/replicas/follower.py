@@ -7,7 +7,7 @@ import structlog
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.replicas.contact import Contact
-from manylabel_service.replicas.replica import Replica
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.storage import Store
 
 WAIT_SECONDS = 1.0
@@ -30,7 +30,7 @@ class Follower:
     replicas : gives those to follow.
     """
 
-    def __init__(self, store: Store, contact: Contact, replicas: Callable[[], Iterable[Replica]]) -> None:
+    def __init__(self, store: Store, contact: Contact, replicas: Callable[[], Iterable[Hosted]]) -> None:
         self._store = store
         self._contact = contact
         self._replicas = replicas
@@ -61,7 +61,7 @@ class Follower:
 
     async def _follow(self) -> None:
         following = {replica.record: replica for replica in self._replicas() if replica.following}
-        positions = {record: replica.model.position for record, replica in following.items()}
+        positions = {record: replica.position for record, replica in following.items()}
         changed = await self._store.changed(positions, WAIT_SECONDS)
         if self._contact.heard():
             self._look_everywhere()
@@ -69,7 +69,7 @@ class Follower:
         for record in changed:
             replica = following[record]
             # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
-            if not replica.busy and replica.model.position == positions[record]:
+            if not replica.busy and replica.position == positions[record]:
                 replica.look()
 
     def _look_everywhere(self) -> None:

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections.abc import Set
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import structlog
 
@@ -21,7 +22,9 @@ from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.entries import UnreadableEntry
 from manylabel_service.replicas.eviction import Eviction
 from manylabel_service.replicas.follower import Follower
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.replicas.limits import check_limit, check_size
+from manylabel_service.replicas.listing import Listing
 from manylabel_service.replicas.loading import Loads
 from manylabel_service.replicas.playback import TargetLost
 from manylabel_service.replicas.replica import Replica
@@ -30,18 +33,21 @@ from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.replicas.warmup import warm_up
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.trained.model import TrainedModel
+from manylabel_service.trained.spec import is_trained
 
 log = structlog.get_logger()
 
-LOOK_UP_SECONDS = 1.0
-"""How long `existing` waits for the store."""
+H = TypeVar("H", bound=Hosted)
 
 _HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
 """Why a model cannot be restored, now or later."""
 
 
 class Registry:
-    """Creates, finds, lists and deletes replicas; loads them when they are asked for, and lets idle ones go.
+    """Creates, finds, lists and deletes models; loads them when they are asked for, and lets idle ones go.
+
+    Models that learn online and trained ones live here side by side, and are told apart where they are made only.
 
     Attributes
     ----------
@@ -51,10 +57,11 @@ class Registry:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._replicas: dict[str, Replica] = {}
+        self._replicas: dict[str, Hosted] = {}
         self._creating: set[str] = set()
         self._contact = Contact()
         self._loads = Loads(self._load, settings.load_wait_seconds)
+        self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._contact, self.resident)
         self._tasks: list[asyncio.Task[None]] = []
@@ -92,9 +99,9 @@ class Registry:
             await self._store.find_model(record.name)  # if that fails too, it is not for this model
             log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
 
-    async def _restored(self, record: ModelRecord) -> Replica:
+    async def _restored(self, record: ModelRecord) -> Hosted:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
-        name, replica = record.name, self._replica(record)
+        name, replica = record.name, self._hosted(record)
         try:
             await replica.restore()
         except (ModelGone, StorageGone):
@@ -105,7 +112,7 @@ class Registry:
             log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=unexpected)
             replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
         else:
-            log.info("model_restored", model=name, position=replica.model.position, updates=replica.model.updates)
+            log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
 
     async def stop(self) -> None:
@@ -121,14 +128,14 @@ class Registry:
             try:
                 await replica.stop()
             except Exception:  # the others, and the store, still have to be put away in good order
-                log.exception("model_not_stopped", model=replica.spec.name)
+                log.exception("model_not_stopped", model=replica.record.name)
 
     # -- what there is ----------------------------------------------------------------------------
 
     @property
     def failed(self) -> list[str]:
         """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
-        return [replica.spec.name for replica in self.resident() if replica.failed]
+        return [replica.record.name for replica in self.resident() if replica.failed]
 
     @property
     def storage_gone_seconds(self) -> float | None:
@@ -140,12 +147,12 @@ class Registry:
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
-    def resident(self) -> list[Replica]:
-        """The replicas in memory, by name."""
+    def resident(self) -> list[Hosted]:
+        """The models in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
 
-    async def get(self, name: str) -> Replica:
-        """The replica of a model, which is loaded if it is not in memory.
+    async def get(self, name: str) -> Hosted:
+        """A model, which is loaded if it is not in memory.
 
         Raises
         ------
@@ -162,9 +169,21 @@ class Registry:
         replica.used_at = time.monotonic()
         return replica
 
-    async def _still_there(self, replica: Replica) -> bool:
+    async def again(self, replica: H) -> H:
+        """The model that has now the name of one that has left the memory; raises as `get`."""
+        other = await self.get(replica.record.name)
+        if type(other) is not type(replica):
+            raise NotReady(f"model {replica.record.name!r} has been replaced by one of another kind")
+        return other
+
+    def look(self, name: str) -> None:
+        """Look for what others, in this process too, have added to the log of a model."""
+        if (replica := self._replicas.get(name)) is not None and replica.following:
+            replica.look()
+
+    async def _still_there(self, replica: Hosted) -> bool:
         """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
-        record = await self._store.find_model(replica.spec.name)
+        record = await self._store.find_model(replica.record.name)
         if record != replica.record:
             self._forget(replica)
         return record == replica.record
@@ -177,45 +196,15 @@ class Registry:
         NotReady, StorageGone
         """
         self.require_ready()
-        statuses = []
-        for record in sorted(await self._store.models(), key=lambda record: record.name):
-            replica = self._replicas.get(record.name)
-            if replica is None or replica.record != record or not replica.following:
-                if replica is None or not replica.failed:  # a failed one is named by /readyz; it has no status
-                    statuses.append(self._described(record))
-            else:
-                statuses.append({**replica.status(), "loaded": True})
-            await asyncio.sleep(0)  # others may be served between two models
-        return statuses
+        return await self._listing.statuses()
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Those of these names that models have; where the store does not answer soon, all of them."""
-        if names <= self._following():
-            return set(names)
-        try:
-            async with asyncio.timeout(LOOK_UP_SECONDS):
-                there = {record.name for record in await self._store.models()}
-        except (StorageGone, TimeoutError):
-            return set(names)
-        return there.union(self._following()).intersection(names)
-
-    def _following(self) -> set[str]:
-        return {name for name, replica in self._replicas.items() if replica.following}
-
-    def _described(self, record: ModelRecord) -> dict[str, Any]:
-        spec = ModelSpec.model_validate_json(record.spec)
-        return {
-            "name": spec.name,
-            "algorithm": spec.algorithm,
-            "params": spec.params.model_dump(),
-            "scaling": spec.scaling,
-            "durability": spec.durability or self._settings.durability,
-            "loaded": False,
-        }
+        return await self._listing.existing(names)
 
     # -- coming and going -------------------------------------------------------------------------
 
-    async def create(self, spec: ModelSpec, state: StreamModel | None = None) -> Replica:
+    async def create(self, spec: ModelSpec, state: StreamModel | None = None) -> Hosted:
         """A new model, ready to learn; with a state, one that goes on from there.
 
         Raises
@@ -233,13 +222,13 @@ class Registry:
         finally:
             self._creating.discard(spec.name)
 
-    async def _created(self, spec: ModelSpec, state: StreamModel | None) -> Replica:
+    async def _created(self, spec: ModelSpec, state: StreamModel | None) -> Hosted:
         records = await self._store.models()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
-            replica = self._replica(await self._store.create_model(spec.name, _written(spec)))
+            replica = self._online(await self._store.create_model(spec.name, _written(spec)))
             replica.start()
             return await self._host(replica)
         seed = await asyncio.to_thread(state.as_seed, spec.name)
@@ -263,12 +252,17 @@ class Registry:
             del self._replicas[name]
             await replica.drop()
 
-    def _replica(self, record: ModelRecord) -> Replica:
+    def _hosted(self, record: ModelRecord) -> Hosted:
+        if is_trained(record.spec):
+            return TrainedModel(record, self._store, self._settings, self._contact, self._forget)
+        return self._online(record)
+
+    def _online(self, record: ModelRecord) -> Replica:
         return Replica(record, self._store, self._settings, self._contact, self._forget)
 
-    async def _host(self, replica: Replica) -> Replica:
+    async def _host(self, replica: Hosted) -> Hosted:
         """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
-        name = replica.spec.name
+        name = replica.record.name
         other = self._replicas.get(name)
         if other is not None and other.record.incarnation >= replica.record.incarnation:
             await replica.drop()
@@ -278,7 +272,7 @@ class Registry:
             await other.drop()
         return replica
 
-    async def _load(self, name: str) -> Replica:
+    async def _load(self, name: str) -> Hosted:
         record = await self._store.find_model(name)
         if record is None:
             raise ModelNotFound(name)
@@ -296,14 +290,14 @@ class Registry:
             await self._eviction.sweep(spare=replica)
             return replica
 
-    def _evict(self, replica: Replica) -> None:
-        name = replica.spec.name
+    def _evict(self, replica: Hosted) -> None:
+        name = replica.record.name
         del self._replicas[name]
-        replica.evict(lambda: self.get(name))
+        replica.evict(partial(self.again, replica))
 
-    def _forget(self, replica: Replica) -> None:
+    def _forget(self, replica: Hosted) -> None:
         """The model is gone: it was deleted elsewhere."""
-        name = replica.spec.name
+        name = replica.record.name
         if self._replicas.get(name) is replica:
             del self._replicas[name]
             log.info("model_deleted_elsewhere", model=name)

@@ -13,7 +13,7 @@ from typing import Any
 from manylabel_service.errors import InvalidExample, KeyReused, LimitExceeded, ModelNotFound, NotReady, ServiceError
 from manylabel_service.replicas.admission import Admission
 from manylabel_service.replicas.answers import Answer, Predicted, Updated
-from manylabel_service.replicas.applier import Applier, Reason
+from manylabel_service.replicas.applier import Applier
 from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.entries import encode
 from manylabel_service.replicas.events import Events
@@ -27,6 +27,7 @@ from manylabel_service.replicas.examples import (
     Update,
 )
 from manylabel_service.replicas.folding import Outcome
+from manylabel_service.replicas.hosted import Reason
 from manylabel_service.replicas.kept import KeptPredictions
 from manylabel_service.replicas.keys_in_flight import KeysInFlight
 from manylabel_service.replicas.projection import Growth
@@ -89,6 +90,26 @@ class Replica:
         return self._applier.model
 
     @property
+    def position(self) -> str:
+        """Of the last log entry folded in."""
+        return self._applier.model.position
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the state takes."""
+        return self._applier.model.nbytes
+
+    @property
+    def weighed_at(self) -> str:
+        """The same as `position`."""
+        return self._applier.model.position
+
+    @property
+    def n_labels(self) -> int:
+        """Labels known."""
+        return len(self._applier.model.labels)
+
+    @property
     def events(self) -> Events:
         """What happens to the model."""
         return self._applier.events
@@ -121,6 +142,19 @@ class Replica:
         """Prequential measures, cumulative and over the window; raises as `status`."""
         self._check_open()
         return self.model.prequential.measures()
+
+    def gauges(self) -> dict[str, float]:
+        """What GET /metrics shows beside the measures; raises as `status`."""
+        self._check_open()
+        model = self.model
+        return {
+            "model_labels": len(model.labels),
+            "model_features": len(model.features),
+            "model_bytes": model.nbytes,
+            "queue_depth": self.queue.examples,
+            "snapshot_age_seconds": time.monotonic() - self.snapshots.taken_at,
+            "snapshot_bytes": self.snapshots.size_bytes,
+        }
 
     # -- life -------------------------------------------------------------------------------------
 

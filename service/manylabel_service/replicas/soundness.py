@@ -63,7 +63,8 @@ def check_facts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError("updates: a count is due")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: not after the position")
-    _check_columns(model, learnt=model.updates > 0)
+    # What begins as a trained model predicts has columns before its first example.
+    _check_columns(model, learnt=model.updates > 0 or model.learner.n_features_ > 0)
     _check_counts(model, arrays)
     for part in ("features", "labels"):
         lengths = np.diff(arrays[f"{part}.offsets"])

@@ -87,6 +87,10 @@ class StreamModel:
         names = self.labels.names
         return [prediction(row, names) for row in scores]
 
+    def measures(self) -> dict[str, Any]:
+        """How much was learnt, and how well it was predicted before it was."""
+        return {"updates": self.updates, **self.prequential.measures()}
+
     def roll_back(self, target: "StreamModel", to: str, position: str) -> None:
         """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
 

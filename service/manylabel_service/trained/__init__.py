@@ -1,0 +1,1 @@
+"""Trained models: versions that jobs have made, of which one is served."""

@@ -1,0 +1,132 @@
+"""What a version is: a fitted estimator with the names of its columns, and what was seen while it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_core.state import DamagedState, NewerState, dump, load
+
+VERSION = 1
+"""Of the form of `Contents.to_bytes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """Where a fit stood now and then: lists of one length; a gap not known yet is infinite."""
+
+    iteration: list[int] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """One version.
+
+    Parameters
+    ----------
+    estimator : `to_bytes` of a fitted estimator of `manylabel_core.batch`.
+    labels : names in the order of the columns of Y.
+    features : by view (``"x"`` where there is only one), in the order that the estimator has them: names in the
+        order of the columns, or the number of columns that have no names.
+    label_scores : on the rows held out, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``;
+        None if there were none.
+    convergence : of the fit.
+    """
+
+    estimator: bytes
+    labels: tuple[str, ...]
+    features: Mapping[str, tuple[str, ...] | int]
+    label_scores: Mapping[str, Mapping[str, float]] | None = None
+    convergence: Convergence = field(default_factory=Convergence)
+
+    def to_bytes(self) -> bytes:
+        """All of it, for `from_bytes`.
+
+        Raises
+        ------
+        ValueError
+            Names are repeated, or there is a label without scores.
+        """
+        arrays: dict[str, NDArray[Any]] = {"estimator": np.frombuffer(self.estimator, dtype=np.uint8)}
+        _put(arrays, "labels", _distinct("labels", self.labels).to_arrays())
+        for number, names in enumerate(self.features.values()):
+            if not isinstance(names, int):
+                _put(arrays, f"features.{number}", _distinct("features", names).to_arrays())
+        measures = list(next(iter(self.label_scores.values()))) if self.label_scores else []
+        if self.label_scores is not None:
+            arrays["label_scores"] = self._score_table(measures)
+        for name in Convergence.__slots__:
+            arrays[f"convergence.{name}"] = np.array(getattr(self.convergence, name), dtype=np.float64)
+        header = {
+            "contents": VERSION,
+            "views": [[view, names if isinstance(names, int) else None] for view, names in self.features.items()],
+            "measures": measures,
+        }
+        return dump(arrays, header)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """What `to_bytes` was called on.
+
+        Raises
+        ------
+        manylabel_core.state.DamagedState
+            The bytes are not what it wrote.
+        """
+        arrays, header = load(data)
+        version = header.get("contents")
+        if type(version) is int and version > VERSION:
+            raise NewerState(f"contents of version {version}; this program reads up to {VERSION}")
+        try:
+            return cls._restored(arrays, header)
+        except (KeyError, ValueError, TypeError, OverflowError) as error:
+            raise DamagedState(f"not the contents of a version: {error!r}") from error
+
+    @classmethod
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> Self:
+        labels = _names(arrays, "labels")
+        features = {
+            view: _names(arrays, f"features.{number}") if width is None else int(width)
+            for number, (view, width) in enumerate(header["views"])
+        }
+        scores: dict[str, dict[str, float]] | None = None
+        if "label_scores" in arrays:
+            rows = arrays["label_scores"].tolist()
+            scores = {
+                label: dict(zip(header["measures"], row, strict=True)) for label, row in zip(labels, rows, strict=True)
+            }
+        traces = {name: arrays[f"convergence.{name}"].tolist() for name in Convergence.__slots__}
+        traces["iteration"] = [int(iteration) for iteration in traces["iteration"]]
+        return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces))
+
+    def _score_table(self, measures: list[str]) -> NDArray[np.float64]:
+        """Scores of shape (n_labels, n_measures), float64."""
+        assert self.label_scores is not None
+        try:
+            rows = [[self.label_scores[label][measure] for measure in measures] for label in self.labels]
+        except KeyError as error:
+            raise ValueError(f"label_scores: {error} is missing") from error
+        return np.array(rows, dtype=np.float64).reshape(len(self.labels), len(measures))
+
+
+def _distinct(what: str, names: tuple[str, ...]) -> Vocabulary:
+    vocabulary = Vocabulary(names)
+    if len(vocabulary) != len(names):
+        raise ValueError(f"{what}: a name is repeated")
+    return vocabulary
+
+
+def _put(arrays: dict[str, NDArray[Any]], part: str, named: Mapping[str, NDArray[Any]]) -> None:
+    arrays.update({f"{part}.{name}": array for name, array in named.items()})
+
+
+def _names(arrays: Mapping[str, NDArray[Any]], part: str) -> tuple[str, ...]:
+    return Vocabulary.from_arrays({name: arrays[f"{part}.{name}"] for name in ("bytes", "offsets")}).names

@@ -1,0 +1,78 @@
+"""What there is to see of a version, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import VersionDamaged
+from manylabel_service.trained.contents import Contents, Convergence
+from manylabel_service.trained.serving import read_estimator, takes_views
+from manylabel_service.trained.versions import Version
+
+MOST_CORRELATED = 200
+"""Labels in the matrix of correlations; of more, those that go together most, with any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCorrelation:
+    """Correlations of shape (n_labels, n_labels), float64, of some labels."""
+
+    labels: list[str]
+    values: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is seen of a version.
+
+    Attributes
+    ----------
+    version : which one.
+    label_scores : on rows held out, by label; None if there were none.
+    label_correlation : of learners that learn it, else None.
+    view_weights : by view, of learners that have them, else None.
+    convergence : of the fit.
+    """
+
+    version: Version
+    label_scores: dict[str, dict[str, float]] | None
+    label_correlation: LabelCorrelation | None
+    view_weights: dict[str, float] | None
+    convergence: Convergence
+
+
+def read_detail(name: str, version: Version, data: bytes) -> Detail:
+    """The detail from the contents of a version of model `name`; raises VersionDamaged."""
+    try:
+        contents = Contents.from_bytes(data)
+        estimator = read_estimator(contents.estimator)
+    except DamagedState as error:
+        raise VersionDamaged(name, version.number, str(error)) from error
+    scores = contents.label_scores
+    return Detail(
+        version,
+        None if scores is None else {label: dict(measures) for label, measures in scores.items()},
+        _correlation(estimator, contents.labels),
+        _view_weights(estimator),
+        contents.convergence,
+    )
+
+
+def _correlation(estimator: Any, labels: tuple[str, ...]) -> LabelCorrelation | None:
+    values = getattr(estimator, "label_correlation_", None)
+    if values is None:
+        return None
+    strength = (np.abs(values) - np.eye(len(values))).max(axis=1, initial=0.0)
+    chosen = np.sort(np.argsort(-strength, kind="stable")[:MOST_CORRELATED])
+    return LabelCorrelation([labels[column] for column in chosen], values[np.ix_(chosen, chosen)])
+
+
+def _view_weights(estimator: Any) -> dict[str, float] | None:
+    if not takes_views(estimator):
+        return None
+    return dict(zip(map(str, estimator.view_names_), estimator.view_weights_.tolist(), strict=True))

@@ -1,0 +1,83 @@
+"""Examples for trained models, and the matrices that estimators take."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_service.replicas.examples import Features
+
+
+class Views(NamedTuple):
+    """The features of one example by view; those of some views may be missing. `path` is where they stand in it."""
+
+    features: Mapping[str, Features]
+    path: tuple[str, ...] = ("views",)
+
+
+Inputs = Features | Views
+"""One example."""
+
+
+_NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of one view: how many, and their names if they have some."""
+
+    size: int
+    names: Vocabulary | None
+
+    @classmethod
+    def of(cls, features: tuple[str, ...] | int) -> "Columns":
+        """By names, or by number."""
+        if isinstance(features, int):
+            return cls(features, None)
+        return cls(len(features), Vocabulary(features))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return 0 if self.names is None else self.names.nbytes
+
+    def problem(self, x: Features) -> str | None:
+        """Why an example of this form cannot be used, or None. Names that no column has are left out."""
+        if x.names is not None:
+            numbered = self.names is None
+            return "features are numbered: send a list, or indices and values" if numbered else None
+        if x.indices is not None:
+            highest = int(x.indices[-1]) if len(x.indices) else -1
+            return f"indices must be below {self.size}" if highest >= self.size else None
+        return None if len(x.values) == self.size else f"must have {self.size} numbers, has {len(x.values)}"
+
+    def matrix(self, xs: Sequence[Features | None]) -> Any:
+        """Rows of shape (n_samples, n_features), float32 as in training; of zeros for None.
+
+        An ndarray if all examples are dense, else a CSR array.
+        """
+        if all(x is None or (x.names is None and x.indices is None) for x in xs):
+            empty = np.zeros(self.size, dtype=np.float32)
+            return np.stack([empty if x is None else x.values for x in xs])
+        rows = [_NOTHING if x is None else self._sparse(x) for x in xs]
+        indptr = np.zeros(len(rows) + 1, dtype=np.int32)
+        np.cumsum([len(indices) for indices, _ in rows], out=indptr[1:])
+        indices, values = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        return sp.csr_array((values, indices, indptr), shape=(len(rows), self.size))
+
+    def _sparse(self, x: Features) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Ascending columns and their values."""
+        if x.names is not None:
+            assert self.names is not None
+            columns = np.array(self.names.lookup(x.names), dtype=np.int32)
+            order = np.argsort(columns, kind="stable")
+            order = order[columns[order] >= 0]
+            return columns[order], x.values[order]
+        if x.indices is None:
+            present = np.flatnonzero(x.values).astype(np.int32)
+            return present, x.values[present]
+        return x.indices, x.values

@@ -1,0 +1,35 @@
+"""What the store knows of a trained model before any version: that it is one."""
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from manylabel_service.replicas.spec import ModelSpec
+
+TRAINED = "trained"
+"""The algorithm of a trained model: each version says itself which trainer made it."""
+
+
+class TrainedSpec(BaseModel):
+    """A model whose versions are made by jobs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    algorithm: Literal["trained"] = "trained"
+
+    @property
+    def written(self) -> bytes:
+        """As the store keeps it."""
+        return self.model_dump_json().encode()
+
+
+def is_trained(spec: bytes) -> bool:
+    """Whether this is the spec of a trained model, and not of one that learns online."""
+    return bool(json.loads(spec).get("algorithm") == TRAINED)
+
+
+def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
+    """A spec as the store keeps it."""
+    return (TrainedSpec if is_trained(spec) else ModelSpec).model_validate_json(spec)

@@ -1,0 +1,439 @@
+"""Trained models over HTTP: predictions, versions, detail, pictures, and going on online from one."""
+
+import struct
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_core import FALT
+from manylabel_core.batch import M3L, MLRL
+from manylabel_service.api import schemas
+from manylabel_service.settings import Settings
+from manylabel_service.trained.contents import Contents, Convergence
+from manylabel_service.trained.publishing import publish
+
+ONE, VIEWS = "/v1/models/m", "/v1/models/v"
+OCTETS = "application/octet-stream"
+
+
+def put(client: TestClient, name: str, contents: bytes, about: Any, promote: bool = True) -> int:
+    """Publish as a job of this server does."""
+    app: Any = client.app
+    portal: Any = client.portal
+    registry = app.state.context.registry
+
+    async def run() -> int:
+        version = await publish(registry._store, Settings(), name, contents, about, promote=promote)
+        registry.look(name)
+        return version.number
+
+    number: int = portal.call(run)
+    return number
+
+
+@pytest.fixture
+def served(client: TestClient, one: Any, two: Any, views: Any, meta_of: Any) -> Iterator[TestClient]:
+    """A client of a server with `m`, which has two versions and serves the first, and `v`, which has views."""
+    put(client, "m", one.contents, meta_of("job-1"))
+    put(client, "m", two.contents, meta_of("job-2"), promote=False)
+    put(client, "v", views.contents, meta_of("job-3", "lsa_mml"))
+    yield client
+    for address in (ONE, VIEWS):
+        client.delete(address)
+
+
+def scores(answer: Any) -> list[list[float]]:
+    assert answer.status_code == 200, answer.text
+    return [list(prediction["scores"].values()) for prediction in answer.json()["predictions"]]
+
+
+class TestPredict:
+    def test_the_scores_of_the_estimator_to_the_last_bit(self, served: TestClient, one: Any) -> None:
+        rows = one.X.tolist()
+        answer = served.post(f"{ONE}/predict", json={"examples": [{"x": row} for row in rows]})
+        schemas.PredictedBatch.model_validate_json(answer.content, strict=True)
+        assert scores(answer) == one.scores(one.X)
+        single = served.post(f"{ONE}/predict", json={"x": rows[0], "y": ["ignored"]})
+        schemas.Predicted.model_validate_json(single.content, strict=True)
+        assert list(single.json()["scores"].items()) == list(
+            zip(("rock", "jazz", "pop"), one.scores(one.X[:1])[0], strict=True)
+        )
+        assert single.json()["threshold"] == 0
+
+    def test_every_form(self, served: TestClient, one: Any) -> None:
+        x = {name: value for name, value in zip("abcd", one.X[1].tolist(), strict=True) if value}
+        indices = ["abcd".index(name) for name in x]
+        named = served.post(f"{ONE}/predict", json={"x": {**x, "unknown": 4}}).json()
+        sparse = served.post(f"{ONE}/predict", json={"x": {"indices": indices, "values": list(x.values())}}).json()
+        assert named["scores"] == sparse["scores"]
+        assert list(named["scores"].values()) == pytest.approx(one.scores(one.X[1:2])[0], rel=1e-12)
+
+    def test_views(self, served: TestClient, views: Any) -> None:
+        text, image = views.X["text"][:3].toarray(), views.X["image"][:3]
+        items = [
+            {"views": {"text": {f"word{j}": v for j, v in enumerate(row) if v}, "image": seen}}
+            for row, seen in zip(text.tolist(), image.tolist(), strict=True)
+        ]
+        due = views.scores({"text": views.X["text"][:3], "image": image})
+        assert scores(served.post(f"{VIEWS}/predict", json={"examples": items})) == due
+        assert scores(served.post(f"{VIEWS}/predict", json={"examples": [{"x": item} for item in items]})) == due
+        alone = [{"views": {"image": seen}} for seen in image.tolist()]
+        assert scores(served.post(f"{VIEWS}/predict", json={"examples": alone})) == views.scores({"image": image})
+
+    @pytest.mark.parametrize(
+        ("address", "item", "place"),
+        [
+            (ONE, {"x": [1, 2, 3]}, "/x"),
+            (ONE, {"x": {"indices": [0, 4], "values": [1, 1]}}, "/x"),
+            (ONE, {"x": {"indices": [0, 1], "values": [1]}}, "/x/values"),
+            (ONE, {"x": {"a": "1"}}, "/x/a"),
+            (ONE, {"x": [1, 2, 1e999, 4]}, "/x/2"),
+            (ONE, {"views": {"x": [1, 2, 3, 4]}}, "/views"),
+            (ONE, {"x": [1, 2, 3, 4], "more": 1}, "/more"),
+            (ONE, {}, ""),
+            (ONE, {"x": [1, 2, 3, 4], "views": {}}, ""),
+            (VIEWS, {"x": [1, 2, 3, 4]}, "/x"),
+            (VIEWS, {"views": {}}, "/views"),
+            (VIEWS, {"views": {"sound": [1]}}, "/views/sound"),
+            (VIEWS, {"views": {"image": [1, 2, 3, 4, 5]}}, "/views/image"),
+            (VIEWS, {"views": {"image": [1, 2, 3, "4"]}}, "/views/image/3"),
+            (VIEWS, {"views": {"text": {"word1": None}}}, "/views/text/word1"),
+            (VIEWS, {"views": {"image": "all"}}, "/views/image"),
+            (VIEWS, {"views": [1]}, "/views"),
+            (VIEWS, {"x": {"views": {}}}, "/x/views"),
+            (VIEWS, {"x": {"views": {"image": [1]}}}, "/x/views/image"),
+            (VIEWS, {"x": {"views": {"image": [1, None, 3, 4, 5, 6]}}}, "/x/views/image/1"),
+            (VIEWS, {"x": {"views": {"text": {"word1": "1"}}}}, "/x/views/text/word1"),
+            (ONE, {"x": {"views": {"x": [1, 2, 3, 4]}}}, "/x/views"),
+            (ONE, {"x": {"views": "1"}}, "/x/views"),
+        ],
+    )
+    def test_bad_input(self, served: TestClient, refused: Any, address: str, item: Any, place: str) -> None:
+        import json
+
+        body = json.dumps(item)
+        headers = {"Content-Type": "application/json"}
+        refused(served.post(f"{address}/predict", content=body, headers=headers), 422, "invalid_request", place)
+        good = {"views": {"image": [0] * 6}} if address == VIEWS else {"x": [0] * 4}
+        batch = json.dumps({"examples": [good, item]})
+        answer = served.post(f"{address}/predict", content=batch, headers=headers)
+        refused(answer, 422, "invalid_request", f"/examples/1{place}")
+
+    def test_nan_is_refused(self, served: TestClient, refused: Any) -> None:
+        answer = served.post(
+            f"{ONE}/predict", content=b'{"x": [1, NaN, 3, 4]}', headers={"Content-Type": "application/json"}
+        )
+        refused(answer, 422, "invalid_request", "/x/1")
+
+    def test_nothing_is_learnt_from_single_examples(self, served: TestClient, refused: Any) -> None:
+        item = {"x": [1, 2, 3, 4], "y": ["rock"]}
+        ndjson = {"Content-Type": "application/x-ndjson"}
+        for answer in (
+            served.post(f"{ONE}/update", json=item),
+            served.post(f"{ONE}/predict-update", json=item),
+            served.post(f"{ONE}/labels", json={"id": "01KAHZY4T00000000000000000", "y": ["rock"]}),
+            served.post(f"{ONE}/stream", content=b"", headers=ndjson),
+            served.post(f"{ONE}/predict?keep=true", json=item),
+            served.get(f"{ONE}/metrics"),
+            served.get(f"{ONE}/snapshots"),
+            served.post(f"{ONE}/snapshots"),
+            served.get(f"{ONE}/snapshots/1"),
+            served.post(f"{ONE}/rollback", json={"position": "1"}),
+        ):
+            refused(answer, 409, "model_is_trained")
+
+    def test_at_least(self, served: TestClient, two: Any) -> None:
+        position = served.post(f"{ONE}/promote", json={"version": 2}).json()["position"]
+        answer = served.post(f"{ONE}/predict?at_least={position}", json={"examples": [{"x": two.X[0].tolist()}]})
+        assert scores(answer) == two.scores(two.X[:1])
+        assert answer.json()["position"] == position
+
+    def test_before_any_version_is_served(self, client: TestClient, refused: Any, one: Any, meta_of: Any) -> None:
+        put(client, "new", one.contents, meta_of("job"), promote=False)
+        for answer in (
+            client.post("/v1/models/new/predict", json={"x": [1, 2, 3, 4]}),
+            client.get("/v1/models/new/detail"),
+        ):
+            refused(answer, 409, "no_version_served")
+        status = client.get("/v1/models/new")
+        assert (status.json()["version"], status.json()["trainer"]) == (None, None)
+        schemas.TrainedStatus.model_validate_json(status.content, strict=True)
+        client.delete("/v1/models/new").raise_for_status()
+
+
+class TestVersions:
+    def test_a_model_among_others(self, served: TestClient, create: Callable[..., str]) -> None:
+        online = create(served, "online")
+        status = served.get(ONE)
+        schemas.TrainedStatus.model_validate_json(status.content, strict=True)
+        due = {"name": "m", "algorithm": "trained", "trainer": "m3l", "version": 1, "versions": 2, "labels": 3}
+        assert due.items() <= status.json().items()
+        listed = served.get("/v1/models")
+        schemas.ModelList.model_validate_json(listed.content, strict=True)
+        assert [model["name"] for model in listed.json()["models"]] == ["m", "online", "v"]
+        assert 'manylabel_model_version{model="m"} 1.0' in served.get("/metrics").text
+        assert served.get("/readyz").json()["failed"] == []
+        served.delete(online)
+
+    def test_listed_promoted_and_back(self, served: TestClient, one: Any, two: Any) -> None:
+        listed = served.get(f"{ONE}/versions")
+        schemas.VersionList.model_validate_json(listed.content, strict=True)
+        newest, oldest = listed.json()["versions"]
+        assert (newest["version"], newest["served"], oldest["served"]) == (2, False, True)
+        assert (oldest["job"], oldest["created"], oldest["rows"]) == ("job-1", "2023-11-14T22:13:20.000Z", 60)
+        x = one.X[:1].tolist()[0]
+        for number, previous, version in ((2, 1, two), (1, 2, one)):
+            answer = served.post(f"{ONE}/promote", json={"version": number})
+            schemas.Promoted.model_validate_json(answer.content, strict=True)
+            assert (answer.json()["model"], answer.json()["previous"]) == ("m", previous)
+            found = served.post(f"{ONE}/predict", json={"examples": [{"x": x}]})
+            assert scores(found) == version.scores(one.X[:1])
+            assert found.json()["position"] == answer.json()["position"]
+
+    def test_downloaded(self, served: TestClient, one: Any) -> None:
+        answer = served.get(f"{ONE}/versions/1")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, OCTETS)
+        assert M3L.from_bytes(answer.content).decision_function(one.X).tolist() == one.scores(one.X)
+
+    def test_deleted(self, served: TestClient, refused: Any) -> None:
+        refused(served.delete(f"{ONE}/versions/1"), 409, "version_served")
+        assert served.delete(f"{ONE}/versions/2").status_code == 204
+        for answer in (
+            served.delete(f"{ONE}/versions/2"),
+            served.get(f"{ONE}/versions/2"),
+            served.post(f"{ONE}/promote", json={"version": 2}),
+            served.get(f"{ONE}/detail?version=2"),
+            served.get(f"{ONE}/plots/convergence.png?version=2"),
+            served.delete(f"{ONE}/versions/0"),
+            served.get(f"{ONE}/versions/-1"),
+            served.get(f"{ONE}/versions/{10**20}"),
+            served.get(f"{ONE}/versions/one"),
+        ):
+            refused(answer, 404, "version_not_found")
+
+    @pytest.mark.parametrize(
+        ("body", "place"),
+        [
+            ({}, "/version"),
+            ({"version": "1"}, "/version"),
+            ({"version": 0}, "/version"),
+            ({"version": 1.5}, "/version"),
+            ({"version": 1, "at": 2}, "/at"),
+        ],
+    )
+    def test_bad_promotions(self, served: TestClient, refused: Any, body: Any, place: str) -> None:
+        refused(served.post(f"{ONE}/promote", json=body), 422, "invalid_request", place)
+        assert served.get(ONE).json()["version"] == 1
+
+    def test_online_models_have_none(self, client: TestClient, model: str, refused: Any) -> None:
+        for answer in (
+            client.get(f"{model}/versions"),
+            client.get(f"{model}/versions/1"),
+            client.delete(f"{model}/versions/1"),
+            client.post(f"{model}/promote", json={"version": 1}),
+            client.get(f"{model}/detail"),
+            client.get(f"{model}/plots/convergence.svg"),
+        ):
+            refused(answer, 409, "model_is_online")
+
+    def test_there_is_no_such_model(self, client: TestClient, refused: Any) -> None:
+        refused(client.get("/v1/models/nobody/versions"), 404, "model_not_found")
+        refused(client.post("/v1/models/nobody/promote", json={"version": 1}), 404, "model_not_found")
+
+    def test_trained_models_are_not_created_by_hand(self, client: TestClient, refused: Any) -> None:
+        answer = client.post("/v1/models", json={"name": "m", "algorithm": "trained"})
+        assert refused(answer, 422, "invalid_request", "/algorithm")["detail"].endswith("'kernel_falt'")
+
+    def test_a_deleted_model_leaves_its_name(self, served: TestClient, create: Callable[..., str]) -> None:
+        assert served.delete(ONE).status_code == 204
+        assert served.get(f"{ONE}/versions").status_code == 404
+        create(served, "m")
+        assert served.get(ONE).json()["algorithm"] == "falt"
+
+
+NAMES = ("日本", "$x^2$", "--><script>", "a" * 200, "line\nbreak", "\u202eback")
+"""Labels that a picture may stumble over."""
+
+
+@pytest.fixture(scope="module")
+def coupled() -> Any:
+    """A version with all there is to see, and with names of all kinds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4)).astype(np.float32)
+    Y = (X @ rng.normal(size=(4, len(NAMES))) > 0).astype(int)
+    model = MLRL(lam=1e-2, tol=0.1).fit(X, Y)
+    label_scores = {name: {"f1": 0.5, "precision": 0.25, "recall": 1.0, "support": 2.0} for name in NAMES}
+    trace = Convergence([1, 2, 3], [float("inf"), 3.0, 2.5], [float("inf"), 0.1, 0.01], [0.1, 0.2, 0.3])
+    return model, Contents(model.to_bytes(), NAMES, {"x": 4}, label_scores, trace).to_bytes()
+
+
+class TestDetail:
+    def test_as_json(self, served: TestClient, coupled: Any, meta_of: Any) -> None:
+        model, contents = coupled
+        put(served, "m", contents, meta_of("coupled", "mlrl"), promote=False)
+        answer = served.get(f"{ONE}/detail?version=3")
+        schemas.ModelDetail.model_validate_json(answer.content, strict=True)
+        detail = answer.json()
+        assert (detail["version"], detail["trainer"], detail["params"]) == (3, "mlrl", {"C": 1.0})
+        assert detail["label_correlation"] == {"labels": list(NAMES), "values": model.label_correlation_.tolist()}
+        assert detail["convergence"]["objective"] == [None, 3.0, 2.5]
+        assert detail["label_scores"]["日本"] == {"f1": 0.5, "precision": 0.25, "recall": 1.0, "support": 2.0}
+        assert detail["view_weights"] is None
+        assert served.get(f"{ONE}/detail").json()["version"] == 1
+
+    def test_weights_of_views(self, served: TestClient, views: Any) -> None:
+        answer = served.get(f"{VIEWS}/detail")
+        schemas.ModelDetail.model_validate_json(answer.content, strict=True)
+        weights = dict(zip(views.estimator.view_names_, views.estimator.view_weights_.tolist(), strict=True))
+        assert answer.json()["view_weights"] == weights
+        assert set(weights) == {"text", "image"}
+        assert (answer.json()["label_correlation"], answer.json()["label_scores"]) == (None, None)
+
+    def test_of_many_labels_those_that_go_together(self, monkeypatch: pytest.MonkeyPatch, coupled: Any) -> None:
+        from manylabel_service.trained import detail as detail_module
+
+        model, _ = coupled
+        monkeypatch.setattr(detail_module, "MOST_CORRELATED", 2)
+        found = detail_module._correlation(model, NAMES)
+        assert found is not None
+        apart = np.abs(model.label_correlation_) - np.eye(len(NAMES))
+        assert found.labels == [NAMES[i] for i in np.unravel_index(apart.argmax(), apart.shape)]
+        assert abs(found.values[0, 1]) == apart.max()
+
+    @pytest.mark.parametrize("kind", ["label-scores", "label-correlation", "convergence"])
+    def test_pictures(self, served: TestClient, coupled: Any, meta_of: Any, kind: str) -> None:
+        put(served, "m", coupled[1], meta_of("coupled", "mlrl"), promote=False)
+        picture = served.get(f"{ONE}/plots/{kind}.png?version=3")
+        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/png")
+        width, height = struct.unpack(">II", picture.content[16:24])
+        assert 300 < width < 3000
+        assert 100 < height < 3000
+        drawn = served.get(f"{ONE}/plots/{kind}.svg?version=3")
+        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml")
+        root = ElementTree.fromstring(drawn.content)  # noqa: S314 - our own
+        assert {element.tag.rsplit("}", 1)[-1] for element in root.iter()}.isdisjoint({"script", "text"})
+        assert served.get(f"{ONE}/plots/{kind}.svg?version=3").content.count(b"<path") == drawn.content.count(b"<path")
+
+    def test_the_weights_of_views_are_drawn(self, served: TestClient, refused: Any) -> None:
+        assert served.get(f"{VIEWS}/plots/view-weights.png").content.startswith(b"\x89PNG")
+        refused(served.get(f"{ONE}/plots/view-weights.png"), 404, "plot_not_found")
+
+    @pytest.mark.parametrize("plot", ["convergence", "convergence.gif", "x.png", ".png", "convergence.png.svg"])
+    def test_there_is_no_such_plot(self, served: TestClient, refused: Any, plot: str) -> None:
+        refused(served.get(f"{ONE}/plots/{plot}"), 404, "plot_not_found")
+
+    def test_bad_parameters(self, served: TestClient, refused: Any) -> None:
+        for query in ("version=0", "version=x", "versions=1", "version=1&version=1"):
+            place = query.split("=")[0]
+            refused(served.get(f"{ONE}/detail?{query}"), 422, "invalid_request", place)
+
+
+class TestGoingOn:
+    @pytest.fixture
+    def begin(self, served: TestClient) -> Iterator[Callable[..., Any]]:
+        def create(**spec: Any) -> Any:
+            spec = {"name": "on", "algorithm": "falt", "init_from": {"model": "m", "version": 2}, **spec}
+            return served.post("/v1/models", json=spec)
+
+        yield create
+        served.delete("/v1/models/on")
+
+    def test_it_predicts_as_the_version_and_learns_on(self, served: TestClient, begin: Any, two: Any) -> None:
+        answer = begin(params={"eta": 0.1})
+        assert (answer.status_code, answer.headers["location"]) == (201, "/v1/models/on")
+        schemas.ModelStatus.model_validate_json(answer.content, strict=True)
+        assert (answer.json()["updates"], answer.json()["features"], answer.json()["labels"]) == (0, 4, 3)
+        due = FALT.from_linear(two.estimator, eta=0.1)
+        items = [{"x": dict(zip("abcd", row, strict=True))} for row in two.X.tolist()]
+        found = served.post("/v1/models/on/predict", json={"examples": items})
+        assert scores(found) == due.decision_function(two.X).tolist()
+        assert scores(found) == [pytest.approx(row, rel=1e-5, abs=1e-6) for row in two.scores(two.X)]
+        learnt = served.post("/v1/models/on/update", json={**items[0], "y": ["rock", "new"]})
+        assert learnt.json()["updates"] == 1
+        due.partial_fit(two.X[:1], [[1, 0, 0, 1]])
+        found = served.post("/v1/models/on/predict", json={"examples": items})
+        assert scores(found) == due.decision_function(two.X).tolist()
+        assert served.get("/v1/models/on").json()["labels"] == 4
+
+    def test_it_survives_a_restart(self, serve: Any, tmp_path: Any, two: Any, meta_of: Any) -> None:
+        with serve(data_dir=tmp_path / "data") as client:
+            put(client, "m", two.contents, meta_of())
+            begun = {"name": "on", "algorithm": "falt", "scaling": "unit", "init_from": {"model": "m"}}
+            assert client.post("/v1/models", json=begun).status_code == 201
+            item = {"x": dict(zip("abcd", two.X[0].tolist(), strict=True)), "y": ["rock"]}
+            before = client.post("/v1/models/on/predict", json=item).json()["scores"]
+        with serve(data_dir=tmp_path / "data") as client:
+            assert client.post("/v1/models/on/predict", json=item).json()["scores"] == before
+            client.post("/v1/models/on/update", json=item).raise_for_status()
+            after = client.post("/v1/models/on/predict", json=item).json()["scores"]
+        with serve(data_dir=tmp_path / "data") as client:
+            assert client.post("/v1/models/on/predict", json=item).json()["scores"] == after
+
+    def test_without_a_number_the_one_served(self, served: TestClient, begin: Any, one: Any) -> None:
+        assert begin(init_from={"model": "m"}).status_code == 201
+        x = dict(zip("abcd", one.X[0].tolist(), strict=True))
+        found = served.post("/v1/models/on/predict", json={"examples": [{"x": x}]})
+        assert scores(found) == FALT.from_linear(one.estimator).decision_function(one.X[:1]).tolist()
+
+    def test_numbered_columns(self, served: TestClient, begin: Any, make: Any, meta_of: Any) -> None:
+        numbered = make(M3L(), features=4)
+        put(served, "m", numbered.contents, meta_of("numbered"))
+        for features in (None, 4):
+            assert begin(init_from={"model": "m"}, features=features).status_code == 201
+            found = served.post("/v1/models/on/predict", json={"examples": [{"x": numbered.X[0].tolist()}]})
+            assert scores(found) == FALT.from_linear(numbered.estimator).decision_function(numbered.X[:1]).tolist()
+            sparse = {"x": {"indices": [4], "values": [1.0]}, "y": ["rock"]}
+            assert served.post("/v1/models/on/update", json=sparse).status_code == (200 if features is None else 422)
+            served.delete("/v1/models/on")
+
+    def test_declared_as_in_the_version(self, served: TestClient, begin: Any, two: Any) -> None:
+        assert begin(features=["a", "b", "c", "d"], labels=["rock", "jazz", "pop"]).status_code == 201
+        found = served.post("/v1/models/on/predict", json={"examples": [{"x": two.X[0].tolist()}]})
+        assert scores(found) == FALT.from_linear(two.estimator).decision_function(two.X[:1]).tolist()
+
+    @pytest.mark.parametrize(
+        ("spec", "place"),
+        [
+            ({"algorithm": "salt"}, "/algorithm"),
+            ({"algorithm": "kernel_falt"}, "/algorithm"),
+            ({"scaling": "standard"}, "/scaling"),
+            ({"params": {"fit_intercept": False}}, "/params/fit_intercept"),
+            ({"features": ["a", "b", "d", "c"]}, "/features"),
+            ({"features": 4}, "/features"),
+            ({"labels": ["rock", "jazz"]}, "/labels"),
+            ({"init_from": {"model": "v"}}, "/init_from"),
+            ({"init_from": {}}, "/init_from/model"),
+            ({"init_from": {"model": "m", "version": 0}}, "/init_from/version"),
+            ({"init_from": {"model": "m", "job": 1}}, "/init_from/job"),
+            ({"init_from": "m"}, "/init_from"),
+        ],
+    )
+    def test_what_does_not_go_together(
+        self, served: TestClient, begin: Any, refused: Any, spec: Any, place: str
+    ) -> None:
+        refused(begin(**spec), 422, "invalid_request", place)
+        assert served.get("/v1/models/on").status_code == 404
+
+    def test_kernels_cannot_be_gone_on_from(
+        self, served: TestClient, begin: Any, refused: Any, curved: Any, meta_of: Any
+    ) -> None:
+        put(served, "m", curved.contents, meta_of("curved"))
+        problem = refused(begin(init_from={"model": "m"}), 422, "invalid_request", "/init_from")
+        assert "rbf" in problem["detail"]
+
+    def test_there_is_no_such_source(self, served: TestClient, begin: Any, refused: Any, create: Any) -> None:
+        refused(begin(init_from={"model": "nobody"}), 404, "model_not_found")
+        refused(begin(init_from={"model": "m", "version": 9}), 404, "version_not_found")
+        online = create(served, "online")
+        refused(begin(init_from={"model": "online"}), 409, "model_is_online")
+        served.delete(online)
+
+    def test_limits_hold(self, serve: Any, two: Any, meta_of: Any, refused: Any) -> None:
+        with serve(max_labels=2) as client:
+            put(client, "m", two.contents, meta_of())
+            begun = {"name": "on", "algorithm": "falt", "init_from": {"model": "m"}}
+            refused(client.post("/v1/models", json=begun), 507, "limit_exceeded")

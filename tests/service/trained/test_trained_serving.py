@@ -1,0 +1,465 @@
+"""A trained model predicts as its estimator does, bit by bit, and is promoted without a pause."""
+
+import asyncio
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_service.errors import (
+    InvalidExample,
+    ModelNotFound,
+    NotReady,
+    NoVersionServed,
+    StorageGone,
+    VersionDamaged,
+)
+from manylabel_service.replicas.examples import Features
+from manylabel_service.storage import position_key
+from manylabel_service.trained import model as model_module
+from manylabel_service.trained.inputs import Views
+from manylabel_service.trained.serving import Serving
+from manylabel_service.trained.versions import Version
+
+NAMES = ("a", "b", "c", "d")
+
+
+def dense(row: Any) -> Features:
+    return Features(None, None, np.asarray(row, dtype=np.float32))
+
+
+def sparse(row: Any) -> Features:
+    indices = np.flatnonzero(row).astype(np.int32)
+    return Features(None, indices, np.asarray(row, dtype=np.float32)[indices])
+
+
+def named(row: Any, names: tuple[str, ...] = NAMES) -> Features:
+    """In another order than the columns, with a name that no column has."""
+    pairs = [(name, value) for name, value in zip(names, row, strict=True) if value][::-1]
+    return Features(
+        ("unheard of", *(name for name, _ in pairs)), None, np.array([9, *(v for _, v in pairs)], dtype=np.float32)
+    )
+
+
+def scores(predictions: Any) -> list[list[float]]:
+    return [list(prediction.scores.values()) for prediction in predictions]
+
+
+@pytest.fixture
+def serving(meta_of: Any) -> Any:
+    return lambda trained: Serving(Version(1, "1", 0, meta_of()), trained.contents)
+
+
+class TestScores:
+    @pytest.mark.parametrize("n", [1, 2, 60])
+    def test_dense(self, one: Any, curved: Any, serving: Any, n: int) -> None:
+        for trained in (one, curved):
+            predictions = serving(trained).predict([dense(row) for row in trained.X[:n]])
+            assert scores(predictions) == trained.scores(trained.X[:n])
+            assert predictions[0].threshold == 0
+
+    @pytest.mark.parametrize("n", [1, 2, 60])
+    def test_sparse_and_named(self, one: Any, curved: Any, make: Any, serving: Any, n: int) -> None:
+        from manylabel_core.batch import M3L
+
+        fitted_sparse = make(M3L(kernel="rbf"), sparse=True)
+        for trained in (one, curved, fitted_sparse):
+            rows = trained.X[:n]
+            due = trained.scores(sp.csr_array(rows))
+            assert scores(serving(trained).predict([sparse(row) for row in rows])) == due
+            if trained is not curved:
+                assert scores(serving(trained).predict([named(row) for row in rows])) == due
+
+    def test_forms_may_mix(self, one: Any, serving: Any) -> None:
+        forms = [form(row) for form, row in zip(itertools.cycle([dense, sparse, named]), one.X, strict=False)]
+        assert scores(serving(one).predict(forms)) == one.scores(sp.csr_array(one.X))
+
+    def test_labels_are_those_above_0(self, one: Any, serving: Any) -> None:
+        for prediction in serving(one).predict([dense(row) for row in one.X]):
+            assert prediction.labels == [name for name, score in prediction.scores.items() if score > 0]
+
+    def test_views(self, views: Any, serving: Any) -> None:
+        text, image = views.X["text"].toarray(), views.X["image"]
+        words = tuple(f"word{i}" for i in range(8))
+        items = [Views({"text": named(text[i], words), "image": dense(image[i])}) for i in range(20)]
+        due = views.scores({"text": views.X["text"][:20], "image": image[:20]})
+        assert scores(serving(views).predict(items)) == due
+        assert scores(serving(views).predict(items[:1])) == views.scores(
+            {"text": views.X["text"][:1], "image": image[:1]}
+        )
+
+    def test_missing_views(self, views: Any, serving: Any) -> None:
+        text, image = views.X["text"].toarray(), views.X["image"]
+        items: list[dict[str, Features]] = [{"text": sparse(text[i]), "image": dense(image[i])} for i in range(9)]
+        missing = {"text": np.zeros(9, dtype=bool), "image": np.zeros(9, dtype=bool)}
+        for i, view in ((0, "text"), (3, "image"), (4, "text")):
+            del items[i][view]
+            missing[view][i] = True
+        due = views.estimator.decision_function({"text": views.X["text"][:9], "image": image[:9]}, missing=missing)
+        assert scores(serving(views).predict(list(map(Views, items)))) == due.tolist()
+        alone = [Views({"image": dense(image[i])}) for i in range(9)]
+        assert scores(serving(views).predict(alone)) == views.scores({"image": image[:9]})
+
+    @pytest.mark.parametrize(
+        ("x", "detail"),
+        [
+            (dense([1, 2, 3]), "must have 4 numbers, has 3"),
+            (Features(None, np.array([1, 4], np.int32), np.ones(2, np.float32)), "indices must be below 4"),
+            (Views({"x": dense([1, 2, 3, 4])}), "has no place here"),
+        ],
+    )
+    def test_what_does_not_fit(self, one: Any, serving: Any, x: Any, detail: str) -> None:
+        with pytest.raises(InvalidExample, match=detail) as caught:
+            serving(one).predict([dense(one.X[0]), x])
+        assert caught.value.index == 1
+
+    def test_names_where_columns_have_none(self, curved: Any, serving: Any) -> None:
+        with pytest.raises(InvalidExample, match="numbered"):
+            serving(curved).predict([named(curved.X[0])])
+
+    @pytest.mark.parametrize(
+        ("item", "path"),
+        [
+            (Views({}), ("views",)),
+            (Views({"sound": dense([1])}), ("views", "sound")),
+            (Views({"image": dense([1])}, ("x", "views")), ("x", "views", "image")),
+            (dense([1] * 6), ("x",)),
+        ],
+    )
+    def test_views_that_do_not_fit(self, views: Any, serving: Any, item: Any, path: Any) -> None:
+        with pytest.raises(InvalidExample) as caught:
+            serving(views).predict([item])
+        assert caught.value.path == path
+
+
+class Gate:
+    """Holds up a version on its way out of the store."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self._reached = asyncio.Event()
+
+    async def passed(self) -> None:
+        self._reached.set()
+        await self.open.wait()
+
+    async def reached(self) -> None:
+        await asyncio.wait_for(self._reached.wait(), 10)
+
+
+def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
+    """A gate for each version, by its number; all are shut."""
+    get_snapshot = store.get_snapshot
+    gates = {version.number: Gate() for version in versions}
+    by_position = {version.position: gates[version.number] for version in versions}
+
+    async def slow(record: Any, position: str) -> Any:
+        await by_position[position].passed()
+        return await get_snapshot(record, position)
+
+    monkeypatch.setattr(store, "get_snapshot", slow)
+    return gates
+
+
+async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, one: Any, two: Any) -> None:
+    """Each answer is of one version as a whole, and its position never goes back."""
+    registries = [await redis_servers.start() for _ in range(2)]
+    await redis_servers.publish(registries[0], one)
+    await redis_servers.publish(registries[1], two, promote=False)
+    xs = [dense(row) for row in one.X[:20]]
+    due = {1: one.scores(one.X[:20]), 2: two.scores(one.X[:20])}
+    done = False
+    seen: set[int] = set()
+
+    async def predict(registry: Any) -> dict[str, int]:
+        versions: dict[str, int] = {}
+        last: tuple[int, ...] = (0,)
+        while not done:
+            predicted = await (await registry.get("m")).predict(xs)
+            found = scores(predicted.predictions)
+            number = next(number for number, expected in due.items() if expected == found)
+            assert position_key(predicted.position) >= last
+            assert versions.setdefault(predicted.position, number) == number
+            last = position_key(predicted.position)
+            seen.add(number)
+            await asyncio.sleep(0)
+        return versions
+
+    async def promote() -> dict[str, int]:
+        nonlocal done
+        promoted: dict[str, int] = {}
+        try:
+            for turn in range(24):
+                number = 2 - turn % 2
+                model = await registries[turn % 2].get("m")
+                change = await model.promote(number)
+                assert (change.version, change.previous) == (number, 3 - number)
+                promoted[change.position] = number
+                assert scores((await model.predict(xs)).predictions) == due[number], "here it is served at once"
+                other = await registries[1 - turn % 2].get("m")
+                elsewhere = await other.predict(xs, at_least=change.position)
+                assert scores(elsewhere.predictions) == due[number], "and there, for who asks for it"
+                assert position_key(elsewhere.position) >= position_key(change.position)
+        finally:
+            done = True
+        return promoted
+
+    promoted, *answered = await asyncio.gather(promote(), *(predict(r) for r in registries for _ in range(2)))
+    assert seen == {1, 2}
+    for versions in answered:
+        assert len(versions) > 10
+        assert all(promoted.get(position, number) == number for position, number in versions.items())
+
+
+class TestWithoutAPause:
+    async def test_the_old_version_answers_until_the_new_one_is_loaded(
+        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        await redis_servers.publish(here, two, promote=False)
+        model, far = await here.get("m"), await there.get("m")
+        before = (await far.predict([dense(one.X[0])])).position
+        loading, go_on = asyncio.Event(), asyncio.Event()
+        get_snapshot = redis_servers.store(there).get_snapshot
+
+        async def slow(*args: Any) -> Any:
+            loading.set()
+            await go_on.wait()
+            return await get_snapshot(*args)
+
+        monkeypatch.setattr(redis_servers.store(there), "get_snapshot", slow)
+        promoted = await model.promote(2)
+        await asyncio.wait_for(loading.wait(), 10)
+        waiting = asyncio.create_task(far.predict([dense(one.X[0])], at_least=promoted.position))
+        events = far.events.subscribe()
+        for _ in range(3):
+            predicted = await far.predict([dense(one.X[0])])
+            assert scores(predicted.predictions) == one.scores(one.X[:1])
+            assert position_key(before) <= position_key(predicted.position) < position_key(promoted.position)
+            await asyncio.sleep(0.01)
+        assert not waiting.done()
+        assert far.status()["version"] == 1
+        go_on.set()
+        assert scores((await waiting).predictions) == two.scores(one.X[:1])
+        await events.aclose()
+
+    async def test_a_version_that_was_overtaken_while_it_was_loaded_is_not_put_back(
+        self, redis_servers: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        made = [
+            await redis_servers.publish(here, trained, promote=not n) for n, trained in enumerate((one, two, curved))
+        ]
+        near, far = await here.get("m"), await there.get("m")
+        gates = gated(redis_servers.store(there), made, monkeypatch)
+        own = asyncio.create_task(far.promote(3))
+        await gates[3].reached()
+        await near.promote(2)
+        await redis_servers.settled(lambda: far._ledger.catalogue.served == 2)
+        gates[3].open.set()
+        change = await asyncio.wait_for(own, 10)
+        await gates[2].reached()
+        gates[3].open.clear()
+        gates[2].open.set()
+        for _ in range(20):
+            predicted = await far.predict([dense(one.X[0])])
+            assert (predicted.position, far.status()["version"]) == (change.position, 3)
+            await asyncio.sleep(0.005)
+
+    async def test_a_position_never_runs_ahead_of_the_version(
+        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        made = [await redis_servers.publish(here, trained, promote=not n) for n, trained in enumerate((one, two))]
+        near, far = await here.get("m"), await there.get("m")
+        gates = gated(redis_servers.store(there), made, monkeypatch)
+        to_two = await near.promote(2)
+        await gates[2].reached()
+        back = await near.promote(1)
+        await redis_servers.settled(lambda: far._ledger.catalogue.served == 1)
+        gates[2].open.set()
+        await gates[1].reached()
+        assert (far.status()["version"], far.status()["position"]) == (2, to_two.position)
+        gates[1].open.set()
+        predicted = await far.predict([dense(one.X[0])], at_least=back.position)
+        assert (predicted.position, scores(predicted.predictions)) == (back.position, one.scores(one.X[:1]))
+
+    async def test_long_work_is_done_in_a_thread(
+        self, lone_server: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        registry = await lone_server.start()
+        await lone_server.publish(registry, curved)
+        model = await registry.get("m")
+        xs = [dense(row) for row in curved.X]
+        due = curved.scores(curved.X)
+        assert scores((await model.predict(xs)).predictions) == due
+        used: list[Any] = []
+        to_thread = asyncio.to_thread
+        monkeypatch.setattr(model_module, "INLINE_WORK", 10)
+
+        def watched(*args: Any) -> Any:
+            used.append(args[0])
+            return to_thread(*args)
+
+        monkeypatch.setattr(asyncio, "to_thread", watched)
+        assert scores((await model.predict(xs)).predictions) == due
+        assert len(used) == 1
+
+
+class TestHosted:
+    async def test_it_comes_back_after_a_restart(self, servers: Any, one: Any, two: Any) -> None:
+        registry = await servers.start()
+        await servers.publish(registry, one)
+        await servers.publish(registry, two)
+        await (await registry.get("m")).promote(1)
+        predicted = await (await registry.get("m")).predict([dense(one.X[0])])
+        await servers.stop(registry)
+        again = await servers.start()
+        assert [hosted.record.name for hosted in again.resident()] == ["m"]
+        after = await (await again.get("m")).predict([dense(one.X[0])])
+        assert (scores(after.predictions), after.position) == (one.scores(one.X[:1]), predicted.position)
+
+    async def test_it_leaves_the_memory_and_comes_back(self, servers: Any, one: Any) -> None:
+        registry = await servers.start(evict_idle_seconds=0.01)
+        await servers.publish(registry, one)
+        model = await registry.get("m")
+        await asyncio.sleep(0.02)
+        await registry._eviction.sweep()
+        assert registry.resident() == []
+        assert (await registry.list()) == [{"name": "m", "algorithm": "trained", "loaded": False}]
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+        assert (await model.versions())[1] == 1
+        assert (await model.promote(1)).version == 1
+        assert len(registry.resident()) == 1
+
+    async def test_its_size_counts(self, lone_server: Any, one: Any, make: Any) -> None:
+        registry = await lone_server.start()
+        await lone_server.publish(registry, one)
+        model = await registry.get("m")
+        assert await registry._eviction.resident_bytes() == model.nbytes > 0
+        from manylabel_core.batch import M3L
+
+        await lone_server.publish(registry, make(M3L(kernel="rbf")))
+        small = model.nbytes
+        await lone_server.settled(lambda: model.status()["version"] == 2)
+        assert await registry._eviction.resident_bytes() == model.nbytes > 2 * small
+
+    async def test_without_a_version_served(self, servers: Any, one: Any) -> None:
+        registry = await servers.start()
+        await servers.publish(registry, one, promote=False)
+        model = await registry.get("m")
+        with pytest.raises(NoVersionServed):
+            await model.predict([dense(one.X[0])])
+        assert (model.status()["version"], model.status()["versions"]) == (None, 1)
+        assert (await model.promote(1)).previous is None
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+
+    async def test_deleted_elsewhere(self, redis_servers: Any, one: Any, two: Any) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        model = await there.get("m")
+        await here.delete("m")
+        await redis_servers.settled(lambda: not there.resident())
+        with pytest.raises(ModelNotFound):
+            await model.predict([dense(one.X[0])])
+        with pytest.raises(ModelNotFound):
+            await there.get("m")
+        await redis_servers.publish(here, two)
+        predicted = await (await there.get("m")).predict([dense(one.X[0])])
+        assert scores(predicted.predictions) == two.scores(one.X[:1])
+
+    async def test_a_name_that_changes_its_kind(self, redis_servers: Any, one: Any) -> None:
+        from manylabel_service.replicas.spec import ModelSpec
+
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        held = await there.get("m")
+        held.evict(lambda: there.again(held))
+        del there._replicas["m"]
+        await here.delete("m")
+        await here.create(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
+        with pytest.raises(NotReady, match="another kind"):
+            await held.predict([dense(one.X[0])])
+
+    async def test_without_the_store_it_answers_on(self, redis_servers: Any, one: Any, two: Any) -> None:
+        registry = await redis_servers.start()
+        await redis_servers.publish(registry, one)
+        await redis_servers.publish(registry, two, promote=False)
+        model = await registry.get("m")
+        redis_servers.server.stop()
+        with pytest.raises(StorageGone):
+            await model.promote(2)
+        predicted = await model.predict([dense(one.X[0])])
+        assert predicted.stale_seconds is not None
+        assert scores(predicted.predictions) == one.scores(one.X[:1])
+        redis_servers.server.start()
+        await redis_servers.reached(registry)
+        await model.promote(2)
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
+
+    async def test_a_store_that_lost_a_version_is_believed(self, redis_servers: Any, one: Any, two: Any) -> None:
+        """Redis comes back as it was before the second version."""
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        model = await there.get("m")
+        redis_servers.server.stop()
+        saved = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.aof")}
+        manifest = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.manifest")}
+        redis_servers.server.start()
+        await redis_servers.reached(here, there)
+        await redis_servers.publish(here, two)
+        await redis_servers.settled(lambda: model.status()["version"] == 2)
+        events = model.events.subscribe()
+        redis_servers.server.stop()
+        for path, content in {**saved, **manifest}.items():
+            path.write_bytes(content)
+        redis_servers.server.start()
+        await redis_servers.settled(lambda: model.status()["version"] == 1)
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+        assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"
+        await redis_servers.reached(here)
+        await redis_servers.publish(here, two)
+        await redis_servers.settled(lambda: model.status()["version"] == 2)
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
+
+    async def test_a_served_version_that_cannot_be_loaded_holds_up_nothing_else(
+        self, lone_server: Any, one: Any, two: Any
+    ) -> None:
+        registry = await lone_server.start()
+        await lone_server.publish(registry, one)
+        version = await lone_server.publish(registry, two)
+        record = (await registry.get("m")).record
+        store = lone_server.store(registry)
+        await store.put_snapshot(record, version.position, b"damaged")
+        await lone_server.stop(registry)
+        again = await lone_server.start()
+        assert again.failed == []
+        model = await again.get("m")
+        with pytest.raises(VersionDamaged, match="promote another"):
+            await model.predict([dense(one.X[0])])
+        await model.promote(1)
+        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
+
+    async def test_events_tell_every_change_once_it_is_made(self, redis_servers: Any, one: Any, two: Any) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        first = await redis_servers.publish(here, one)
+        await redis_servers.publish(here, two, promote=False)
+        near, far = await here.get("m"), await there.get("m")
+        watching = [model.events.subscribe() for model in (near, far)]
+        changes = [await near.promote(number) for number in (2, 1, 2)]
+        for events in watching:
+            told = [await asyncio.wait_for(anext(events), 10) for _ in changes]
+            assert [event.kind for event in told] == ["promoted"] * 3
+            assert [event.data for event in told] == [change._asdict() for change in changes]
+        resumed = far.events.subscribe(after=changes[0].position)
+        assert (await anext(resumed)).data["position"] == changes[1].position
+        assert first.number == 1
+
+    async def test_a_position_that_never_comes(self, lone_server: Any, one: Any) -> None:
+        registry = await lone_server.start(position_wait_seconds=0.1)
+        await lone_server.publish(registry, one)
+        with pytest.raises(NotReady, match="99"):
+            await (await registry.get("m")).predict([dense(one.X[0])], at_least="99")
