@@ -1,0 +1,150 @@
+"""A long fit cut into segments, so that it can be interrupted and gone on with, to the same end bit by bit.
+
+A batch learner with `warm_start` goes on from where its last fit was stopped. That a fit was stopped may show in the
+last bits of its result (the solver starts to visit the examples anew), so a fit that may be interrupted is always
+cut, at ends that follow from the data and from counts of iterations alone, never from time: whether it was interrupted
+between two segments or not, the same segments are gone through.
+
+Each segment is longer than the one before. So a learner that loses something at each start, as MLRL its model of
+the optimum, gets its time in the end; and the first segment is so long that most fits have no second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from manylabel_core.gram import is_sparse
+from manylabel_core.solvers import Progress, ProgressCallback
+
+GROWTH = 1.25
+"""How much longer each segment is than the one before."""
+SEGMENT_WORK = 2e9
+"""Multiplications in the first segment, roughly: some seconds."""
+LEAST = 5
+"""Iterations in the first segment, at least, of a learner that loses something when it goes on."""
+ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
+"""Attributes that estimators have with `warm_start` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Where a fit in segments stands: after so many segments, iterations and seconds."""
+
+    segments: int = 0
+    iterations: int = 0
+    seconds: float = 0.0
+
+
+def fit_in_segments(
+    estimator: Any,
+    fit: Callable[[ProgressCallback], object],
+    first: int,
+    *,
+    reached: Reached | None = None,
+    progress: ProgressCallback | None = None,
+    checkpoint: Callable[[Reached], None] | None = None,
+) -> Reached:
+    """Fit an estimator, segment by segment.
+
+    Parameters
+    ----------
+    estimator : batch learner
+        With `max_iter` for the whole fit. To go on, the one that was there at a checkpoint.
+    fit : callable
+        Fits the estimator with the progress callback that it is given.
+    first : int
+        Iterations of the first segment; see `first_segment`.
+    reached : Reached, optional
+        As of that checkpoint.
+    progress : callable, optional
+        As of the estimator's `fit`, with iterations and seconds counted from the very beginning. What it
+        gives is not looked at.
+    checkpoint : callable, optional
+        Called between two segments; what the estimator is now, as bytes, is enough to go on.
+
+    Returns
+    -------
+    Reached
+        At the end of the fit.
+    """
+    at, most = reached or Reached(), int(estimator.max_iter)
+    estimator.set_params(warm_start=True)
+    while True:
+        segment = _Segment(at, ceil(first * GROWTH**at.segments), progress)
+        estimator.set_params(max_iter=max(1, most - at.iterations))
+        fit(segment.tell)
+        at = segment.reached()
+        estimator.set_params(max_iter=most)
+        if not segment.stopped or at.iterations >= most:
+            _settle(estimator, at)
+            return at
+        if checkpoint is not None:
+            checkpoint(at)
+
+
+def _settle(estimator: Any, at: Reached) -> None:
+    """Let an estimator be as if it had been fitted at once, without what it would only need to go on."""
+    estimator.set_params(warm_start=False)
+    estimator.n_iter_ = at.iterations
+    for name in ONLY_TO_GO_ON:
+        if hasattr(estimator, name):
+            delattr(estimator, name)
+
+
+def first_segment(
+    X: Any,
+    n_labels: int,
+    *,
+    kernel: str = "linear",
+    passes: int = 1,
+    least: int = LEAST,
+    work: float = SEGMENT_WORK,
+) -> int:
+    """How many iterations the first segment should have.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_samples, n_features), or a list of such views
+    n_labels : int
+    kernel : str
+        "linear", or another one: then an iteration works on all pairs of examples.
+    passes : int
+        Over the examples in an iteration, roughly.
+    least : int
+        Iterations at least: a learner that loses nothing when it goes on needs only one.
+    work : float
+        Multiplications in the segment, roughly.
+    """
+    views = X if isinstance(X, list) else [X]
+    size = sum(int(view.nnz) if is_sparse(view) else int(np.prod(view.shape)) for view in views)
+    if kernel != "linear":
+        size = views[0].shape[0] ** 2
+    return max(least, ceil(work / max(1, size * n_labels * passes)))
+
+
+class _Segment:
+    """Tells where the whole fit is, and stops it at the end of the segment."""
+
+    def __init__(self, before: Reached, length: int, progress: ProgressCallback | None) -> None:
+        self._before, self._length, self._progress = before, length, progress
+        self._start = time.perf_counter()
+        self._iteration = 0
+        self.stopped = False
+
+    def tell(self, at: Progress) -> bool:
+        self._iteration = at.iteration
+        self.stopped = self.stopped or at.iteration >= self._length
+        if self._progress is not None:
+            here = self.reached()
+            self._progress(Progress(here.iterations, at.objective, at.gap, at.active, here.seconds))
+        return self.stopped
+
+    def reached(self) -> Reached:
+        seconds = self._before.seconds + time.perf_counter() - self._start
+        return Reached(self._before.segments + 1, self._before.iterations + self._iteration, seconds)

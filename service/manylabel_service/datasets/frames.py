@@ -1,0 +1,49 @@
+"""Snapshots and log entries one after the other in a file."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import IO, NamedTuple
+
+BASE, SNAPSHOT, ENTRY = 0, 1, 2
+"""A frame is the snapshot that a log goes on from, one that a rollback goes back to, or an entry."""
+
+_HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of what follows
+
+
+class Frame(NamedTuple):
+    """What stands where in the file."""
+
+    kind: int
+    position: str
+    offset: int
+    size: int
+
+
+def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes) -> None:
+    """Add a snapshot or an entry at the end."""
+    place = position.encode()
+    file.write(_HEAD.pack(kind, len(place), len(payload)) + place)
+    file.write(payload)
+
+
+def read_frames(file: IO[bytes]) -> Iterator[Frame]:
+    """All frames, in order; between two of them the file may be read elsewhere."""
+    at = 0
+    while True:
+        file.seek(at)
+        head = file.read(_HEAD.size)
+        if not head:
+            return
+        kind, place_bytes, size = _HEAD.unpack(head)
+        position = file.read(place_bytes).decode()
+        at += _HEAD.size + place_bytes
+        yield Frame(kind, position, at, size)
+        at += size
+
+
+def payload_of(file: IO[bytes], frame: Frame) -> bytes:
+    """What is in a frame."""
+    file.seek(frame.offset)
+    return file.read(frame.size)

@@ -1,0 +1,85 @@
+"""What is known of a data set without reading it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
+"""What a data set may be called: as models are."""
+
+
+class DatasetRecord(BaseModel):
+    """A data set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: str
+    format: str
+    """What it was uploaded as."""
+    rows: int
+    features: int
+    """Of all views together."""
+    labels: int
+    cardinality: float
+    """Relevant labels of a labelled row, on average."""
+    density: float
+    """That, divided by the number of labels."""
+    views: dict[str, int]
+    """Features of each view; a single one is called x."""
+    splits: dict[str, int]
+    """Rows of each split that the file defines."""
+    checksum: str
+    """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
+    bytes: int
+    """What it takes in the store."""
+    created: str
+    """RFC 3339."""
+
+
+class Stored(BaseModel):
+    """The document of a data set. `id` names its blobs, and is never used again.
+
+    `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    record: DatasetRecord
+    deleting: bool = False
+
+    @property
+    def data_key(self) -> str:
+        """Of the blob with the data set as `Dataset.to_bytes` gives it."""
+        return data_key(self.id)
+
+    @property
+    def details_key(self) -> str:
+        """Of the blob with its details, JSON."""
+        return details_key(self.id)
+
+
+PREFIX = "datasets/"
+"""What the keys of all blobs of data sets begin with."""
+
+
+def data_key(id: str) -> str:
+    """The key of a data set's blob."""
+    return f"{PREFIX}{id}/data"
+
+
+def details_key(id: str) -> str:
+    """The key of the blob with its details."""
+    return f"{PREFIX}{id}/details"
+
+
+def id_of(key: str) -> str:
+    """The id in the key of a blob."""
+    return key.removeprefix(PREFIX).partition("/")[0]
+
+
+Details = dict[str, Any]
+"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known."""

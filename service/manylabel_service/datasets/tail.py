@@ -1,0 +1,127 @@
+"""The last rows of many, in memory that does not grow with those before."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core.datasets import BadDataset, Dataset
+from manylabel_core.datasets.dataset import View
+
+EVERY = 2**62
+"""Labels known of a row whose list of labels is complete."""
+
+SPARE_ROWS = 1_000
+"""Rows beyond the last ones that may pile up before they are dropped, beside as many again as are kept."""
+
+
+class Tail:
+    """Rows added one by one, of which the last are kept.
+
+    Parameters
+    ----------
+    last : rows to keep.
+    most_bytes : of memory for them.
+    """
+
+    def __init__(self, last: int, most_bytes: int) -> None:
+        self._last = last
+        self._most_bytes = most_bytes
+        self._columns, self._values, self._ends = array("i"), array("f"), array("q", [0])
+        self._relevant, self._label_ends = array("i"), array("q", [0])
+        self._known: deque[int] = deque(maxlen=last)
+        self._skipped_before: deque[int] = deque(maxlen=last)
+        self._skipped = 0
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are to keep."""
+        return len(self._skipped_before)
+
+    @property
+    def n_skipped(self) -> int:
+        """Rows without labels that came after the first of those kept."""
+        return self._skipped - (self._skipped_before[0] if self._skipped_before else 0)
+
+    def add(
+        self,
+        columns: NDArray[np.int32],
+        values: NDArray[np.float32],
+        relevant: NDArray[np.int32] | None,
+        n_known: int = EVERY,
+    ) -> None:
+        """The next row: its features, and its relevant labels; None where they are not all known.
+
+        `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
+
+        Raises
+        ------
+        BadDataset
+            The rows to keep would take too much memory.
+        """
+        if relevant is None:
+            self._skipped += 1
+            return
+        self._skipped_before.append(self._skipped)
+        self._known.append(n_known)
+        _extend(self._columns, columns)
+        _extend(self._values, values)
+        _extend(self._relevant, np.sort(relevant))
+        self._ends.append(len(self._values))
+        self._label_ends.append(len(self._relevant))
+        if len(self._ends) > 2 * self._last + SPARE_ROWS or self._nbytes > 2 * self._most_bytes:
+            self._drop()
+            if self._nbytes > self._most_bytes:
+                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+
+    @property
+    def _nbytes(self) -> int:
+        return 4 * (len(self._columns) + len(self._values) + len(self._relevant)) + 16 * len(self._ends)
+
+    def _drop(self) -> None:
+        """Forget the rows before the last."""
+        n_dropped = len(self._ends) - 1 - self.n_rows
+        for ends, others in ((self._ends, (self._columns, self._values)), (self._label_ends, (self._relevant,))):
+            begin = ends[n_dropped]
+            for other in others:
+                del other[:begin]
+            del ends[:n_dropped]
+            shifted = np.frombuffer(ends, dtype=np.int64) - begin
+            ends[:] = array("q", shifted.tobytes())
+
+    def dataset(self, n_features: int, features: Sequence[str] | None, labels: Sequence[str]) -> Dataset:
+        """The last rows of which all labels are known, with so many columns; raises BadDataset as `add`."""
+        self._drop()
+        if self._nbytes > self._most_bytes:
+            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+        relevant = _array(self._relevant, np.int32)
+        Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))
+        values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)
+        ends = _array(self._ends, np.int64)
+        full = n_features > 0 and bool((np.diff(ends) == n_features).all())
+        X: View = values.reshape(-1, n_features) if full else _csr(values, columns, self._ends, n_features)
+        if not full:
+            X.eliminate_zeros()  # type: ignore[union-attr]
+        names = None if features is None else tuple(features)
+        data = Dataset.of(X, Y, tuple(labels), feature_names=names)
+        is_whole = np.array(self._known, dtype=np.int64) >= len(labels)
+        return data if is_whole.all() else data.take(is_whole)
+
+
+def _extend(target: array[Any], items: NDArray[Any]) -> None:
+    target.frombytes(items.astype({"i": np.int32, "f": np.float32}[target.typecode], copy=False).tobytes())
+
+
+def _array(items: array[Any], dtype: Any) -> NDArray[Any]:
+    return np.array(items, dtype=dtype)
+
+
+def _csr(values: NDArray[Any], columns: NDArray[Any], ends: array[int], width: int) -> sp.csr_array:
+    indptr = _array(ends, np.int64)
+    return sp.csr_array((values, columns, indptr), shape=(len(indptr) - 1, width))

@@ -1,0 +1,107 @@
+"""A fit in segments: the same end wherever it is interrupted, and what it tells on the way."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
+from manylabel_core.batch.segments import GROWTH, LEAST, Reached, first_segment, fit_in_segments
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 6))
+Y = (X @ rng.normal(size=(6, 3)) + rng.normal(size=(60, 3)) > 0).astype(int)
+
+LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "m3l": (M3L, {"kernel": "rbf", "gamma": 0.2, "C": 10.0, "tol": 1e-8}),
+    "mlrl": (MLRL, {"lam": 1e-4, "tol": 1e-7, "max_iter": 30}),
+    "ssmlrl": (SSMLRL, {"lam1": 1e-4, "tol": 1e-7, "max_iter": 30}),
+    "prml": (PrML, {"tol": 1e-6, "max_iter": 8}),
+    "prbr": (PrBR, {"tol": 1e-7, "max_iter": 200}),
+    "lsa_mml": (LSAMML, {"tol": 1e-9, "max_iter": 30}),
+}
+
+
+def learner(name: str) -> Any:
+    make, params = LEARNERS[name]
+    return make(**params)
+
+
+def run(name: str, estimator: Any, first: int, **options: Any) -> Reached:
+    given = {"a": X[:, :3], "b": X[:, 3:]} if name == "lsa_mml" else X
+    return fit_in_segments(
+        estimator,
+        lambda progress: estimator.fit(given, Y, progress=progress),
+        first,
+        **options,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_fit_that_goes_on_from_any_checkpoint_ends_bit_identical(name):
+    undisturbed, checkpoints = learner(name), []
+    end = run(name, undisturbed, 2, checkpoint=lambda at: checkpoints.append((at, undisturbed.to_bytes())))
+    assert len(checkpoints) >= 2, "the case is too easy to be cut"
+    for at, data in checkpoints:
+        again = type(undisturbed).from_bytes(data)
+        reached = run(name, again, 2, reached=at)
+        assert again.to_bytes() == undisturbed.to_bytes()
+        assert (reached.segments, reached.iterations) == (end.segments, end.iterations)
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_fit_of_one_segment_is_the_fit_itself(name):
+    cut, whole = learner(name), learner(name)
+    reached = run(name, cut, 10_000)
+    whole.fit({"a": X[:, :3], "b": X[:, 3:]} if name == "lsa_mml" else X, Y)
+    assert reached.segments == 1
+    cut.n_iter_ = whole.n_iter_  # rounds of MLRL that were tried in vain are not told
+    assert cut.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+@pytest.mark.parametrize("name", ["m3l", "prbr"])
+def test_max_iter_holds_for_all_segments_together(name):
+    estimator = learner(name).set_params(max_iter=7)
+    reached = run(name, estimator, 2)
+    assert reached.iterations == estimator.n_iter_ == estimator.max_iter == 7
+    assert reached.segments == 3
+
+
+@pytest.mark.filterwarnings("ignore:not converged")
+def test_iterations_and_seconds_are_counted_from_the_very_beginning():
+    told, checkpoints = [], []
+    run("m3l", learner("m3l"), 2, progress=told.append, checkpoint=checkpoints.append)
+    iterations = [at.iteration for at in told]
+    assert iterations == sorted(iterations)
+    assert iterations[-1] > checkpoints[-1].iterations > checkpoints[0].iterations == 2
+    seconds = [at.seconds for at in told]
+    assert seconds == sorted(seconds)
+    lengths = np.diff([at.iterations for at in checkpoints])
+    assert list(lengths) == [np.ceil(2 * GROWTH**n) for n in range(1, len(checkpoints))]
+
+
+def test_what_is_only_needed_to_go_on_is_dropped_in_the_end():
+    estimator, kept = learner("m3l"), []
+    run("m3l", estimator, 2, checkpoint=lambda _: kept.append(hasattr(estimator, "alpha_")))
+    assert all(kept)
+    assert not hasattr(estimator, "alpha_")
+    assert estimator.warm_start is False
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, 20),
+        ({"passes": 10}, LEAST),
+        ({"passes": 10, "least": 1}, 2),
+        ({"kernel": "rbf"}, LEAST),
+        ({"work": 1.0}, LEAST),
+    ],
+)
+def test_the_first_segment_follows_from_the_size_of_the_data(options, expected):
+    data = np.zeros((1000, 100))
+    assert first_segment(data, 10, **{"work": 2e7, **options}) == expected
+    assert first_segment([data[:, :40], data[:, 40:]], 10, **{"work": 2e7, **options}) == expected

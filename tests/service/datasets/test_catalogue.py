@@ -1,0 +1,326 @@
+"""Data sets of a store: all or nothing, whoever dies, and never more than allowed."""
+
+import asyncio
+import io
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from manylabel_core.datasets import Dataset, read_libsvm
+from manylabel_service.datasets import catalogue as catalogue_module
+from manylabel_service.datasets import helper
+from manylabel_service.datasets.catalogue import KIND, Datasets
+from manylabel_service.datasets.records import Stored
+from manylabel_service.errors import (
+    DatasetExists,
+    DatasetInUse,
+    DatasetNotFound,
+    InvalidDataset,
+    LimitExceeded,
+    ServiceError,
+    StorageFull,
+    StorageGone,
+)
+from manylabel_service.replicas import prediction_ids
+from manylabel_service.storage import Store, pieces_of
+
+SONGS = b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n"
+Catalogue = Callable[..., Datasets]
+
+
+def file_of(datasets: Datasets, data: bytes) -> IO[bytes]:
+    file = datasets.scratch_file()
+    file.write(data)
+    return file
+
+
+async def add(datasets: Datasets, name: str = "songs", data: bytes = SONGS, format: str = "libsvm", **more: Any) -> Any:
+    with file_of(datasets, data) as file:
+        return await datasets.add(name, file, format, **more)
+
+
+async def unused(name: str) -> bool:
+    return False
+
+
+async def settled(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds, which nothing announces."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def readers() -> list[int]:
+    """The processes that this one has started and that read files."""
+    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
+    children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    return [pid for pid in children if b"datasets.reading" in _command(pid)]
+
+
+def _command(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+async def blobs(store: Store) -> int:
+    return len(await store.list_blobs())
+
+
+async def test_what_is_added_can_be_listed_fetched_and_deleted(
+    store: Store, catalogue: Catalogue, tmp_path: Path
+) -> None:
+    datasets = catalogue(store)
+    record = await add(datasets, options={"train_rows": 2})
+    assert (record.name, record.format, record.rows, record.features, record.labels) == ("songs", "libsvm", 3, 3, 3)
+    assert (record.views, record.splits) == ({"x": 3}, {"train": 2, "test": 1})
+    assert await add(datasets, "early", b"a 1:1\n")
+    assert [one.name for one in await datasets.list()] == ["early", "songs"]
+    assert await datasets.get("songs") == record
+    assert await datasets.details("songs") == {
+        "label_names": ["1", "2", "3"],
+        "label_counts": [1, 2, 1],
+        "unlabelled": 0,
+    }
+    assert await datasets.fetch("songs", tmp_path / "fetched") == record
+    fetched = Dataset.from_bytes((tmp_path / "fetched").read_bytes())
+    fetched.splits.clear()
+    assert fetched.to_bytes() == read_libsvm(io.BytesIO(SONGS)).to_bytes()
+    assert (tmp_path / "fetched").stat().st_size == record.bytes
+    await datasets.delete("songs", unused)
+    for call in (datasets.get, datasets.details, datasets.delete, lambda name: datasets.fetch(name, tmp_path / "x")):
+        with pytest.raises(DatasetNotFound, match="'songs'"):
+            await call("songs")
+    assert [one.name for one in await datasets.list()] == ["early"]
+    assert await blobs(store) == 2
+    assert await add(datasets) is not None
+
+
+async def test_a_name_is_taken_once(store: Store, catalogue: Catalogue) -> None:
+    several = [catalogue(store), catalogue(store)]  # as two servers on one store
+    outcomes = await asyncio.gather(*(add(datasets) for datasets in several), return_exceptions=True)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["DatasetExists", "DatasetRecord"]
+    assert await blobs(store) == 2, "of the one that lost nothing is left"
+    with pytest.raises(DatasetExists, match="'songs' exists"):
+        await add(several[0])
+
+
+async def test_as_many_as_allowed(sqlite_store: Store, catalogue: Catalogue) -> None:
+    datasets = catalogue(sqlite_store, max_datasets=1)
+    await add(datasets)
+    with pytest.raises(LimitExceeded, match="the number of data sets would grow to 2, the limit is 1"):
+        await add(datasets, "more")
+    with pytest.raises(DatasetExists):  # says more than that there are too many
+        await add(datasets)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"1 1:1\n1 x\n", "line 2: 'x' is not feature:number"),
+        (b"", "there are no rows"),
+        (b"1 600000:1", "line 1: .*0 to"),
+    ],
+)
+async def test_of_a_bad_file_nothing_is_kept(
+    sqlite_store: Store, catalogue: Catalogue, data: bytes, message: str
+) -> None:
+    datasets = catalogue(sqlite_store)
+    with pytest.raises(InvalidDataset, match=f"the data set cannot be read: {message}"):
+        await add(datasets, data=data)
+    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+    await add(datasets)
+
+
+async def test_the_split_must_leave_rows_on_both_sides(sqlite_store: Store, catalogue: Catalogue) -> None:
+    with pytest.raises(InvalidDataset, match="the split must leave rows on both sides: 1 to 2, not 3"):
+        await add(catalogue(sqlite_store), options={"train_rows": 3})
+
+
+async def test_limits_of_the_server_hold(sqlite_store: Store, catalogue: Catalogue) -> None:
+    many = b"".join(b"%d %d:1\n" % (i, i) for i in range(1, 200))
+    for limits, message in (
+        ({"max_labels": 100}, "101 labels, allowed are 100"),
+        ({"max_dataset_features": 100}, "feature '101' is not a number of 0 to 100"),
+        ({"max_dataset_bytes": 1_000}, "bytes, allowed are 1,000|nonzeros, allowed are 250"),
+    ):
+        with pytest.raises(InvalidDataset, match=message):
+            await add(catalogue(sqlite_store, **limits), data=many)
+
+
+# -- deleting ---------------------------------------------------------------------------------------------------------
+
+
+async def test_one_in_use_stays(store: Store, catalogue: Catalogue) -> None:
+    datasets = catalogue(store)
+    record = await add(datasets)
+    seen: list[type[BaseException] | None] = []
+
+    async def used(name: str) -> bool:
+        try:  # a job that is written before this is asked, and looks only now, does not find it
+            await datasets.get(name)
+        except ServiceError as error:
+            seen.append(type(error))
+        return True
+
+    with pytest.raises(DatasetInUse, match="a job needs the data set 'songs'"):
+        await datasets.delete("songs", used)
+    assert seen == [DatasetNotFound]
+    assert await datasets.get("songs") == record
+    assert await blobs(store) == 2
+
+
+async def test_one_stays_when_nobody_can_tell_whether_it_is_in_use(sqlite_store: Store, catalogue: Catalogue) -> None:
+    datasets = catalogue(sqlite_store)
+    record = await add(datasets)
+
+    async def fails(name: str) -> bool:
+        raise StorageGone("no connection", heals=True)
+
+    async def hangs(name: str) -> bool:
+        await asyncio.sleep(60)
+        return False
+
+    with pytest.raises(StorageGone):
+        await datasets.delete("songs", fails)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await datasets.delete("songs", hangs)
+    assert await datasets.get("songs") == record
+
+
+async def test_a_delete_that_died_half_way_leaves_the_name_free(store: Store, catalogue: Catalogue) -> None:
+    datasets = catalogue(store)
+    await add(datasets)
+    document = await store.get_document(KIND, "songs")
+    assert document is not None
+    marked = Stored.model_validate_json(document.value).model_copy(update={"deleting": True})
+    await store.put_document(KIND, "songs", marked.model_dump_json().encode(), revision=document.revision)
+    assert await datasets.list() == []
+    with pytest.raises(DatasetNotFound):
+        await datasets.get("songs")
+    await add(datasets, data=b"a 1:1\n")
+    assert (await datasets.get("songs")).rows == 1
+
+
+@pytest.mark.parametrize(("age_seconds", "left"), [(7_300, 2), (3_600, 4)])
+async def test_blobs_that_belong_to_nothing_go_when_they_are_old(
+    sqlite_store: Store, catalogue: Catalogue, age_seconds: int, left: int
+) -> None:
+    made_ms = time.time_ns() // 1_000_000 - 1_000 * age_seconds
+    id = prediction_ids.make(made_ms, bytes(10))
+    for key in (f"datasets/{id}/data", f"datasets/{id}/details", "others/x"):
+        await sqlite_store.put_blob(key, pieces_of(b"x"))
+    await add(catalogue(sqlite_store))
+    assert len(await sqlite_store.list_blobs("datasets/")) == left
+    assert await sqlite_store.list_blobs("others/") == ["others/x"]
+
+
+# -- the process that reads -------------------------------------------------------------------------------------------
+
+SLOW = b"a 1:1\n" * 2_000_000
+"""Some seconds of reading."""
+
+
+async def test_a_file_that_takes_too_much_memory(
+    sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue_module, "BASE_BYTES", 2**24)
+    wide = b'{"x": {%s}, "y": ["a"]}\n' % b", ".join(b'"feature %d": 1' % i for i in range(450_000))
+    with pytest.raises(InvalidDataset, match="more memory"):
+        await add(catalogue(sqlite_store, max_dataset_bytes=2**22), data=wide, format="ndjson")
+    assert await blobs(sqlite_store) == 0
+
+
+async def test_a_reader_that_is_killed(sqlite_store: Store, catalogue: Catalogue) -> None:
+    datasets = catalogue(sqlite_store)
+    adding = asyncio.create_task(add(datasets, data=SLOW))
+    await settled(readers)
+    os.kill(readers()[0], signal.SIGKILL)
+    with pytest.raises(InvalidDataset, match="the reading process ended with -9"):
+        await adding
+    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+    await add(datasets)
+
+
+async def test_a_reader_whose_upload_is_given_up_ends(sqlite_store: Store, catalogue: Catalogue) -> None:
+    adding = asyncio.create_task(add(catalogue(sqlite_store), data=SLOW))
+    await settled(readers)
+    os.kill(readers()[0], signal.SIGSTOP)  # of itself it would never end now
+    adding.cancel()
+    async with asyncio.timeout(30):
+        with pytest.raises(asyncio.CancelledError):
+            await adding
+    assert readers() == []
+    assert await blobs(sqlite_store) == 0
+
+
+async def test_a_reader_that_takes_too_long(
+    sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(helper, "WORK_SECONDS", 0.05)
+    with pytest.raises(InvalidDataset, match=r"reading it took longer than 0.05 s"):
+        await add(catalogue(sqlite_store), data=SLOW)
+    assert readers() == []
+
+
+async def test_the_event_loop_goes_on_while_a_file_is_read(sqlite_store: Store, catalogue: Catalogue) -> None:
+    adding = asyncio.create_task(add(catalogue(sqlite_store), data=SLOW[: len(SLOW) // 20]))
+    await settled(readers)
+    turns = 0
+    while not adding.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    await adding
+    assert turns > 20
+
+
+async def test_a_full_disk_under_the_result(
+    sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasets = catalogue(sqlite_store)
+
+    async def run_with_little_room(*arguments: Any, **limits: Any) -> dict[str, Any]:
+        return await helper.run(*arguments, **{**limits, "file_bytes": 1_000})
+
+    monkeypatch.setattr(catalogue_module, "run", run_with_little_room)
+    with pytest.raises(StorageFull, match="the disk of the data directory is full"):
+        await add(datasets, data=b"".join(b"a %d:1\n" % i for i in range(1, 1_000)))
+    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+
+
+async def test_a_full_disk_under_the_store(
+    sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of the three writes finds no room, nothing is there afterwards."""
+    for name, n_before in (("put_blob", 0), ("put_blob", 1), ("put_document", 0)):
+        datasets = catalogue(_Full(sqlite_store, name, n_before))
+        with pytest.raises(StorageFull):
+            await add(datasets)
+        assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0), (name, n_before)
+
+
+class _Full:
+    """A store that has no room from one call on."""
+
+    def __init__(self, store: Store, name: str, n_before: int) -> None:
+        self._store, self._name, self._n_left = store, name, n_before
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        call: Callable[..., Awaitable[Any]] = getattr(self._store, name)
+        if name != self._name:
+            return call
+        self._n_left -= 1
+        if self._n_left >= 0:
+            return call
+
+        async def full(*arguments: Any, **named: Any) -> Any:
+            raise StorageFull("there is no space left")
+
+        return full

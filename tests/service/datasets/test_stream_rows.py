@@ -1,0 +1,303 @@
+"""The last examples of an online model, as a data set: what was learnt, in the columns that it was learnt in."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.service.folds import dense, named, new_model, sparse, ulid
+
+from manylabel_core.datasets import Dataset
+from manylabel_service.datasets import folding, helper
+from manylabel_service.datasets import stream as stream_module
+from manylabel_service.datasets.helping import report_of
+from manylabel_service.datasets.stream import StreamCounts, rows_of_stream
+from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFound
+from manylabel_service.replicas.entries import encode
+from manylabel_service.replicas.examples import Change, Example, Features, IdempotencyKey, Labels, Rollback, Update
+from manylabel_service.replicas.folding import Folding, LogEntry
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, Store
+from manylabel_service.trained.spec import TrainedSpec
+
+SettingsWith = Callable[..., Settings]
+
+
+class Stream:
+    """A model in a store, and beside it one that is folded here."""
+
+    def __init__(self, store: Store, settings: Settings, to: Path) -> None:
+        self.store, self.settings, self.to = store, settings, to
+        self.states: dict[str, bytes] = {}
+
+    async def create(self, **spec: Any) -> None:
+        self.model = new_model(**spec)
+        self.record = await self.store.create_model("m", self.model.spec.model_dump_json().encode())
+        self.position = START
+
+    async def append(self, change: Change) -> str:
+        """Add to the log, and fold in; the position of the entry."""
+        (entry,) = await self.store.append(self.record, [encode(change)], self.position, "log")
+        self.position = entry.position
+        folding = Folding(self.model, [LogEntry(entry.position, change)])
+        while folding.step(100):
+            assert folding.wanted is not None
+            folding.give(StreamModel.from_bytes(self.states[folding.wanted]))
+        return entry.position
+
+    async def learn(self, *examples: tuple[Features, Sequence[str] | dict[str, bool]], **more: Any) -> str:
+        return await self.append(Update(tuple(Example(x, labels(y)) for x, y in examples), "log", **more))
+
+    async def snapshot(self) -> str:
+        self.states[self.position] = self.model.to_bytes()
+        await self.store.put_snapshot(self.record, self.position, self.states[self.position])
+        return self.position
+
+    async def rows(self, last: int) -> tuple[StreamCounts, Dataset]:
+        counts = await rows_of_stream(self.store, self.settings, "m", last, self.to)
+        dataset = Dataset.from_bytes(self.to.read_bytes())
+        assert counts.rows == dataset.n_rows
+        assert dataset.label_names == self.model.labels.names
+        if self.model.features.layout.kind == "named":
+            assert dataset.names == self.model.features.names.names
+        return counts, dataset
+
+
+def labels(y: Sequence[str] | dict[str, bool]) -> Labels:
+    if isinstance(y, dict):
+        return Labels(tuple(y), np.int8([1 if relevant else -1 for relevant in y.values()]), complete=False)
+    return Labels.all_of(y)
+
+
+def told(dataset: Dataset) -> list[tuple[dict[str, float], set[str]]]:
+    """The rows by names."""
+    X: Any = dataset.X
+    X = X.toarray() if sp.issparse(X) else X
+    names = dataset.names or tuple(map(str, range(dataset.n_features)))
+    return [
+        (
+            {names[column]: float(x[column]) for column in np.flatnonzero(x)},
+            {dataset.label_names[column] for column in dataset.Y[[row]].indices},
+        )
+        for row, x in enumerate(X)
+    ]
+
+
+@pytest.fixture
+def _folded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same work in this process: a child takes longer to start than to fold these logs."""
+
+    async def run_here(module: str, order: dict[str, Any], files: list[Any], **limits: int) -> dict[str, Any]:
+        assert module == folding.__name__
+        for file in files:
+            file.flush()
+            file.seek(0)
+        return helper.checked(json.loads(json.dumps(report_of(folding.fold, order, files))))
+
+    monkeypatch.setattr(stream_module, "run", run_here)
+
+
+here = pytest.mark.usefixtures("_folded_here")
+
+
+@pytest.fixture
+def stream(store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
+    return Stream(store, settings_with(), tmp_path / "rows")
+
+
+@pytest.fixture
+def sqlite_stream(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
+    return Stream(sqlite_store, settings_with(), tmp_path / "rows")
+
+
+async def test_by_a_process_of_its_own(stream: Stream) -> None:
+    await stream.create()
+    last = await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
+    counts, dataset = await stream.rows(1)
+    assert counts == (1, 0, 0, last)
+    assert told(dataset) == [({"c": 3}, {"y", "x"})]
+
+
+@here
+async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
+    await stream.create(scaling="standard")
+    await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
+    await stream.snapshot()
+    last = await stream.learn((named(b=-1, d=0.5), []), (named(a=4, b=0), ["z"]))
+    everything = [({"a": 1, "b": 2}, {"x"}), ({"c": 3}, {"y", "x"}), ({"b": -1, "d": 0.5}, set()), ({"a": 4}, {"z"})]
+    for n in (1, 2, 3, 4, 100):
+        counts, dataset = await stream.rows(n)
+        assert told(dataset) == everything[-n:]
+        assert counts == (min(n, 4), 0, 0, last)
+        assert (dataset.names, dataset.label_names) == (("a", "b", "c", "d"), ("x", "y", "z"))
+
+
+@here
+async def test_what_the_log_no_longer_has_cannot_be_had(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
+    middle = await stream.snapshot()
+    await stream.learn((named(c=2), ["z"]), (named(b=3), ["y"]))
+    await stream.snapshot()
+    await stream.store.trim(stream.record, middle)
+    counts, dataset = await stream.rows(10)
+    assert counts.rows == 2
+    assert told(dataset) == [({"c": 2}, {"z"}), ({"b": 3}, {"y"})]
+    assert dataset.names == ("a", "b", "c"), "the columns are those of the model"
+
+
+@here
+async def test_partial_labels_are_left_out_and_counted(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn((named(a=1), {"x": True}), (named(a=2), ["x"]), (named(a=3), {"x": True, "y": False}))
+    await sqlite_stream.learn((named(a=4), ["y"]), (named(a=5), {"x": False}))
+    for n, n_partial in ((1, 1), (2, 1), (5, 2)):
+        counts, dataset = await sqlite_stream.rows(n)
+        assert counts.partial == n_partial, "those before the first row do not count"
+        assert told(dataset) == [({"a": 2}, {"x"}), ({"a": 3}, {"x"}), ({"a": 4}, {"y"})][-n:]
+
+
+@here
+async def test_who_names_every_label_is_complete_unless_more_appear(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn((named(a=1), {"x": True, "y": False}), (named(a=2), {"y": True, "x": False}))
+    counts, dataset = await sqlite_stream.rows(5)
+    assert (counts.partial, told(dataset)) == (0, [({"a": 1}, {"x"}), ({"a": 2}, {"y"})])
+    await sqlite_stream.learn((named(a=3), ["z"]), (named(a=4), {"x": True, "y": True, "z": False}))
+    counts, dataset = await sqlite_stream.rows(5)
+    assert (counts.partial, told(dataset)) == (2, [({"a": 3}, {"z"}), ({"a": 4}, {"x", "y"})])
+
+
+@here
+async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    key, id = IdempotencyKey("k", b"d" * 16), ulid(1)
+    await sqlite_stream.learn((named(a=1), ["x"]), key=key, want_predictions=True)
+    await sqlite_stream.learn((named(a=2), ["x"]), key=key)  # again
+    await sqlite_stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
+    await sqlite_stream.learn((dense(1, 2, 3), ["x"]))  # of another form
+    await sqlite_stream.learn((named(a=4), ["y"]), prediction_ids=(id,))
+    await sqlite_stream.learn((named(a=5), ["y"]), prediction_ids=(id,))  # labelled before
+    counts, dataset = await sqlite_stream.rows(10)
+    assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 4}, {"y"})]
+    assert (counts.partial, counts.rolled_back) == (0, 0)
+
+
+@here
+async def test_what_was_rolled_back_is_no_row(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]))
+    back = await stream.snapshot()
+    await stream.learn((named(b=2), ["y"]), (named(c=2), ["y"]))
+    await stream.append(Rollback(back, "log"))
+    await stream.learn((named(d=3), ["z"]))
+    counts, dataset = await stream.rows(10)
+    assert told(dataset) == [({"a": 1}, {"x"}), ({"d": 3}, {"z"})]
+    assert (dataset.names, dataset.label_names) == (("a", "d"), ("x", "z")), "what was forgotten has no column"
+    assert counts.rolled_back == 2
+
+
+@here
+@pytest.mark.parametrize("form", [dense, lambda *values: sparse(*range(len(values)))])
+async def test_numbered_features(sqlite_stream: Stream, form: Callable[..., Features]) -> None:
+    await sqlite_stream.create(algorithm="kernel_falt", params={"budget": 2})
+    await sqlite_stream.learn((form(1, 1, 1), ["x"]), (form(1, 1, 1), []))
+    _, dataset = await sqlite_stream.rows(10)
+    assert dataset.names is None
+    assert isinstance(dataset.X, np.ndarray), "rows without gaps are dense"
+    assert dataset.X.tolist() == [[1, 1, 1], [1, 1, 1]]
+
+
+@here
+async def test_declared_features_and_labels(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create(features=["b", "a"], labels=["q", "p"])
+    await sqlite_stream.learn((named(a=1), ["p"]))
+    _, dataset = await sqlite_stream.rows(1)
+    assert (dataset.names, dataset.label_names) == (("b", "a"), ("q", "p"))
+    assert told(dataset) == [({"a": 1}, {"p"})]
+
+
+@here
+async def test_a_damaged_snapshot_is_passed_over(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn((named(a=1), ["x"]))
+    first = await sqlite_stream.snapshot()
+    await sqlite_stream.learn((named(b=2), ["y"]))
+    await sqlite_stream.snapshot()
+    await sqlite_stream.learn((named(c=3), ["z"]))
+    await sqlite_stream.store.trim(sqlite_stream.record, first)
+    damaged = sqlite_stream.states[first][:-1] + b"!"
+    await sqlite_stream.store.put_snapshot(sqlite_stream.record, first, damaged)
+    counts, dataset = await sqlite_stream.rows(10)
+    assert counts.rows == 1
+    assert told(dataset) == [({"c": 3}, {"z"})]
+
+
+@here
+async def test_models_that_have_no_rows(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> None:
+    async def ask(name: str) -> None:
+        await rows_of_stream(sqlite_store, settings_with(), name, 5, tmp_path / "rows")
+
+    with pytest.raises(ModelNotFound):
+        await ask("nobody")
+    await sqlite_store.create_model("t", TrainedSpec(name="t").written)
+    with pytest.raises(ModelIsTrained):
+        await ask("t")
+    await sqlite_store.create_model("m", new_model().spec.model_dump_json().encode())
+    with pytest.raises(InvalidDataset, match="the log has no example of which all labels are known"):
+        await ask("m")
+
+
+@here
+async def test_rows_beyond_the_memory_allowed(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> None:
+    stream = Stream(sqlite_store, settings_with(max_dataset_bytes=20_000), tmp_path / "rows")
+    await stream.create()
+    for _ in range(30):
+        await stream.learn(*[(dense(*range(1, 11)), ["x"])] * 100)
+    with pytest.raises(InvalidDataset, match="the rows take more than 20,000 bytes, the limit: take fewer"):
+        await stream.rows(3_000)
+    counts, _ = await stream.rows(100)
+    assert counts.rows == 100
+
+
+@here
+async def test_any_log(stream: Stream) -> None:
+    """Updates, partial ones, snapshots, rollbacks to any of them, and trims, against a plain list of what is left."""
+    rng = random.Random(7)
+    await stream.create()
+    kept: list[tuple[str, tuple[dict[str, float], set[str]]]] = []  # by position, with what is forgotten removed
+    backs: list[str] = []
+    trimmed = START
+    for _ in range(60):
+        act = rng.random()
+        if act < 0.75 or not backs:
+            x = {rng.choice("abcdefgh"): float(rng.randint(1, 9)) for _ in range(3)}
+            y = {rng.choice("pqrs") for _ in range(2)}
+            position = await stream.learn((named(**x), sorted(y)), (named(z=1), {"p": True}))
+            kept.append((position, (x, y)))
+        elif act < 0.9:
+            to = rng.choice(backs)
+            await stream.append(Rollback(to, "log"))
+            kept = [row for row in kept if order(row[0]) <= order(to)]
+        if rng.random() < 0.2:
+            backs.append(await stream.snapshot())
+    counts, dataset = await stream.rows(1_000)
+    assert told(dataset) == [row for _, row in kept]
+    _, latest = await stream.rows(5)
+    assert told(latest) == told(dataset)[-5:]
+    trimmed = backs[len(backs) // 2]
+    await stream.store.trim(stream.record, trimmed)
+    expected = [row for position, row in kept if order(position) > order(trimmed)]
+    if expected:
+        counts, dataset = await stream.rows(1_000)
+        assert told(dataset) == expected
+    assert counts.rows > 0
+
+
+def order(position: str) -> tuple[int, ...]:
+    return tuple(map(int, position.split("-")))

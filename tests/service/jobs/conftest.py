@@ -1,0 +1,214 @@
+"""Stores, data sets and offices for jobs; training is done by real processes."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_core.datasets import Dataset
+from manylabel_service.datasets.catalogue import Datasets
+from manylabel_service.jobs.jobs import Jobs
+from manylabel_service.jobs.ledger import Ledger
+from manylabel_service.jobs.office import Office
+from manylabel_service.jobs.order import Order, Part
+from manylabel_service.jobs.records import Job, JobSpec
+from manylabel_service.jobs.runners import LocalRunner
+from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage.redis import RedisStore
+from manylabel_service.trained.contents import Contents
+from manylabel_service.trained.ledger import Ledger as VersionLedger
+
+WAIT_SECONDS = 90.0
+"""A training process takes seconds to load its libraries, on a busy machine many."""
+
+LONG: dict[str, Any] = {
+    "trainer": "m3l",
+    "params": {"C": 1000.0, "kernel": "rbf", "gamma": 0.05, "tol": 1e-9, "max_iter": 1500},
+    "data": {"dataset": "songs", "split": "train"},
+    "model": "songs-long",
+}
+"""A job that takes some seconds, with a checkpoint every few sweeps."""
+
+SHORT: dict[str, Any] = {"trainer": "m3l", "data": {"dataset": "songs", "split": "train"}, "model": "songs"}
+
+
+def songs(n_rows: int = 300, seed: int = 0) -> Dataset:
+    """A data set of five features and three labels that are hard to learn, with its splits."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 5)).astype(np.float32)
+    Y = (X @ rng.normal(size=(5, 3)) + 2 * rng.normal(size=(n_rows, 3)) > 0).astype(np.int8)
+    splits = {"train": np.arange(n_rows * 3 // 4), "test": np.arange(n_rows * 3 // 4, n_rows)}
+    return Dataset.of(X, Y, ("rock", "jazz", "pop"), splits=splits)
+
+
+def spec(order: dict[str, Any], **changes: Any) -> JobSpec:
+    return JobSpec.model_validate({**order, **changes})
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An open store with nothing in it."""
+    if request.param == "sqlite":
+        store: Store = SQLiteStore(tmp_path / "data")
+    else:
+        store = RedisStore(Address.parse(request.getfixturevalue("redis_server").url))
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = SQLiteStore(tmp_path / "data")
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def office_of(tmp_path: Path) -> Callable[..., Office]:
+    """Make offices: ``office_of(store, job_attempts=1)``."""
+
+    def make(store: Store, /, **settings: Any) -> Office:
+        given = {"job_niceness": 0, "job_checkpoint_work": 1.0, "max_jobs": 1000, **settings}
+        known = Settings(data_dir=tmp_path / "data", **given)
+        return Office(store, known, Datasets(store, known), Ledger(store))
+
+    return make
+
+
+@pytest.fixture
+async def jobs_of(office_of: Callable[..., Office]) -> AsyncIterator[Callable[..., Awaitable[Jobs]]]:
+    """Start jobs of a process of their own, as it were: ``await jobs_of(store, job_slots=2)``; stopped in the end."""
+    started: list[Jobs] = []
+
+    async def make(store: Store, /, **settings: Any) -> Jobs:
+        office = office_of(store, **settings)
+        jobs = Jobs(office, LocalRunner(office, office.settings.job_slots))
+        await jobs.start()
+        started.append(jobs)
+        return jobs
+
+    yield make
+    for jobs in started:
+        await jobs.stop()
+
+
+async def add_songs(office: Office, name: str = "songs", data: Dataset | None = None) -> None:
+    """Add the data set as a client would."""
+    data = data or songs()
+    arrays: dict[str, Any] = {"X": data.X, "Y": data.Y.toarray(), "label_names": np.array(data.label_names)}
+    with office.datasets.scratch_file() as file:
+        np.savez(file, **arrays, train_idx=data.splits["train"], test_idx=data.splits["test"])
+        file.seek(0)
+        await office.datasets.add(name, file, "npz")
+
+
+async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS) -> Any:
+    """Ask again and again until the answer is something; that answer."""
+    async with asyncio.timeout(seconds):
+        while not (answer := await condition()):  # noqa: ASYNC110  asks a store
+            await asyncio.sleep(0.02)
+        return answer
+
+
+async def ended(jobs: Jobs, id: str) -> Job:
+    """The job once it has ended."""
+
+    async def look() -> Job | None:
+        job = await jobs.get(id)
+        return job if job.state in ("succeeded", "failed", "cancelled") else None
+
+    job: Job = await until(look)
+    return job
+
+
+async def with_checkpoint(jobs: Jobs, id: str) -> int:
+    """Wait until a job that runs has a checkpoint; its iteration."""
+
+    async def look() -> int | None:
+        job = await jobs.get(id)
+        assert job.state in ("queued", "running"), job
+        return job.progress and job.progress.checkpoint
+
+    iteration: int = await until(look)
+    return iteration
+
+
+def children(place: Path) -> list[int]:
+    """Ids of the training processes whose directories are in a place."""
+    listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 1) for line in listed.splitlines()]
+    return [int(pid) for pid, args in lines if "manylabel_service.jobs.child" in args and str(place) in args]
+
+
+def order_of(**changes: Any) -> Order:
+    """The order of a fit to the split train of the data in its directory."""
+    given = {
+        "kind": "fit",
+        "trainer": "m3l",
+        "params": {},
+        "seed": 0,
+        "rows": Part(file="data", split="train"),
+        "held": None,
+        "unlabelled": None,
+        "folds": 3,
+        "measure": "micro_f1",
+        "threads": 1,
+        "segment_work": 1.0,
+        "memory_bytes": 2**31,
+        "niceness": 0,
+    }
+    return Order(**{**given, **changes})
+
+
+def run_child(place: Path, **order: Any) -> list[dict[str, Any]]:
+    """Run a training process by itself, to its end, on data that are in its directory; what it told."""
+    order_of(**order).write(place)
+    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
+        assert process.stdout is not None
+        return [json.loads(line) for line in process.stdout]
+
+
+def start_child(place: Path, until: float) -> "subprocess.Popen[bytes]":
+    """Start a training process at the order in a directory."""
+    threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "manylabel_service.jobs.child", str(place), str(until)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, **threads},
+    )
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The estimator that `LONG` gives if nothing happens to it."""
+    place = tmp_path_factory.mktemp("undisturbed")
+    (place / "data").write_bytes(songs().to_bytes())
+    params = TRAINERS["m3l"].complete(LONG["params"])
+    assert run_child(place, params=params)[-1]["event"] == "result"
+    return Contents.from_bytes((place / "result").read_bytes()).estimator
+
+
+async def estimator_of(office: Office, model: str, number: int = 1) -> bytes:
+    """The estimator of a version of a model."""
+    record = await office.store.find_model(model)
+    assert record is not None
+    ledger = VersionLedger(record, office.store, office.settings)
+    await ledger.read()
+    assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
+    contents = await office.store.get_snapshot(record, ledger.catalogue.versions[number].position)
+    assert contents is not None
+    return Contents.from_bytes(contents).estimator

@@ -1,0 +1,83 @@
+"""The training process by itself."""
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from tests.service.jobs.conftest import LONG, WAIT_SECONDS, order_of, run_child, songs, start_child
+
+from manylabel_core.batch import M3L
+from manylabel_core.datasets import Dataset
+from manylabel_service.jobs.child import ORPHANED
+from manylabel_service.jobs.order import Part
+from manylabel_service.trained.contents import Contents
+
+DATA = songs()
+ENDLESS = order_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "data").write_bytes(DATA.to_bytes())
+    return tmp_path
+
+
+def test_its_result_is_that_of_the_estimator_used_directly(place):
+    told = run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
+    train, test = DATA.split("train"), DATA.split("test")
+    model = M3L(C=2.0).fit(train.X, train.Y, label_names=DATA.label_names)
+    contents = Contents.from_bytes((place / "result").read_bytes())
+    restored = M3L.from_bytes(contents.estimator)
+    assert np.array_equal(restored.decision_function(test.X), model.decision_function(test.X))
+    assert (contents.labels, dict(contents.features)) == (DATA.label_names, {"x": 5})
+    result = told[-1]
+    assert (result["event"], result["rows"], result["held_out"]["rows"]) == ("result", 225, 75)
+    assert result["held_out"]["labels"] == contents.label_scores
+    assert told[-2]["event"] == "progress"
+    assert contents.convergence.iteration[-1] == told[-2]["iteration"] == model.n_iter_
+
+
+def test_it_says_why_it_is_refused(place):
+    told = run_child(place, params={"R": [[1.0]]})
+    assert (told[-1]["event"], told[-1]["code"]) == ("failed", "training_refused")
+    assert told[-1]["detail"].startswith("R must have the shape")
+
+
+def test_too_little_memory_ends_in_a_clear_failure(tmp_path):
+    big = np.random.default_rng(0).normal(size=(8000, 5)).astype(np.float32)
+    labels = (big[:, :2] > 0).astype(np.int8)
+    (tmp_path / "data").write_bytes(Dataset.of(big, labels, ("a", "b")).to_bytes())
+    rows, params = Part(file="data", split=None), {"kernel": "rbf", "max_iter": 1}
+    told = run_child(tmp_path, rows=rows, params=params, memory_bytes=350 * 2**20)
+    assert (told[-1]["event"], told[-1]["code"]) == ("failed", "out_of_memory")
+
+
+def test_it_computes_for_as_long_as_it_is_told_and_ends_when_nobody_tells_it(place):
+    ENDLESS.write(place)
+    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
+        assert json.loads(process.stdout.readline())["event"] in ("progress", "checkpoint")
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == os.getpriority(os.PRIO_PROCESS, 0) + 3
+        process.send_signal(signal.SIGINT)  # Ctrl+C is for the supervisor
+        process.stdin.write(b"%.3f\n" % time.monotonic())
+        process.stdin.flush()
+        assert process.wait(WAIT_SECONDS) == ORPHANED
+
+
+def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
+    ENDLESS.write(place)
+    with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
+        process.stdout.readline()
+        process.stdin.write(b"%.3f\n" % (time.monotonic() + 0.3))
+        process.stdin.flush()
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)  # its time is over while it stands still
+        process.stdin.write(b"%.3f\n" % (time.monotonic() + WAIT_SECONDS))
+        process.stdin.flush()
+        process.send_signal(signal.SIGCONT)
+        for _ in range(3):
+            assert json.loads(process.stdout.readline())
+        process.stdin.close()  # its supervisor is gone
+        assert process.wait(WAIT_SECONDS) == ORPHANED

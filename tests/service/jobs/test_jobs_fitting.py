@@ -1,0 +1,200 @@
+"""What a training process computes, here in this process."""
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.service.jobs.conftest import order_of, songs
+
+from manylabel_core.batch import M3L, SSMLRL
+from manylabel_core.datasets import Dataset
+from manylabel_core.datasets.division import folds
+from manylabel_core.metrics import hamming_loss, micro_f1
+from manylabel_core.priors import label_correlation
+from manylabel_core.solvers import Progress
+from manylabel_service.jobs import fitting
+from manylabel_service.jobs.fitting import TRACE_POINTS, Standing, Trace, Work
+from manylabel_service.jobs.order import Part
+from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.trained.contents import Contents
+
+DATA = songs(120)
+ALL = Part(file="data", split=None)
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "data").write_bytes(DATA.to_bytes())
+    return tmp_path
+
+
+def work(place, **order):
+    """Do an order; what was told, events first."""
+    told = []
+    Work(order_of(**order), place, lambda event, said: told.append((event, said))).run()
+    return told
+
+
+def estimator(place):
+    return Contents.from_bytes((place / "result").read_bytes()).estimator
+
+
+def test_a_trial_scores_each_fold_and_goes_on_between_them(place):
+    trial = {"kind": "trial", "params": {"C": 2.0}, "rows": ALL, "segment_work": 1e9}
+    told = work(place, **trial)
+    expected = []
+    for learnt, held in folds(120, 3, seed=0):
+        model = M3L(C=2.0).fit(DATA.X[learnt], DATA.Y[learnt])
+        expected.append(micro_f1(DATA.Y[held], model.predict(DATA.X[held])))
+    assert told[-1][0] == "result"
+    assert told[-1][1]["scores"] == expected
+    files = [said["file"] for event, said in told if event == "checkpoint"]
+    assert len(files) == 2
+    (place / files[-1]).rename(place / "checkpoint")
+    assert Standing.from_bytes((place / "checkpoint").read_bytes()).scores == expected[:2]
+    again = work(place, **trial)
+    assert again[-1][1] == {**told[-1][1], "seconds": again[-1][1]["seconds"]}
+    assert "checkpoint" not in dict(again)
+
+
+def test_a_fit_goes_on_within_a_fold(place, monkeypatch):
+    trial = {"kind": "trial", "params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
+    told = work(place, **trial)
+    inside = [said["file"] for event, said in told if event == "checkpoint" and not said["file"].endswith("-0")]
+    assert len(inside) >= 3
+    (place / inside[-1]).rename(place / "checkpoint")
+    again = work(place, **trial)
+    assert again[-1][1]["scores"] == told[-1][1]["scores"]
+
+
+def test_without_room_for_a_checkpoint_a_fit_goes_on(place, monkeypatch):
+    order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
+    told = work(place, **order)
+    expected = estimator(place)
+    write = Path.write_bytes
+
+    def full(self, data):
+        if self.name.startswith("checkpoint-"):
+            write(self, data[:10])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    again = work(place, **order)
+    assert len([1 for event, _ in told if event == "checkpoint"]) >= 2
+    assert "checkpoint" not in dict(again)
+    assert {"text": "goes on without a checkpoint: No space left on device"} in [said for _, said in again]
+    assert estimator(place) == expected
+
+
+def test_what_is_known_about_labels_reaches_m3l(place):
+    work(place, params={"R": "label_correlation"}, segment_work=1e9)
+    train = DATA.split("train")
+    expected = M3L(R=label_correlation(train.Y)).fit(train.X, train.Y, label_names=DATA.label_names)
+    assert estimator(place) == expected.to_bytes()
+    work(place, params={"R": np.diag([1.0, 2.0, 3.0]).tolist()}, segment_work=1e9)
+    expected = M3L(R=np.diag([1.0, 2.0, 3.0])).fit(train.X, train.Y, label_names=DATA.label_names)
+    assert estimator(place) == expected.to_bytes()
+
+
+def test_rows_without_labels_reach_who_learns_from_them(place):
+    labelled = np.arange(120) < 60
+    half = Dataset.of(DATA.X, DATA.Y.toarray() * labelled[:, None], DATA.label_names, labelled=labelled)
+    (place / "data").write_bytes(half.to_bytes())
+    params = {"lam1": 1e-2, "lam2": 1e-4}
+    told = work(place, trainer="ssmlrl", params=params, rows=ALL, segment_work=1e9)
+    expected = SSMLRL(**params).fit(DATA.X[:60], DATA.Y[:60], DATA.X[60:], label_names=DATA.label_names)
+    expected.n_iter_ = SSMLRL.from_bytes(estimator(place)).n_iter_
+    assert estimator(place) == expected.to_bytes()
+    assert told[-1][1]["rows"] == 60
+    assert work(place, trainer="m3l", rows=ALL)[-1][1]["rows"] == 60
+
+
+def test_views_are_one_for_who_knows_no_views(place):
+    views = {"sound": DATA.X[:, :3], "text": DATA.X[:, 3:]}
+    names = {"sound": ("a", "b", "c"), "text": None}
+    (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, names).to_bytes())
+    work(place, rows=ALL)
+    assert M3L.from_bytes(estimator(place)).n_features_in_ == 5
+    work(place, trainer="lsa_mml", params={"n_components": 1}, rows=ALL)
+    contents = Contents.from_bytes((place / "result").read_bytes())
+    assert dict(contents.features) == {"sound": ("a", "b", "c"), "text": 2}
+
+
+def test_the_seed_decides_what_is_held_out(place):
+    held = {work(place, rows=ALL, held=0.3, seed=seed)[-1][1]["held_out"]["measures"]["micro_f1"] for seed in (0, 0, 1)}
+    assert len(held) == 2
+
+
+def test_measures_are_those_of_the_rows_held_out(place):
+    told = work(place, held=Part(file="data", split="test"))
+    test, model = DATA.split("test"), M3L.from_bytes(estimator(place))
+    measured = told[-1][1]["held_out"]
+    P = model.predict(test.X)
+    assert measured["rows"] == test.n_rows == 30
+    assert measured["measures"]["hamming_loss"] == hamming_loss(test.Y, P)
+    Y = test.Y.toarray()
+    for column, name in enumerate(DATA.label_names):
+        hits = int((Y[:, column] & P[:, column]).sum())
+        assert measured["labels"][name] == {
+            "f1": pytest.approx(2 * hits / (Y[:, column].sum() + P[:, column].sum())),
+            "precision": pytest.approx(hits / P[:, column].sum()),
+            "recall": pytest.approx(hits / Y[:, column].sum()),
+            "support": Y[:, column].sum(),
+        }
+
+
+def test_of_very_many_labels_the_most_frequent_are_told(place, monkeypatch):
+    monkeypatch.setattr(fitting, "LABELS_TOLD", 2)
+    told = work(place, held=Part(file="data", split="test"))
+    counts = dict(zip(DATA.label_names, DATA.split("test").label_counts(), strict=True))
+    assert list(told[-1][1]["held_out"]["labels"]) == [name for name in counts if counts[name] > min(counts.values())]
+    assert list(Contents.from_bytes((place / "result").read_bytes()).label_scores) == list(DATA.label_names)
+
+
+def test_what_does_not_converge_says_so_once_and_of_the_whole(place):
+    told = work(place, params={"C": 100.0, "kernel": "rbf", "tol": 1e-9, "max_iter": 30})
+    logs = [said["text"] for event, said in told if event == "log"]
+    assert len(logs) == 1
+    assert logs[0].startswith("not converged in max_iter=30 iterations: the relative gap is ")
+    assert sum(event == "checkpoint" for event, _ in told) >= 2
+
+
+@pytest.mark.parametrize(
+    ("order", "detail"),
+    [
+        ({"params": {"R": [[1.0]]}}, "R must have the shape"),
+        ({"held": 0.001}, "there must be rows on both sides"),
+        ({"rows": Part(file="data", split="nope")}, "there is no split 'nope'"),
+        ({"kind": "trial", "folds": 91}, "folds must be at most the number of rows, 90"),
+        ({"trainer": "lsa_mml", "params": {"n_components": 50}}, "n_components must be at most"),
+    ],
+)
+def test_what_cannot_be_trained_with_is_refused(place, order, detail):
+    with pytest.raises(ValueError, match=detail):
+        work(place, **order)
+
+
+def test_a_trace_is_thinned_and_stays_even():
+    trace = Trace()
+    for iteration in range(5000):
+        trace.add(Progress(iteration, -1.0 if iteration else float("inf"), 0.5, 1.0, 0.1))
+    seen = trace.convergence().iteration
+    assert TRACE_POINTS / 2 <= len(seen) <= TRACE_POINTS
+    assert set(np.diff(seen)) == {16}
+    assert seen[0] == 16  # the first had no objective yet
+    standing = Standing([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
+    restored = Standing.from_bytes(standing.to_bytes())
+    assert restored == standing
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_trainer_makes_a_model(place, name):
+    params = {"max_iter": 3, **({"n_components": 1} if name == "lsa_mml" else {})}
+    if TRAINERS[name].views:
+        views = {"sound": DATA.X[:, :2], "text": DATA.X[:, 2:]}
+        (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names).to_bytes())
+    told = work(place, trainer=name, params=params, rows=ALL, held=0.2)
+    assert told[-1][1]["held_out"]["measures"]["micro_f1"] > 0.2
+    assert TRAINERS[name].estimator_class().from_bytes(estimator(place)).warm_start is False

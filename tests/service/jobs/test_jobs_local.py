@@ -1,0 +1,182 @@
+"""Jobs from their order to a version, with training processes of this one."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+from tests.service.jobs.conftest import (
+    LONG,
+    SHORT,
+    add_songs,
+    children,
+    ended,
+    estimator_of,
+    songs,
+    spec,
+    until,
+    with_checkpoint,
+)
+
+from manylabel_core.batch import M3L
+from manylabel_service.errors import (
+    DatasetInUse,
+    DatasetNotFound,
+    InvalidJob,
+    JobEnded,
+    JobNotFound,
+    JobsFull,
+    KeyReused,
+    ModelNotFound,
+)
+from manylabel_service.replicas.examples import IdempotencyKey
+from manylabel_service.storage import SQLiteStore
+
+KEY = IdempotencyKey("k1", b"0123456789abcdef")
+
+
+async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of):
+    jobs = await jobs_of(store, job_checkpoint_work=1e9)
+    office = jobs._office
+    await add_songs(office)
+    job, replayed = await jobs.submit(spec(SHORT), KEY)
+    assert (job.state, replayed, job.params["C"]) == ("queued", False, 1.0)
+    events = [event async for event in jobs.watch(job.id)]
+    done = await jobs.get(job.id)
+    assert done.state == "succeeded"
+    train, test = songs().split("train"), songs().split("test")
+    expected = M3L().fit(train.X, train.Y, label_names=train.label_names)
+    assert await estimator_of(office, "songs") == expected.to_bytes()
+    assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
+    # what was told on the way
+    assert [data["state"] for _, kind, data in events if kind == "state"] == ["queued", "running", "succeeded"]
+    assert events[-1][2]["result"] == done.result.model_dump()
+    assert [line["n"] for _, kind, line in events if kind == "log"] == [1, 2]
+    assert [line.text.split(" on ")[0] for line in await jobs.log(job.id)] == [
+        "the fit begins",
+        "published as version 1 of model songs",
+    ]
+    revisions = [revision for revision, _, _ in events]
+    assert revisions == sorted(revisions)
+    again = [event async for event in jobs.watch(job.id, after=revisions[-1])]
+    assert [kind for _, kind, _ in again] == ["state"]
+    # the same key
+    same, replayed = await jobs.submit(spec(SHORT), KEY)
+    assert (same, replayed) == (done, True)
+    with pytest.raises(KeyReused):
+        await jobs.submit(spec(SHORT), KEY._replace(digest=b"another_another_"))
+    assert await store.list_blobs("jobs/") == []
+    assert jobs.counts()["succeeded"] == 1
+
+
+async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_store, jobs_of, undisturbed):
+    jobs = await jobs_of(sqlite_store)
+    office = jobs._office
+    await add_songs(office)
+    job, _ = await jobs.submit(spec(LONG), None)
+    other, _ = await jobs.submit(spec(SHORT), None)
+    await with_checkpoint(jobs, job.id)
+    assert (await jobs.get(other.id)).state == "queued", "there is one slot"
+    await jobs.cancel(other.id)
+    with pytest.raises(DatasetInUse):
+        await office.datasets.delete("songs", jobs.uses_dataset)
+    # its process is killed
+    [pid] = children(office.settings.data_dir)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: _attempt(jobs, job.id, 2))
+    [pid] = await until(lambda: asyncio.to_thread(children, office.settings.data_dir))
+    iteration = (await jobs.get(job.id)).progress.checkpoint
+    # it is cancelled
+    assert (await jobs.cancel(job.id)).state == "cancelled"
+    await until(lambda: asyncio.to_thread(lambda: not _alive(pid)))
+    with pytest.raises(JobEnded):
+        await jobs.cancel(job.id)
+    # it is tried again
+    assert (await jobs.retry(job.id)).state == "queued"
+    done = await ended(jobs, job.id)
+    assert (done.state, done.attempt) == ("succeeded", 1)
+    assert await estimator_of(office, "songs-long") == undisturbed
+    goes_on = [line.text for line in await jobs.log(job.id) if "goes on from iteration" in line.text]
+    assert len(goes_on) == 2
+    assert int(goes_on[1].split("iteration ")[1].split()[0]) >= iteration > 0
+    await office.datasets.delete("songs", jobs.uses_dataset)
+
+
+async def _attempt(jobs, id, number):
+    return (await jobs.get(id)).attempt == number
+
+
+async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of, undisturbed):
+    store = SQLiteStore(tmp_path / "data")
+    await store.open()
+    jobs = await jobs_of(store)
+    place = jobs._office.settings.data_dir
+    await add_songs(jobs._office)
+    job, _ = await jobs.submit(spec(LONG), None)
+    await with_checkpoint(jobs, job.id)
+    await jobs.stop()
+    assert children(place) == []
+    assert list((place / "jobs").iterdir()) == []
+    left = await jobs.get(job.id)
+    assert (left.state, left.attempt) == ("queued", 1)
+    await store.close()
+    again = SQLiteStore(tmp_path / "data")
+    await again.open()
+    other = await jobs_of(again)
+    done = await ended(other, job.id)
+    assert (done.state, done.attempt) == ("succeeded", 1)
+    assert await estimator_of(other._office, "songs-long") == undisturbed
+    await other.stop()
+    await again.close()
+
+
+async def test_what_fails_says_why(sqlite_store, jobs_of):
+    jobs = await jobs_of(sqlite_store, job_seconds=0.5, job_attempts=1)
+    await add_songs(jobs._office)
+    refused, _ = await jobs.submit(spec(SHORT, params={"R": [[1.0]]}), None)
+    slow, _ = await jobs.submit(spec(LONG, params={**LONG["params"], "max_iter": 1_000_000}), None)
+    first, second = await ended(jobs, refused.id), await ended(jobs, slow.id)
+    assert first.state == second.state == "failed"
+    assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
+    assert second.error.code == "timed_out"
+    assert "job_seconds = 0.5" in second.error.detail
+    assert children(jobs._office.settings.data_dir) == []
+
+
+async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, jobs_of):
+    jobs = await jobs_of(sqlite_store, job_slots=0, max_queued_jobs=2)
+    await add_songs(jobs._office)
+
+    async def refuse(error, path=None, order=SHORT, **changes):
+        with pytest.raises(error) as refused:
+            await jobs.submit(spec(order, **changes), None)
+        assert path is None or refused.value.path == path
+
+    await refuse(DatasetNotFound, data={"dataset": "nope"})
+    await refuse(InvalidJob, ("data", "split"), data={"dataset": "songs", "split": "nope"})
+    await refuse(InvalidJob, ("holdout", "split"), holdout={"dataset": "songs", "split": "nope"})
+    await refuse(DatasetNotFound, holdout={"dataset": "nope"})
+    await refuse(InvalidJob, ("data", "unlabelled"), data={"dataset": "songs", "unlabelled": {"dataset": "songs"}})
+    await refuse(InvalidJob, ("data", "dataset"), trainer="lsa_mml")
+    await refuse(ModelNotFound, data={"stream": "nope", "last": 5})
+    await refuse(InvalidJob, ("data", "stream"), trainer="lsa_mml", data={"stream": "nope", "last": 5})
+    huge = {"kind": "grid", "params": {"kernel": ["x" * 256] * 500}}
+    await refuse(InvalidJob, search=huge)
+    assert await jobs.list() == []
+    first, _ = await jobs.submit(spec(SHORT), None)
+    second, _ = await jobs.submit(spec(SHORT), None)
+    await refuse(JobsFull)
+    await jobs.cancel(first.id)
+    third, _ = await jobs.submit(spec(SHORT), None)
+    assert [job.id for job in await jobs.list()] == [third.id, second.id, first.id]
+    assert [job.id for job in await jobs.list("queued", 1)] == [third.id]
+    with pytest.raises(JobNotFound):
+        await jobs.get("nope")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

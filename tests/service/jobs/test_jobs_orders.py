@@ -1,0 +1,156 @@
+"""Orders and trainers: what is accepted, what a search becomes."""
+
+import inspect
+import math
+
+import pytest
+from pydantic import ValidationError
+from tests.service.jobs.conftest import SHORT, spec
+
+from manylabel_service.errors import InvalidJob
+from manylabel_service.jobs.plan import plan
+from manylabel_service.jobs.records import MAX_TRIALS
+from manylabel_service.jobs.trainers import TRAINERS, Trainer, register
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_parameters_and_defaults_are_those_of_the_estimator(name):
+    trainer = TRAINERS[name]
+    estimator = trainer.estimator_class()
+    own = {"warm_start", "random_state", "n_threads"}  # of the service
+    never = {"covariance_init"}  # a start, to which the end is the same
+    bounded = {"cache_mb"}  # memory is bounded for the whole process
+    known = {key: value.default for key, value in inspect.signature(estimator).parameters.items()}
+    assert set(trainer.params.model_fields) == set(known) - own - never - bounded
+    arguments = trainer.params().arguments(None)
+    assert arguments == {key: known[key] for key in arguments}
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_every_parameter_is_described(name):
+    trainer = TRAINERS[name]
+    for field, described in trainer.params.model_json_schema()["properties"].items():
+        assert described.get("description", "").endswith("."), field
+    assert trainer.title.endswith(".")
+    assert trainer.needs
+
+
+def test_a_name_is_registered_once():
+    with pytest.raises(ValueError, match="there is a trainer named 'm3l' already"):
+        register(Trainer("m3l", TRAINERS["mlrl"].params, "nowhere:Nothing"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"trainer": "m4l"}, ("trainer",)),
+        ({"params": {"C": -1.0}}, ("params", "C")),
+        ({"params": {"c": 1.0}}, ("params", "c")),
+        ({"params": {"C": float("nan")}}, ("params", "C")),
+        ({"params": {"C": "1"}}, ("params", "C")),
+        ({"params": {"tol": 1.0}}, ("params", "tol")),
+        ({"params": {"kernel": "precomputed"}}, ("params", "kernel")),
+        ({"data": {"dataset": "../songs"}}, ("data", "dataset", "dataset")),
+        ({"data": {"stream": "tags"}}, ("data", "stream", "last")),
+        ({"data": {"stream": "tags", "last": 0}}, ("data", "stream", "last")),
+        ({"data": {"stream": "tags", "last": 5, "split": "train"}}, ("data", "stream", "split")),
+        ({"holdout": 1.0}, ("holdout", "share")),
+        ({"holdout": True}, ("holdout", "rows")),
+        ({"seed": -1}, ("seed",)),
+        ({"seed": 1.0}, ("seed",)),
+        ({"model": "Songs"}, ("model",)),
+        ({"promote": 1}, ("promote",)),
+        ({"search": {"kind": "grid", "params": {}}}, ("search", "grid", "params")),
+        ({"search": {"kind": "grid", "params": {"C": []}}}, ("search", "grid", "params", "C")),
+        ({"search": {"kind": "grid", "params": {"C": [1.0]}, "folds": 1}}, ("search", "grid", "folds")),
+        ({"search": {"kind": "grid", "params": {"C": [1.0] * 30, "tol": [0.1] * 30}}}, ("search", "grid")),
+        (
+            {"search": {"kind": "random", "trials": MAX_TRIALS + 1, "params": {"C": [1.0]}}},
+            ("search", "random", "trials"),
+        ),
+        ({"search": {"kind": "grid", "params": {"C": [1.0]}, "measure": "luck"}}, ("search", "grid", "measure")),
+        ({"surprise": 1}, ("surprise",)),
+    ],
+)
+def test_what_is_wrong_is_named(changes, place):
+    with pytest.raises(ValidationError) as refused:
+        spec(SHORT, **changes)
+    assert any(error["loc"][: len(place)] == place for error in refused.value.errors())
+
+
+def test_defaults_are_filled_in():
+    assert spec(SHORT).params == TRAINERS["m3l"].complete({})
+    assert spec(SHORT, params={"C": 2.0}).params["C"] == 2.0
+
+
+def trials(**search):
+    return [task for task in plan(spec(SHORT, search=search)) if task.stage == "trial"]
+
+
+def test_without_a_search_there_is_one_task():
+    assert [task.stage for task in plan(spec(SHORT))] == ["fit"]
+    assert [task.stage for task in plan(spec(SHORT, data={"stream": "tags", "last": 9}))] == ["gather", "fit"]
+
+
+def test_a_grid_is_every_combination():
+    found = trials(kind="grid", params={"C": [0.1, 1.0], "kernel": ["linear", "rbf", "poly"]})
+    assert [(task.params["C"], task.params["kernel"]) for task in found] == [
+        (C, kernel) for C in (0.1, 1.0) for kernel in ("linear", "rbf", "poly")
+    ]
+    assert found[0].params == {**spec(SHORT).params, **found[0].values}
+
+
+def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():
+    search = {
+        "kind": "random",
+        "trials": 200,
+        "params": {
+            "C": {"low": 1e-3, "high": 1e3, "log": True},
+            "coef0": {"low": -1.0, "high": 1.0},
+            "degree": {"low": 2, "high": 4},
+            "kernel": ["rbf", "poly"],
+        },
+    }
+    found = trials(**search)
+    assert len(found) == 200
+    assert found == trials(**search)
+    C = [task.params["C"] for task in found]
+    assert all(1e-3 <= value <= 1e3 for value in C)
+    assert 60 < sum(value < 1 for value in C) < 140, "half of the logarithms"
+    assert {task.params["degree"] for task in found} == {2, 3, 4}
+    assert {task.params["kernel"] for task in found} == {"rbf", "poly"}
+    assert min(task.params["coef0"] for task in found) < -0.8
+
+
+@pytest.mark.parametrize(
+    ("params", "path", "detail"),
+    [
+        ({"c": [1.0]}, ("search", "params", "c"), "is not a parameter of m3l"),
+        ({"C": [1.0, -1.0]}, ("search", "params", "C", 1), "must be greater than 0"),
+        ({"C": {"low": 0.0, "high": 1.0}}, ("search", "params", "C", "low"), "must be greater than 0"),
+        ({"tol": {"low": 0.1, "high": 2.0}}, ("search", "params", "tol", "high"), "must be less than 1"),
+        ({"degree": [2.5]}, ("search", "params", "degree", 0), "must be a valid integer"),
+    ],
+)
+def test_a_search_over_what_is_not_allowed_is_refused(params, path, detail):
+    search = {"kind": "random", "trials": 2, "params": params}
+    with pytest.raises(InvalidJob) as refused:
+        plan(spec(SHORT, search=search))
+    assert refused.value.path == path
+    assert detail in refused.value.detail
+
+
+def test_a_range_with_a_gap_is_refused_where_a_draw_falls_into_it():
+    search = {"kind": "random", "trials": 20, "params": {"rank": {"low": 0.5, "high": 5}}}
+    with pytest.raises(InvalidJob, match=r"/search/params/rank must be .*, not [1-5]"):
+        plan(spec(SHORT, trainer="prml", search=search))
+
+
+@pytest.mark.parametrize("given", [{"low": 2.0, "high": 1.0}, {"low": -1.0, "high": 1.0, "log": True}])
+def test_a_range_has_an_order(given):
+    with pytest.raises(ValidationError, match="low must be"):
+        spec(SHORT, search={"kind": "random", "trials": 2, "params": {"C": given}})
+
+
+def test_infinite_rho_has_no_number_in_json():
+    assert math.isinf(TRAINERS["prbr"].params(rho=None).arguments(None)["rho"])

@@ -1,0 +1,128 @@
+"""Workers as processes of their own, over a real Redis and RQ."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.service.jobs.conftest import (
+    LONG,
+    SHORT,
+    WAIT_SECONDS,
+    add_songs,
+    children,
+    ended,
+    estimator_of,
+    spec,
+    until,
+    with_checkpoint,
+)
+
+from manylabel_service.jobs.jobs import Jobs
+from manylabel_service.jobs.rq_queue import connect, queue_of
+from manylabel_service.jobs.rq_runner import RQRunner
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address
+from manylabel_service.storage.redis import RedisStore
+
+
+class Workers:
+    """Worker processes, each with a directory of its own; those left are killed in the end."""
+
+    def __init__(self, url: str, place: Path) -> None:
+        self.url, self.place = url, place
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *flags: str) -> "subprocess.Popen[bytes]":
+        own = self.place / f"worker-{len(self.started)}"
+        log = (self.place / "workers.log").open("ab")
+        options = ["--store", self.url, "--data-dir", str(own), "--job-niceness", "0", *flags]
+        with log:
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "manylabel_service.jobs.worker", *options], stdout=log, stderr=log
+            )
+        self.started.append(worker)
+        return worker
+
+    def log(self) -> str:
+        return (self.place / "workers.log").read_text()
+
+
+@pytest.fixture
+def workers(redis_server, tmp_path):
+    workers = Workers(redis_server.url, tmp_path)
+    yield workers
+    for worker in workers.started:
+        if worker.poll() is None:
+            worker.kill()
+            worker.wait()
+
+
+@pytest.fixture
+async def jobs(redis_server, office_of):
+    """Jobs as a server has them that leaves the work to workers."""
+    store = RedisStore(Address.parse(redis_server.url))
+    await store.open()
+    office = office_of(store, store=redis_server.url, job_runner="rq")
+    jobs = Jobs(office, RQRunner(office))
+    await jobs.start()
+    yield jobs
+    await jobs.stop()
+    await store.close()
+
+
+async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(jobs, workers, undisturbed):
+    await add_songs(jobs._office)
+    job, _ = await jobs.submit(spec(LONG), None)
+    first = workers.start()
+    await with_checkpoint(jobs, job.id)
+    assert len(children(workers.place / "worker-0")) == 1
+    first.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(first.wait, WAIT_SECONDS) == 0
+    assert children(workers.place) == []
+    left = await jobs.get(job.id)
+    assert (left.state, left.attempt) == ("queued", 1)
+    second = workers.start()
+    done = await ended(jobs, job.id)
+    assert (done.state, done.attempt) == ("succeeded", 1), workers.log()
+    assert await estimator_of(jobs._office, "songs-long") == undisturbed
+    lines = [line.text for line in await jobs.log(job.id)]
+    assert [f"process {worker.pid}" in line for worker, line in ((first, lines[0]), (second, lines[2]))] == [True] * 2
+    assert "is given back: its worker stops" in lines[1]
+
+
+async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, office_of):
+    await add_songs(jobs._office)
+    job, _ = await jobs.submit(spec(SHORT), None)
+    connection = connect(jobs._office.settings)
+    queue = queue_of(connection)
+
+    async def waiting():
+        return queue.get_job_ids()
+
+    assert await until(waiting) == [f"{job.id}-0-1"]
+    connection.delete(*connection.keys("rq:*"))
+    connection.delete(*connection.keys("ml:manylabel:*"))  # as if ten seconds had passed
+    assert await until(waiting) == [f"{job.id}-0-1"]
+    for runner in (RQRunner(jobs._office), RQRunner(jobs._office)):
+        await runner.offer([(await jobs._ledger.get(job.id), 0)])
+        await runner.stop()
+    assert queue.get_job_ids() == [f"{job.id}-0-1"]
+    connection.close()
+
+
+def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "manylabel_service.jobs.worker", "--data-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 2
+    assert "store: must be the redis:// address" in done.stderr
+    with pytest.raises(ValueError, match="must be local with store = sqlite"):
+        Settings(job_runner="rq")
