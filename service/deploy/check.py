@@ -4,7 +4,7 @@
 
 Needs Docker with Compose, and Python 3.11 or later with nothing installed. It has a project name, a volume, a network
 and a port of its own, and removes them at the end. The exit status is 0 only if every acknowledged update is in, once,
-on both replicas.
+on both replicas, and a job has outlived its worker.
 """
 
 import argparse
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from containers import REPLICAS, ROOT, Deployment
+from training import Job, has_checkpoint, has_succeeded
 from users import Client, example, traffic
 
 MODELS = [f"model-{number}" for number in range(6)]
@@ -84,10 +85,35 @@ def disturb(deployment: Deployment, clients: list[Client], seconds: float) -> No
         say(f"    well again after {took:.1f} s; longest wait for an update's answer: {longest:.1f} s")
 
 
+def train(deployment: Deployment) -> None:
+    """A job goes on after the kill of its worker."""
+    job = Job(deployment.port, "trained")
+    before = job.wait(has_checkpoint)["progress"]["iteration"]
+    killed = time.monotonic()
+    deployment.kill("worker")
+    say(f"kill -9 in worker, which was at iteration {before} of a job")
+    job.wait(lambda told: told["attempt"] > 1 and told["state"] == "running")
+    say(f"    the job was taken up again after {time.monotonic() - killed:.1f} s")
+    done = job.wait(has_succeeded)
+    say(f"    it succeeded in attempt {done['attempt']}, after {time.monotonic() - killed:.1f} s")
+
+
+def ask_trained(deployment: Deployment) -> Any:
+    """What both replicas answer for the model that came of the job."""
+    probes = {"examples": [{"x": example(random.Random(number))[0]} for number in range(20)]}
+    answers = [deployment.ask(replica, "POST", "/v1/models/trained/predict", probes) for replica in REPLICAS]
+    if answers[0] != answers[1]:
+        raise RuntimeError("the replicas answer differently for the trained model")
+    say("both replicas serve the trained model, and answer alike to the last bit")
+    return answers[0]
+
+
 def check(deployment: Deployment, seconds: float) -> None:
     """Start, drive, kill, compare; start all anew, compare again."""
     deployment.up()
-    say("started: balancer, Redis and two replicas, which are ready")
+    say("started: balancer, Redis, a worker and two replicas, which are ready")
+    train(deployment)
+    trained = ask_trained(deployment)
     clients = [Client(deployment.port, model) for model in MODELS]
     for client in clients:
         client.create()
@@ -104,7 +130,7 @@ def check(deployment: Deployment, seconds: float) -> None:
     say("all containers removed; only the volume is left")
     deployment.up()
     say("started anew")
-    if compare(deployment, clients) != before:
+    if compare(deployment, clients) != before or ask_trained(deployment) != trained:
         raise RuntimeError("the answers are not those from before")
     say("and the answers are those from before")
 

@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PROJECT = "manylabel-check"
 REPLICAS = ["replica-1", "replica-2"]
-SERVICES = [*REPLICAS, "balancer", "redis"]
+SERVICES = [*REPLICAS, "worker", "balancer", "redis"]
 PATIENCE_SECONDS = 120.0
 
 INSIDE = """
@@ -95,6 +95,8 @@ class Deployment:
     def _is_well(self, service: str) -> bool:
         if service == "redis":
             return self._execute(service, "redis-cli", "ping").stdout == "PONG\n"
+        if service == "worker":  # which takes no requests: whether it works is seen by what it does
+            return self._inspect(service, "{{.State.Running}}") == "true"
         if service == "balancer":
             return self._inspect(service, "{{.State.Health.Status}}") == "healthy"
         try:

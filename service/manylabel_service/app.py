@@ -6,11 +6,28 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from manylabel_service.api import docs, events, health, labels, learning, metrics, models, snapshots, stream, uploads
+from manylabel_service.api import datasets as dataset_calls
+from manylabel_service.api import (
+    detail,
+    docs,
+    events,
+    health,
+    labels,
+    learning,
+    metrics,
+    models,
+    snapshots,
+    stream,
+    uploads,
+    versions,
+)
+from manylabel_service.api import jobs as job_calls
 from manylabel_service.api.context import Context
 from manylabel_service.api.handlers import HANDLERS
 from manylabel_service.api.middleware import RequestMiddleware
 from manylabel_service.api.openapi import describe
+from manylabel_service.datasets.catalogue import Datasets
+from manylabel_service.jobs.opening import open_jobs
 from manylabel_service.lifecycle import Lifecycle
 from manylabel_service.peers import Peers
 from manylabel_service.replicas.registry import Registry
@@ -18,7 +35,22 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.telemetry import Telemetry
 
-_PARTS = (learning, labels, stream, models, uploads, snapshots, events, health, metrics, docs)
+_PARTS = (
+    learning,
+    labels,
+    stream,
+    models,
+    uploads,
+    snapshots,
+    versions,
+    detail,
+    dataset_calls,
+    job_calls,
+    events,
+    health,
+    metrics,
+    docs,
+)
 
 
 def create_app(
@@ -39,7 +71,8 @@ def create_app(
     on_ready : called when every model is restored and caught up.
     on_failure : called when the application cannot start; it has to end the server.
     """
-    registry, telemetry = Registry(store, settings), Telemetry(peers)
+    registry, telemetry, datasets = Registry(store, settings), Telemetry(peers), Datasets(store, settings)
+    jobs = open_jobs(store, settings, datasets, registry.look)
     app = FastAPI(
         title="ManyLabel",
         version=version("manylabel"),
@@ -51,9 +84,9 @@ def create_app(
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
         exception_handlers=HANDLERS,
-        lifespan=Lifecycle(store, registry, on_ready, on_failure).lifespan,
+        lifespan=Lifecycle(store, registry, jobs, on_ready, on_failure).lifespan,
     )
-    app.state.context = Context(settings, registry, telemetry)
+    app.state.context = Context(settings, registry, telemetry, datasets, jobs)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug")
     return app

@@ -20,9 +20,31 @@ ServiceError
 │   └── PredictionLabelled   it has its labels already
 ├── PredictionsFull          a model has as many predictions kept as it may
 ├── SnapshotNotFound         no snapshot at that position
+├── ModelIsTrained           jobs make its versions: it does not learn from single examples
+├── ModelIsOnline            it learns from single examples: it has no versions
+├── VersionError             a version of a trained model cannot be had
+│   ├── VersionNotFound      none has that number
+│   ├── VersionServed        it is served, and stays
+│   ├── VersionDamaged       its contents are not whole any more
+│   └── NoVersionServed      none has been promoted yet
+├── CannotGoOn               an online model cannot begin as a version predicts
+├── DatasetNotFound          no data set of that name
+├── DatasetExists            the name is taken
+├── DatasetInUse             a job needs it: it cannot be deleted
+├── InvalidDataset           a file is not what its format promises, or larger than allowed
 ├── DurabilityUnavailable    the store cannot give what a model asks for
+├── InvalidJob               a job cannot be done as it is ordered
+├── JobError                 a job is not there, or not in a state for what is asked
+│   ├── JobNotFound          no job has that id
+│   ├── JobEnded             it does nothing any more, or is about to end
+│   └── JobNotRetryable      it has not failed, nor been cancelled
+├── JobsFull                 as many jobs wait or run as may
 └── StorageError
-    ├── StorageGone          an operation failed: disk full, input/output error, connection lost
+    ├── StorageGone          an operation failed: input/output error, connection lost
+    │   └── StorageFull      there is no room for what should be stored
+    ├── DocumentChanged      a document is not, or no longer, at the revision named
+    ├── BlobNotFound         no blob under that key
+    │   └── BlobGone         there was one; it was replaced or removed while it was read
     ├── LogTrimmed           the entries asked for lie behind the trimmed start of the log
     ├── LogLost              the store no longer has entries that the caller has seen
     └── StoreUnusable        the store cannot be opened
@@ -226,6 +248,135 @@ class SnapshotNotFound(ServiceError):
         self.position = position
 
 
+class ModelIsTrained(ServiceError):
+    """The model's versions are made by jobs; it learns nothing from single examples."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"model {name!r} is trained by jobs and does not learn from single examples: train a new version, or "
+            "create an online model that goes on from one (init_from)"
+        )
+        self.name = name
+
+
+class ModelIsOnline(ServiceError):
+    """The model learns from single examples; it has no versions."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"model {name!r} learns online and has no versions; choose the name of a trained model")
+        self.name = name
+
+
+class VersionError(ServiceError):
+    """A version of a trained model cannot be had.
+
+    Parameters
+    ----------
+    name : the model.
+    version : its number; None where it is about none.
+    message : why.
+    """
+
+    def __init__(self, name: str, version: int | None, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+        self.version = version
+
+
+class VersionNotFound(VersionError):
+    """The model has no version of this number, or no longer."""
+
+    def __init__(self, name: str, version: int) -> None:
+        super().__init__(
+            name, version, f"model {name!r} has no version {version}; list its versions to see which it has"
+        )
+
+
+class VersionServed(VersionError):
+    """The version is the one served, and stays."""
+
+    def __init__(self, name: str, version: int) -> None:
+        super().__init__(
+            name, version, f"version {version} of model {name!r} is served; promote another before you delete it"
+        )
+
+
+class VersionDamaged(VersionError):
+    """The contents of the version are not what was published."""
+
+    def __init__(self, name: str, version: int, detail: str) -> None:
+        super().__init__(
+            name, version, f"version {version} of model {name!r} cannot be loaded ({detail}); promote another"
+        )
+
+
+class NoVersionServed(VersionError):
+    """No version of the model has been promoted yet."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None, f"no version of model {name!r} is served; promote one")
+
+
+class DatasetNotFound(ServiceError):
+    """No data set has this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no data set named {name!r}; upload it first, or check the name")
+        self.name = name
+
+
+class DatasetExists(ServiceError):
+    """The name of a data set to be added is taken."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"a data set named {name!r} exists; choose another name, or delete that one first")
+        self.name = name
+
+
+class DatasetInUse(ServiceError):
+    """A job that has not ended needs the data set; it was not deleted."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"a job needs the data set {name!r}; delete it when the job has ended, or cancel the job first"
+        )
+        self.name = name
+
+
+class InvalidDataset(ServiceError):
+    """A data set cannot be made of what was given; nothing of it was kept.
+
+    Parameters
+    ----------
+    detail : what is wrong, where, and what is allowed.
+    line : of a text file, from 1.
+    row : of the arrays of an NPZ file, from 0.
+    member : the array of an NPZ file, or ``"labels"`` for the XML of an ARFF file.
+    """
+
+    def __init__(self, detail: str, line: int | None = None, row: int | None = None, member: str | None = None) -> None:
+        super().__init__(f"the data set cannot be read: {detail}")
+        self.detail = detail
+        self.line = line
+        self.row = row
+        self.member = member
+
+
+class CannotGoOn(ServiceError):
+    """A model that learns online cannot go on from a version of a trained one.
+
+    Parameters
+    ----------
+    path : keys into the request, outermost first, of what does not fit, as ``("params", "fit_intercept")``.
+    detail : what is allowed there.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
+        super().__init__(f"{'.'.join(map(str, path))} {detail}")
+        self.path = path
+        self.detail = detail
+
+
 class DurabilityUnavailable(ServiceError):
     """A model asks for more than the store can promise."""
 
@@ -234,6 +385,71 @@ class DurabilityUnavailable(ServiceError):
             f"this server's store cannot give the durability {durability!r}, only {', '.join(sorted(available))}"
         )
         self.durability = durability
+
+
+class InvalidJob(ServiceError):
+    """A job cannot be done as it is ordered; nothing was queued.
+
+    Parameters
+    ----------
+    path : keys into the order, outermost first, as ``("data", "split")``.
+    detail : what is allowed there.
+    """
+
+    def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
+        super().__init__(f"/{'/'.join(map(str, path))} {detail}")
+        self.path = path
+        self.detail = detail
+
+
+class JobError(ServiceError):
+    """Something is asked of a job that cannot be.
+
+    Parameters
+    ----------
+    id : of the job.
+    message : why.
+    """
+
+    def __init__(self, id: str, message: str) -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class JobNotFound(JobError):
+    """No job has this id."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id, f"there is no job {id!r}; those that ended long ago are forgotten")
+
+
+class JobEnded(JobError):
+    """The job cannot be cancelled any more."""
+
+    def __init__(self, id: str, state: str) -> None:
+        super().__init__(id, f"job {id!r} cannot be cancelled: it {state}")
+
+
+class JobNotRetryable(JobError):
+    """The job has not failed, nor been cancelled."""
+
+    def __init__(self, id: str, state: str) -> None:
+        super().__init__(id, f"job {id!r} is {state}; only one that failed or was cancelled can be tried again")
+
+
+class JobsFull(ServiceError):
+    """As many jobs wait or run as may.
+
+    Parameters
+    ----------
+    limit : how many.
+    retry_after : seconds after which another attempt makes sense.
+    """
+
+    def __init__(self, limit: int, retry_after: float = 30.0) -> None:
+        super().__init__(f"{limit:,} jobs wait or run already, the limit: retry when some have ended, or cancel some")
+        self.limit = limit
+        self.retry_after = retry_after
 
 
 class StorageError(ServiceError):
@@ -255,6 +471,53 @@ class StorageGone(StorageError):
         super().__init__(f"storage is not available: {detail}; {outlook}")
         self.detail = detail
         self.heals = heals
+
+
+class StorageFull(StorageGone):
+    """Storage has no room for what should be stored; nothing of it was.
+
+    Parameters
+    ----------
+    detail : what is full, and what the operator shall do.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, heals=True)
+
+
+class DocumentChanged(StorageError):
+    """A document is not at the revision that the caller knows; nothing was changed.
+
+    Parameters
+    ----------
+    kind, name : of the document.
+    expected : the revision that the caller named; None where it must not have existed.
+    found : the one that it has; None where there is no such document.
+    """
+
+    def __init__(self, kind: str, name: str, expected: int | None, found: int | None) -> None:
+        is_now = "is not there" if found is None else f"is at revision {found}"
+        known = "must not exist" if expected is None else f"was to be at revision {expected}"
+        super().__init__(f"the document {name!r} of {kind} {is_now} and {known}; read it again, then decide anew")
+        self.kind = kind
+        self.name = name
+        self.expected = expected
+        self.found = found
+
+
+class BlobNotFound(StorageError):
+    """There is no blob under this key."""
+
+    def __init__(self, key: str, message: str | None = None) -> None:
+        super().__init__(message or f"there is no blob under the key {key!r}")
+        self.key = key
+
+
+class BlobGone(BlobNotFound):
+    """The blob was replaced or removed, or some of it was lost, while the caller read it."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key, f"the blob under the key {key!r} was replaced or removed while it was read; read it anew")
 
 
 class LogTrimmed(StorageError):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from manylabel_service.errors import ServiceError, StorageGone
+from manylabel_service.jobs.jobs import Jobs
 from manylabel_service.replicas.registry import Registry
 from manylabel_service.storage import Store
 
@@ -23,6 +24,7 @@ class Lifecycle:
     ----------
     store : opened at the start, closed at the end.
     registry : started when the store is open, stopped before it is closed.
+    jobs : started after it, and stopped before it.
     on_ready : called when every model is restored and caught up.
     on_failure : called when that is impossible, after the reason was logged.
     """
@@ -31,11 +33,13 @@ class Lifecycle:
         self,
         store: Store,
         registry: Registry,
+        jobs: Jobs,
         on_ready: Callable[[], None],
         on_failure: Callable[[], None],
     ) -> None:
         self._store = store
         self._registry = registry
+        self._jobs = jobs
         self._on_ready = on_ready
         self._on_failure = on_failure
 
@@ -48,6 +52,7 @@ class Lifecycle:
         finally:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
+            await self._jobs.stop()
             await self._registry.stop()
             await self._store.close()
 
@@ -72,6 +77,7 @@ class Lifecycle:
                     await self._store.open()
                 is_open = True
                 await self._registry.start()
+                await self._jobs.start()
                 return
             except StorageGone as error:
                 if not error.heals:

@@ -145,8 +145,56 @@ class Settings(BaseSettings):
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
     """Most labels of a model."""
 
+    max_versions: PositiveInt = 100
+    """Most versions of a trained model; a job for a model that has as many is refused until some are deleted."""
+
+    max_datasets: PositiveInt = 100
+    """Most data sets on this server."""
+
+    max_dataset_bytes: PositiveInt = 2**28
+    """Largest upload of a data set, and the largest that its arrays may be; reading one takes up to six times as much
+    memory, in a process of its own."""
+
+    max_dataset_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 500_000
+    """Most features of a data set, of all its views together."""
+
     max_model_bytes: PositiveInt = 2**30
     """Largest state of a model in memory; an update that would grow it further is answered 507."""
+
+    job_runner: Literal["local", "rq"] = "local"
+    """Where jobs train: in processes of this server, or on RQ workers (manylabel worker) over a redis:// store."""
+
+    job_slots: Annotated[int, Field(ge=0, le=64)] = 1
+    """Fits that train at a time in processes of this server, or of each of its workers; 0 leaves them to others."""
+
+    job_threads: Annotated[int, Field(ge=1, le=256)] = 1
+    """Threads of a fit. Part of the job from its order on: a fit that is interrupted and gone on with gives the same
+    bits with the same number only."""
+
+    job_niceness: Annotated[int, Field(ge=0, le=19)] = 19
+    """How much a training process gives way to others that want the processor; at 19 predictions hardly notice it."""
+
+    job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
+    """Most memory of a training process, its libraries (about 200 MB) included; a fit that needs more fails."""
+
+    job_seconds: PositiveFloat = 86_400.0
+    """Longest that one fit, or one trial of a search, may train without a break; beyond it the job fails."""
+
+    job_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """How often a fit is begun whose process, or its supervisor, dies; then the job fails."""
+
+    job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
+    """Multiplications until the first checkpoint of a fit, roughly: some seconds. Later ones are further apart. Part of
+    the job from its order on, as job_threads is."""
+
+    max_queued_jobs: PositiveInt = 100
+    """Most jobs that wait or run; beyond it they are answered 429."""
+
+    max_jobs: PositiveInt = 1_000
+    """Jobs that are remembered after they ended; the oldest are forgotten. What they made stays."""
+
+    max_job_log_lines: Annotated[int, Field(ge=10, le=1_000)] = 200
+    """Lines kept of a job's log: the latest."""
 
     log_level: LogLevel = "info"
     """Least severe log lines that are written; debug has one for every request."""
@@ -163,6 +211,13 @@ class Settings(BaseSettings):
         if workers > 1 and info.data.get("store") == "sqlite":
             raise ValueError("must be 1 with store = sqlite, which one process has for itself; use a redis:// store")
         return workers
+
+    @field_validator("job_runner")
+    @classmethod
+    def _reach_the_workers(cls, runner: str, info: ValidationInfo) -> str:
+        if runner == "rq" and info.data.get("store") == EMBEDDED:
+            raise ValueError("must be local with store = sqlite; RQ workers need a redis:// store that they share")
+        return runner
 
     @field_validator("store")
     @classmethod
@@ -200,8 +255,14 @@ class _ConfigFile(InitSettingsSource):
             raise SettingsError(f"config: cannot read {path}: {error}") from error
 
 
-def read_settings(arguments: Sequence[str]) -> Settings:
-    """The settings of a server started with these command-line arguments.
+class WorkerSettings(Settings):
+    """Settings of a ManyLabel worker. A flag goes before MANYLABEL_<NAME>, that before the --config file."""
+
+    model_config = SettingsConfigDict(cli_prog_name="manylabel worker")
+
+
+def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings) -> Settings:
+    """The settings of a server, or of a process of another kind, started with these command-line arguments.
 
     Raises
     ------
@@ -210,11 +271,11 @@ def read_settings(arguments: Sequence[str]) -> Settings:
         status 0 after ``--help``.
     """
     try:
-        return CliApp.run(Settings, cli_args=list(arguments))
+        return CliApp.run(kind, cli_args=list(arguments))
     except SettingsError as error:
-        _refuse([str(error)])
+        _refuse(kind, [str(error)])
     except ValidationError as error:
-        _refuse([f"{'.'.join(map(str, e['loc']))}: {e['msg']}{_got(e)}" for e in error.errors()])
+        _refuse(kind, [f"{'.'.join(map(str, e['loc']))}: {e['msg']}{_got(e)}" for e in error.errors()])
 
 
 def _got(error: ErrorDetails) -> str:
@@ -222,6 +283,7 @@ def _got(error: ErrorDetails) -> str:
     return "" if secret else f" (got {error['input']!r})"
 
 
-def _refuse(messages: Sequence[str]) -> NoReturn:
-    sys.stderr.write("".join(f"manylabel serve: error: {message}\n" for message in messages))
+def _refuse(kind: type[Settings], messages: Sequence[str]) -> NoReturn:
+    program = kind.model_config["cli_prog_name"]
+    sys.stderr.write("".join(f"{program}: error: {message}\n" for message in messages))
     raise SystemExit(2)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_service.api import events
+from manylabel_service.api import events, sse
 from manylabel_service.replicas.events import Events
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
@@ -403,7 +403,7 @@ def test_a_wrong_last_event_id_is_refused(server: Any, name: str, id: str) -> No
 
 
 def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "COMMENT_SECONDS", 0.01)
+    monkeypatch.setattr(sse, "COMMENT_SECONDS", 0.01)
     written: list[bytes] = []
 
     async def run() -> None:
@@ -421,7 +421,7 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
             if len(written) > 5:
                 gone.set()
 
-        response = events._Events(context, recent.subscribe())
+        response = sse.EventStream(context, recent.subscribe(), events._written, "events follow")
         await asyncio.wait_for(response({"type": "http", "path": "/"}, receive, send), 20)
         assert recent.subscribers == 0
 

@@ -11,30 +11,47 @@ from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
 from manylabel_service.api.problems import KINDS, MEDIA_TYPE
-from manylabel_service.replicas.spec import ModelSpec
 
 OPERATIONS = {
     ("get", "/livez"): set(),
     ("get", "/readyz"): {503},
     ("get", "/metrics"): set(),
-    ("post", "/v1/models"): {400, 409, 413, 415, 422, 503, 507},
+    ("post", "/v1/models"): {400, 404, 409, 413, 415, 422, 503, 507},
     ("get", "/v1/models"): {503},
     ("get", "/v1/models/{name}"): {404, 503},
     ("put", "/v1/models/{name}"): {408, 409, 413, 415, 422, 503, 507},
     ("delete", "/v1/models/{name}"): {404, 503},
-    ("get", "/v1/models/{name}/metrics"): {404, 503},
+    ("get", "/v1/models/{name}/metrics"): {404, 409, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
-    ("get", "/v1/models/{name}/snapshots"): {404, 503},
-    ("post", "/v1/models/{name}/snapshots"): {404, 503},
-    ("get", "/v1/models/{name}/snapshots/{position}"): {404, 503},
+    ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
+    ("post", "/v1/models/{name}/snapshots"): {404, 409, 503},
+    ("get", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503},
     ("post", "/v1/models/{name}/rollback"): {400, 404, 409, 413, 415, 422, 429, 503},
-    ("post", "/v1/models/{name}/predict"): {400, 404, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/predict"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/predict-update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels"): {400, 404, 409, 410, 413, 415, 422, 429, 503, 507},
-    ("post", "/v1/models/{name}/stream"): {404, 415, 422, 503},
+    ("post", "/v1/models/{name}/stream"): {404, 409, 415, 422, 503},
+    ("get", "/v1/models/{name}/versions"): {404, 409, 503},
+    ("get", "/v1/models/{name}/versions/{version}"): {404, 409, 503},
+    ("delete", "/v1/models/{name}/versions/{version}"): {404, 409, 503},
+    ("post", "/v1/models/{name}/promote"): {400, 404, 409, 413, 415, 422, 503},
+    ("get", "/v1/models/{name}/detail"): {404, 409, 422, 503},
+    ("get", "/v1/models/{name}/plots/{plot}"): {404, 409, 422, 503},
+    ("post", "/v1/datasets"): {408, 409, 413, 415, 422, 503, 507},
+    ("get", "/v1/datasets"): {503},
+    ("get", "/v1/datasets/{name}"): {404, 422, 503},
+    ("delete", "/v1/datasets/{name}"): {404, 409, 503},
+    ("post", "/v1/jobs"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("get", "/v1/jobs"): {422, 503},
+    ("get", "/v1/jobs/{id}"): {404, 503},
+    ("delete", "/v1/jobs/{id}"): {404, 409, 503},
+    ("get", "/v1/jobs/{id}/log"): {404, 503},
+    ("get", "/v1/jobs/{id}/events"): {404, 422, 503},
+    ("post", "/v1/jobs/{id}/retry"): {404, 409, 429, 503},
+    ("get", "/v1/trainers"): set(),
 }
-WITHOUT_BODY = {("post", "/v1/models/{name}/snapshots")}
+WITHOUT_BODY = {("post", "/v1/models/{name}/snapshots"), ("post", "/v1/jobs/{id}/retry")}
 KEYED = {"update", "predict-update", "labels", "stream", "rollback"}
 
 
@@ -88,7 +105,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
         for (_, path), operation in operations(document).items()
         if any(p["name"] == "Idempotency-Key" for p in operation.get("parameters", []))
     }
-    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED}
+    assert with_key == {f"/v1/models/{{name}}/{call}" for call in KEYED} | {"/v1/jobs"}
 
 
 def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:
@@ -124,8 +141,8 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
     assert [form["type"] for form in described["UpdateItem"]["properties"]["y"]["anyOf"]] == ["array", "object"]
     assert described["UpdateItem"]["required"] == ["x", "y"]
     assert described["PredictItem"]["required"] == ["x"]
-    assert described["ModelSpec"]["required"] == ["name", "algorithm"]
-    for model in (ModelSpec, schemas.UpdateItem, schemas.UpdateBatch, schemas.SparseFeatures):
+    assert described["ModelRequest"]["required"] == ["name", "algorithm"]
+    for model in (schemas.ModelRequest, schemas.UpdateItem, schemas.UpdateBatch, schemas.SparseFeatures):
         assert described[model.__name__]["additionalProperties"] is False
 
 

@@ -45,7 +45,7 @@ async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_se
     With `idle_seconds`, a client that sends nothing for so long is answered a Problem stream_idle.
     """
     check_headers(request, media_type, max_bytes)
-    receive = request.receive if idle_seconds is None else _in_time(request.receive, idle_seconds)
+    receive = request.receive if idle_seconds is None else in_time(request.receive, idle_seconds)
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
@@ -57,11 +57,13 @@ async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_se
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > max_bytes:
-        raise _too_large(max_bytes)
+        raise too_large(max_bytes)
     return body
 
 
-def _in_time(receive: Receive, seconds: float) -> Receive:
+def in_time(receive: Receive, seconds: float) -> Receive:
+    """The same, but a client that sends nothing for so long is answered a Problem stream_idle."""
+
     async def receive_in_time() -> Message:
         try:
             async with asyncio.timeout(seconds):
@@ -79,7 +81,7 @@ def check_headers(request: Request, due: bytes, max_bytes: int | None) -> None:
         if name == b"content-type":
             media_type = value
         elif name == b"content-length" and max_bytes is not None and int(value) > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Problem("unsupported_media_type", "send the body without Content-Encoding")
     if media_type != due and not _is(media_type, due):
@@ -92,5 +94,6 @@ def _is(media_type: bytes, due: bytes) -> bool:
     return essence.startswith(b"application/") and essence.endswith(_ENDINGS[due])
 
 
-def _too_large(max_bytes: int) -> Problem:
+def too_large(max_bytes: int) -> Problem:
+    """The problem of a body over its limit."""
     return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from manylabel_service.datasets.catalogue import Datasets
+from manylabel_service.jobs.jobs import Jobs
 from manylabel_service.replicas.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry import Telemetry
@@ -15,14 +17,18 @@ class Context:
     """The parts of one application.
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
-    by the one upload that may be under way: it has a whole model in memory.
+    by the one upload that may be under way: it has a whole model in memory. `examining` is held by those that have a
+    whole version in memory to show it.
     """
 
     settings: Settings
     registry: Registry
     telemetry: Telemetry
+    datasets: Datasets
+    jobs: Jobs
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 
 
 def context_of(request: Request) -> Context:

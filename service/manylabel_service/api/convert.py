@@ -7,10 +7,11 @@ import numpy as np
 from pydantic import ValidationError
 
 from manylabel_service.api.problems import invalid
-from manylabel_service.api.schemas import PredictItem, SparseFeatures, UpdateItem
+from manylabel_service.api.schemas import PredictItem, SparseFeatures, TrainedItem, UpdateItem
 from manylabel_service.api.validation import Path, invalid_body, path_in_item
 from manylabel_service.replicas.examples import Example, Features, Labels
 from manylabel_service.replicas.spec import MAX_NAME_BYTES
+from manylabel_service.trained.inputs import Inputs, Views
 
 
 def to_features(item: Any, at: Path, max_features: int) -> Features:
@@ -26,6 +27,21 @@ def to_features(item: Any, at: Path, max_features: int) -> Features:
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item) from error
     return _features(x, (*at, "x"), max_features)
+
+
+def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
+    """The same for a trained model, which may have views."""
+    try:
+        valid = TrainedItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    if (valid.x is None) == (valid.views is None):
+        raise invalid(at, "must have either x or views")
+    if isinstance(valid.x, list | SparseFeatures | dict):
+        return _features(valid.x, (*at, "x"), max_features)
+    path, views = (("views",), valid.views) if valid.x is None else (("x", "views"), valid.x.views)
+    assert views is not None
+    return Views({view: _features(x, (*at, *path, view), max_features) for view, x in views.items()}, path)
 
 
 def to_example(item: Any, at: Path, max_features: int) -> Example:

@@ -1,6 +1,7 @@
 """/docs: the interface on one plain page, which needs no script and no other server."""
 
 import json
+from collections import defaultdict
 from html import escape
 from typing import Any
 
@@ -19,6 +20,9 @@ h3 { margin-bottom: 0; } h2 b, h3 b { display: inline-block; min-width: 4.5rem; 
 code, pre { font-size: 0.9em; background: #f4f4f4; } pre { padding: 0.6rem; overflow-x: auto; }
 td, th { text-align: left; vertical-align: top; padding: 0.1rem 1rem 0.1rem 0; }
 """
+
+_PLACES = defaultdict(lambda: "1", name="tags")
+"""What stands in the paths of examples."""
 
 
 @router.get("/docs", include_in_schema=False)
@@ -50,7 +54,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], base_url: str)
         f"<tr><th>{status}<td>{_links(answer) or escape(answer['description'])}"
         for status, answer in operation["responses"].items()
     )
-    url = base_url + path.format(name="tags", position="1")
+    url = base_url + path.format_map(_PLACES)
     return (
         f"<h2><b>{method.upper()}</b> <code>{escape(path)}</code></h2>"
         f"<p><b>{escape(operation['summary'])}</b> {escape(operation.get('description', ''))}</p>"
@@ -61,7 +65,7 @@ def _operation(method: str, path: str, operation: dict[str, Any], base_url: str)
 def _body(operation: dict[str, Any], url: str) -> str:
     if "requestBody" not in operation:
         return ""
-    ((media_type, content),) = operation["requestBody"]["content"].items()
+    media_type, content = next(iter(operation["requestBody"]["content"].items()))
     example = content.get("example")
     if example is None:
         return f"<p>Body: <code>{media_type}</code></p>"

@@ -6,19 +6,36 @@ from typing import TypeVar
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.problems import Problem, problem_of
-from manylabel_service.errors import ModelGone, ServiceError
+from manylabel_service.errors import ModelGone, ModelIsOnline, ModelIsTrained, ServiceError
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.replicas.replica import Replica
+from manylabel_service.trained.model import TrainedModel
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hosted)
 
 
-async def asked(context: Context, replica: Replica, ask: Callable[[Replica], Awaitable[T]]) -> T:
+def online(hosted: Hosted) -> Replica:
+    """A model that learns online; raises ModelIsTrained if it is none."""
+    if not isinstance(hosted, Replica):
+        raise ModelIsTrained(hosted.record.name)
+    return hosted
+
+
+def trained(hosted: Hosted) -> TrainedModel:
+    """A trained model; raises ModelIsOnline if it is none."""
+    if not isinstance(hosted, TrainedModel):
+        raise ModelIsOnline(hosted.record.name)
+    return hosted
+
+
+async def asked(context: Context, replica: H, ask: Callable[[H], Awaitable[T]]) -> T:
     """What a model answers; once more by its name if this replica has been put away, or deleted, meanwhile."""
     try:
         return await ask(replica)
     except ModelGone:
         await replica.confirm()  # it may not have heard of it yet
-        return await ask(await context.registry.get(replica.spec.name))
+        return await ask(await context.registry.again(replica))
 
 
 @contextmanager

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.hosted import asked
-from manylabel_service.api.times import rfc3339
 from manylabel_service.replicas import prediction_ids
 from manylabel_service.replicas.examples import Features
 from manylabel_service.replicas.replica import Replica
+from manylabel_service.times import rfc3339
 
 
 async def keep(context: Context, replica: Replica, xs: Sequence[Features]) -> tuple[list[str], str]:

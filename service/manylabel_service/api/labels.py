@@ -15,7 +15,7 @@ from manylabel_service.api.answers import answer, receipt
 from manylabel_service.api.bodies import read_json
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.convert import to_labels
-from manylabel_service.api.hosted import asked, counting_refusals
+from manylabel_service.api.hosted import asked, counting_refusals, online
 from manylabel_service.api.items import Items, to_items
 from manylabel_service.api.learning import LEARNING
 from manylabel_service.api.problems import Problem, invalid, problem_of
@@ -53,7 +53,7 @@ class _Truth(NamedTuple):
 async def labels(request: Request, name: str) -> Response:
     """Learns the examples as they were predicted, once each. A batch is learnt in its order, all or none."""
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         document, raw = await read_json(request, context.settings.max_body_bytes)
         started = time.perf_counter()

@@ -9,6 +9,7 @@ import pydantic_core
 from starlette.types import Scope
 
 from manylabel_service.api.context import Context
+from manylabel_service.api.hosted import online
 from manylabel_service.api.items import SLICE_SECONDS
 from manylabel_service.api.problems import Problem, invalid, problem_document, problem_of
 from manylabel_service.api.read_ahead import Line
@@ -77,7 +78,7 @@ class LineLearner:
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
             raise ModelGone(self._record.name, self._record.incarnation)
-        return replica
+        return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
         """The answer to a line of which nothing was learnt; the last one says when to go on."""

@@ -13,15 +13,17 @@ from manylabel_service.api import idempotency, query, schemas
 from manylabel_service.api.answers import answer, check_size, receipt
 from manylabel_service.api.bodies import read_json
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.convert import to_example, to_features
-from manylabel_service.api.hosted import asked, counting_refusals
+from manylabel_service.api.convert import to_example, to_features, to_inputs
+from manylabel_service.api.hosted import asked, counting_refusals, online
 from manylabel_service.api.items import Items, to_items
 from manylabel_service.api.keeping import keep
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.errors import InvalidExample
 from manylabel_service.replicas.answers import Predicted, Updated
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey
+from manylabel_service.replicas.examples import Example, IdempotencyKey
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.replicas.replica import Replica
+from manylabel_service.trained.model import TrainedModel
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
@@ -35,7 +37,14 @@ READING = (
     "not_ready",
     "storage_unavailable",
 )
-LEARNING = (*READING, "idempotency_in_flight", "idempotency_key_reused", "queue_full", "limit_exceeded")
+LEARNING = (
+    *READING,
+    "model_is_trained",
+    "idempotency_in_flight",
+    "idempotency_key_reused",
+    "queue_full",
+    "limit_exceeded",
+)
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
 _UPDATE = {
@@ -53,9 +62,15 @@ _DESCRIBED = [
     "/v1/models/{name}/predict",
     summary="Predict one example or a batch",
     response_model=schemas.Predicted | schemas.PredictedBatch,
-    responses=problems(*READING, "predictions_full"),
+    responses=problems(*READING, "model_is_trained", "no_version_served", "predictions_full", "version_damaged"),
     openapi_extra={
-        **body(schemas.PredictItem, schemas.PredictBatch, example={"x": {"word=cat": 1}}),
+        **body(
+            schemas.PredictItem,
+            schemas.PredictBatch,
+            schemas.TrainedItem,
+            schemas.TrainedBatch,
+            example={"x": {"word=cat": 1}},
+        ),
         "parameters": _DESCRIBED,
     },
 )
@@ -64,19 +79,21 @@ async def predict(request: Request, name: str) -> Response:
     context = context_of(request)
     settings = context.settings
     wanted = query.parameters(request, _PARAMETERS)
-    replica = await context.registry.get(name)
+    hosted = await context.registry.get(name)
     document, _ = await read_json(request, settings.max_body_bytes)
     started = time.perf_counter()
-    convert = partial(to_features, max_features=settings.max_features)
-    items = await to_items(document, convert, settings.max_batch_examples)
-    check_size(items, len(items.values) * len(replica.model.labels), context)
-    predicted = await _predict(context, replica, items, wanted.get("at_least"))
+    to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
+    items: Items[Any] = await to_items(
+        document, partial(to_any, max_features=settings.max_features), settings.max_batch_examples
+    )
+    check_size(items, len(items.values) * hosted.n_labels, context)
+    predicted = await _predict(context, hosted, items, wanted.get("at_least"))
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
     if wanted.get("keep"):
-        ids, facts["expires"] = await keep(context, replica, items.values)
+        ids, facts["expires"] = await keep(context, online(hosted), items.values)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
@@ -106,16 +123,16 @@ async def predict_update(request: Request, name: str) -> Response:
     return await _learn(request, name, "predict-update")
 
 
-async def _predict(context: Context, replica: Replica, items: Items[Features], at_least: str | None) -> Predicted:
+async def _predict(context: Context, hosted: Hosted, items: Items[Any], at_least: str | None) -> Predicted:
     try:
-        return await asked(context, replica, lambda replica: replica.predict(items.values, at_least=at_least))
+        return await asked(context, hosted, lambda hosted: hosted.predict(items.values, at_least=at_least))
     except InvalidExample as error:
         raise items.problem(error) from error
 
 
 async def _learn(request: Request, name: str, operation: str) -> Response:
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         return await _learn_with(replica, request, operation, context)
 

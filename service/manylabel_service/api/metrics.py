@@ -1,8 +1,7 @@
 """GET /metrics, for Prometheus."""
 
 import asyncio
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -13,6 +12,7 @@ from starlette.responses import Response
 
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routes import DirectRoute, problems
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.replicas.replica import Replica
 
 router = APIRouter(route_class=DirectRoute, tags=["server"])
@@ -21,6 +21,7 @@ _GAUGES = {
     "model_labels": "Labels known.",
     "model_features": "Features known.",
     "model_bytes": "Memory held by the model.",
+    "model_version": "Version that a trained model serves; 0 for none.",
     "queue_depth": "Examples waiting to be learnt.",
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Size of the last snapshot.",
@@ -48,11 +49,13 @@ async def exposition(context: Context) -> bytes:
     # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
     telemetry.keep(await registry.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.following]
-    return telemetry.exposition(await _Gauges.of(replicas))
+    gauges = await _Gauges.of(replicas)
+    gauges.add_jobs(context.jobs.counts())
+    return telemetry.exposition(gauges)
 
 
 class _Gauges(Collector):
-    """The state of every model, as Prometheus' collector."""
+    """The state of every model, and of jobs, as Prometheus' collector."""
 
     def __init__(self) -> None:
         self._families = {
@@ -61,9 +64,10 @@ class _Gauges(Collector):
         self._families["score"] = GaugeMetricFamily(
             "manylabel_score", "Prequential measures.", labels=["model", "measure", "window"]
         )
+        self._families["jobs"] = GaugeMetricFamily("manylabel_jobs", "Jobs that are remembered.", labels=["state"])
 
     @classmethod
-    async def of(cls, replicas: list[Replica]) -> "_Gauges":
+    async def of(cls, replicas: list[Hosted]) -> "_Gauges":
         """The gauges of these models; other requests get in between two models."""
         gauges = cls()
         for replica in replicas:
@@ -71,19 +75,18 @@ class _Gauges(Collector):
             await asyncio.sleep(0)
         return gauges
 
-    def _add(self, replica: Replica) -> None:
-        name, status = replica.spec.name, replica.status()
-        values = {
-            "model_labels": status["labels"],
-            "model_features": status["features"],
-            "model_bytes": status["bytes"],
-            "queue_depth": replica.queue.examples,
-            "snapshot_age_seconds": time.monotonic() - replica.snapshots.taken_at,
-            "snapshot_bytes": replica.snapshots.size_bytes,
-        }
-        for gauge, value in values.items():
+    def add_jobs(self, counts: Mapping[str, int]) -> None:
+        """How many jobs are in each state."""
+        for state, count in counts.items():
+            self._families["jobs"].add_metric([state], count)
+
+    def _add(self, replica: Hosted) -> None:
+        name = replica.record.name
+        for gauge, value in replica.gauges().items():
             self._families[gauge].add_metric([name], value)
-        for window, measures in status["metrics"].items():
+        if not isinstance(replica, Replica):
+            return
+        for window, measures in replica.measures().items():
             for measure, value in measures.items():
                 self._families["score"].add_metric([name, measure, window], value)
 

@@ -1,5 +1,6 @@
 """/v1/models: create, list, show, delete."""
 
+import asyncio
 from typing import Any
 
 import pydantic_core
@@ -10,11 +11,16 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.bodies import read_json
-from manylabel_service.api.context import context_of
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.hosted import asked, online, trained
+from manylabel_service.api.problems import invalid
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
 from manylabel_service.api.validation import invalid_body, path_in_spec
-from manylabel_service.replicas.replica import Replica
+from manylabel_service.errors import CannotGoOn
+from manylabel_service.replicas.hosted import Hosted
 from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.trained.going_on import go_on
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
@@ -36,19 +42,39 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes"
     summary="Create a model",
     status_code=201,
     response_model=schemas.ModelStatus,
-    responses=problems("malformed_json", *CREATING),
-    openapi_extra=body(ModelSpec, example=_EXAMPLE),
+    responses=problems(
+        "malformed_json",
+        "model_not_found",
+        "model_is_online",
+        "version_not_found",
+        "no_version_served",
+        "version_damaged",
+        *CREATING,
+    ),
+    openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
 async def create_model(request: Request) -> Response:
-    """A new model, which has learnt nothing. Its address is in the header Location."""
+    """A new model, which has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     context = context_of(request)
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
-        spec = ModelSpec.model_validate(document)
+        wanted = schemas.ModelRequest.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec) from error
-    replica = await context.registry.create(spec)
-    return created(replica)
+    spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
+    state = None if wanted.init_from is None else await _begin(context, spec, wanted.init_from)
+    return created(await context.registry.create(spec, state))
+
+
+async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> StreamModel:
+    """The state of a model that goes on from a version."""
+    model = trained(await context.registry.get(source.model))
+    async with context.examining:
+        version, data = await asked(context, model, lambda model: model.version(source.version))
+        try:
+            return await asyncio.to_thread(go_on, spec, source.model, version, data)
+        except CannotGoOn as error:
+            raise invalid(error.path, error.detail) from error
 
 
 @router.get(
@@ -65,7 +91,7 @@ async def list_models(request: Request) -> Response:
 @router.get(
     "/v1/models/{name}",
     summary="Show a model",
-    response_model=schemas.ModelStatus,
+    response_model=schemas.ModelStatus | schemas.TrainedStatus,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def show_model(request: Request, name: str) -> Response:
@@ -80,7 +106,7 @@ async def show_model(request: Request, name: str) -> Response:
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def delete_model(request: Request, name: str) -> Response:
-    """Its log and its snapshots go with it. The name is free then."""
+    """Its log and its snapshots, or its versions, go with it. The name is free then."""
     context = context_of(request)
     await context.registry.delete(name)
     return Response(status_code=204)
@@ -90,23 +116,23 @@ async def delete_model(request: Request, name: str) -> Response:
     "/v1/models/{name}/metrics",
     summary="Show how well a model predicts",
     response_model=schemas.Metrics,
-    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+    responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
 async def show_metrics(request: Request, name: str) -> Response:
     """Prequential measures: every example is predicted before it is learnt, and counts here."""
-    replica = await context_of(request).registry.get(name)
+    replica = online(await context_of(request).registry.get(name))
     status = replica.status()
     return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
 
 
-def shown(replica: Replica) -> dict[str, Any]:
+def shown(replica: Hosted) -> dict[str, Any]:
     """A model as it is now."""
     return {**replica.status(), "loaded": True}
 
 
-def created(replica: Replica) -> Response:
+def created(replica: Hosted) -> Response:
     """The answer to who has created a model."""
-    return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.spec.name}".encode())])
+    return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 
 def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:

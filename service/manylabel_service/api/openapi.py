@@ -4,10 +4,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from manylabel_service.api import schemas
-from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.api.routes import reference
+from manylabel_service.jobs.records import JobSpec, LogLine
+from manylabel_service.jobs.trainers import TRAINERS
 
 _DESCRIPTION = """Multi-label models that learn from a stream.
 
@@ -15,22 +18,29 @@ Every error is a problem document (RFC 9457) with a `code` for programs. Example
 as `{"indices": [...], "values": [...]}`, or as an object of names and numbers. Labels come as a list, the
 complete set, or as an object of names and true or false, where labels not named are unknown."""
 
-_BODIES = (
-    ModelSpec,
+_BODIES: tuple[type[BaseModel], ...] = (
+    schemas.ModelRequest,
     schemas.PredictItem,
     schemas.PredictBatch,
     schemas.UpdateItem,
     schemas.UpdateBatch,
     schemas.LabelItem,
     schemas.LabelBatch,
+    schemas.TrainedItem,
+    schemas.TrainedBatch,
     schemas.RollbackRequest,
+    schemas.PromoteRequest,
     schemas.LineLearnt,
     schemas.LineReplayed,
     schemas.LineRefused,
     schemas.UpdateEvent,
     schemas.RollbackEvent,
+    schemas.PromotedEvent,
     schemas.DroppedEvent,
     schemas.ProblemDocument,
+    JobSpec,
+    LogLine,
+    *(trainer.params for trainer in TRAINERS.values()),
 )
 """Those that routes do not name as their `response_model`."""
 
@@ -44,6 +54,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         )
         schemas = document["components"]["schemas"]
         schemas.update(_any_of(bodies["$defs"]))
+        schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(one.params) for one in TRAINERS.values()]
         _drop_defaults_of_fastapi(document)
         app.openapi_schema = document
     return app.openapi_schema

@@ -13,15 +13,28 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from manylabel_service.errors import (
+    CannotGoOn,
+    DatasetExists,
+    DatasetInUse,
+    DatasetNotFound,
     DurabilityUnavailable,
+    InvalidDataset,
     InvalidExample,
+    InvalidJob,
+    JobEnded,
+    JobNotFound,
+    JobNotRetryable,
+    JobsFull,
     KeyConflict,
     KeyInFlight,
     KeyReused,
     LimitExceeded,
     ModelExists,
+    ModelIsOnline,
+    ModelIsTrained,
     ModelNotFound,
     NotReady,
+    NoVersionServed,
     PredictionExpired,
     PredictionLabelled,
     PredictionNotFound,
@@ -30,6 +43,10 @@ from manylabel_service.errors import (
     ServiceError,
     SnapshotNotFound,
     StorageError,
+    StorageFull,
+    VersionDamaged,
+    VersionNotFound,
+    VersionServed,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -40,9 +57,21 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "model_not_found": (404, "Model not found"),
     "prediction_not_found": (404, "Prediction not found"),
     "snapshot_not_found": (404, "Snapshot not found"),
+    "job_not_found": (404, "Job not found"),
+    "version_not_found": (404, "Version not found"),
+    "plot_not_found": (404, "Plot not found"),
+    "dataset_not_found": (404, "Data set not found"),
     "method_not_allowed": (405, "Method not allowed"),
     "stream_idle": (408, "Stream idle"),
     "model_exists": (409, "Model exists"),
+    "model_is_trained": (409, "Model is trained by jobs"),
+    "model_is_online": (409, "Model learns online"),
+    "version_served": (409, "Version served"),
+    "no_version_served": (409, "No version served"),
+    "dataset_exists": (409, "Data set exists"),
+    "dataset_in_use": (409, "Data set in use"),
+    "job_ended": (409, "Job ended"),
+    "job_not_retryable": (409, "Job neither failed nor cancelled"),
     "idempotency_in_flight": (409, "Request with this idempotency key in flight"),
     "prediction_labelled": (409, "Prediction already labelled"),
     "prediction_expired": (410, "Prediction expired"),
@@ -50,13 +79,17 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "batch_too_large": (413, "Batch too large"),
     "unsupported_media_type": (415, "Unsupported media type"),
     "invalid_request": (422, "Invalid request"),
+    "invalid_dataset": (422, "Invalid data set"),
     "idempotency_key_reused": (422, "Idempotency key reused"),
     "predictions_full": (429, "Too many predictions kept"),
     "queue_full": (429, "Queue full"),
+    "jobs_full": (429, "Too many jobs"),
     "internal_error": (500, "Internal error"),
+    "version_damaged": (500, "Version damaged"),
     "not_ready": (503, "Not ready"),
     "storage_unavailable": (503, "Storage unavailable"),
     "limit_exceeded": (507, "Limit exceeded"),
+    "storage_full": (507, "Storage full"),
 }
 """Status and title of each code."""
 
@@ -75,8 +108,25 @@ _CODES: Mapping[type[ServiceError], str] = {
     PredictionLabelled: "prediction_labelled",
     PredictionsFull: "predictions_full",
     SnapshotNotFound: "snapshot_not_found",
+    ModelIsTrained: "model_is_trained",
+    ModelIsOnline: "model_is_online",
+    VersionNotFound: "version_not_found",
+    VersionServed: "version_served",
+    VersionDamaged: "version_damaged",
+    NoVersionServed: "no_version_served",
+    DatasetNotFound: "dataset_not_found",
+    DatasetExists: "dataset_exists",
+    DatasetInUse: "dataset_in_use",
+    InvalidDataset: "invalid_dataset",
+    CannotGoOn: "invalid_request",
     DurabilityUnavailable: "invalid_request",
+    InvalidJob: "invalid_request",
+    JobNotFound: "job_not_found",
+    JobEnded: "job_ended",
+    JobNotRetryable: "job_not_retryable",
+    JobsFull: "jobs_full",
     StorageError: "storage_unavailable",
+    StorageFull: "storage_full",
 }
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
@@ -116,6 +166,8 @@ def invalid(path: Sequence[str | int], detail: str) -> Problem:
 
 def problem_of(error: ServiceError) -> Problem:
     """The answer to an error of the service."""
+    if isinstance(error, InvalidJob):
+        return invalid(error.path, error.detail)
     code = next((_CODES[cls] for cls in type(error).__mro__ if cls in _CODES), "internal_error")
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if isinstance(error, StorageError) else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}

@@ -8,29 +8,27 @@ from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from manylabel_service.api import idempotency, schemas
 from manylabel_service.api.answers import receipt
 from manylabel_service.api.bodies import read_json
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.endless import Writer
-from manylabel_service.api.hosted import asked
+from manylabel_service.api.downloads import Download
+from manylabel_service.api.hosted import asked, online
 from manylabel_service.api.problems import invalid
 from manylabel_service.api.query import read_position
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, content, problems
-from manylabel_service.api.times import rfc3339
 from manylabel_service.api.validation import invalid_body
 from manylabel_service.errors import SnapshotNotFound
 from manylabel_service.replicas.answers import Updated
 from manylabel_service.replicas.examples import IdempotencyKey
 from manylabel_service.replicas.replica import Replica
 from manylabel_service.storage import SnapshotRecord
+from manylabel_service.times import rfc3339
 
 router = APIRouter(route_class=DirectRoute, tags=["snapshots"])
 
-_STORED = ("model_not_found", "not_ready", "storage_unavailable")
-PORTION_BYTES = 2**18
+_STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
 
 
 @router.get(
@@ -42,7 +40,7 @@ PORTION_BYTES = 2**18
 async def list_snapshots(request: Request, name: str) -> Response:
     """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     records = await asked(context, replica, lambda replica: replica.list_snapshots())
     return JSONAnswer(pydantic_core.to_json({"snapshots": [_shown(record) for record in records]}))
 
@@ -57,7 +55,7 @@ async def list_snapshots(request: Request, name: str) -> Response:
 async def take_snapshot(request: Request, name: str) -> Response:
     """Of the state right now. Its address is in the header Location."""
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     record = await asked(context, replica, lambda replica: replica.take_snapshot())
     location = f"/v1/models/{name}/snapshots/{record.position}"
     return JSONAnswer(pydantic_core.to_json(_shown(record)), 201, [(b"location", location.encode())])
@@ -75,10 +73,10 @@ async def take_snapshot(request: Request, name: str) -> Response:
 async def download_snapshot(request: Request, name: str, position: str) -> Response:
     """All that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     position = _position(position, name)
     data = await asked(context, replica, lambda replica: replica.read_snapshot(position))
-    return _Download(data, context.settings.stream_idle_seconds)
+    return Download(data, context.settings.stream_idle_seconds)
 
 
 @router.post(
@@ -102,7 +100,7 @@ async def roll_back(request: Request, name: str) -> Response:
     """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
     server. What is learnt from then on comes on top."""
     context = context_of(request)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
     try:
@@ -142,18 +140,3 @@ def _shown(record: SnapshotRecord) -> dict[str, Any]:
         "created": rfc3339(record.created_unix_ms),
         "pinned": record.pinned,
     }
-
-
-class _Download(Response):
-    """Bytes in portions, so that no more than one waits for a slow client."""
-
-    def __init__(self, data: bytes, idle_seconds: float) -> None:
-        self._data = memoryview(data)
-        self._idle_seconds = idle_seconds
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = Writer(scope, send, self._idle_seconds)
-        await writer.start(b"application/octet-stream", [(b"content-length", b"%d" % len(self._data))])
-        for begin in range(0, len(self._data), PORTION_BYTES):
-            await writer.write(bytes(self._data[begin : begin + PORTION_BYTES]))
-        await writer.end()

@@ -14,6 +14,7 @@ from manylabel_service.api.bodies import NDJSON, check_headers, json_value
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.convert import to_example
 from manylabel_service.api.endless import Writer, beside
+from manylabel_service.api.hosted import online
 from manylabel_service.api.learn_lines import LineLearner, StreamFailed
 from manylabel_service.api.problems import problem_of
 from manylabel_service.api.read_ahead import ReadAhead
@@ -35,7 +36,14 @@ _PARAMETERS = {"from": query.read_line_number}
             "description": "A line for each line",
             **content(schemas.LineLearnt, schemas.LineReplayed, schemas.LineRefused, media_type="application/x-ndjson"),
         },
-        **problems("model_not_found", "unsupported_media_type", "invalid_request", "not_ready", "storage_unavailable"),
+        **problems(
+            "model_not_found",
+            "model_is_trained",
+            "unsupported_media_type",
+            "invalid_request",
+            "not_ready",
+            "storage_unavailable",
+        ),
     },
     openapi_extra={
         "requestBody": {
@@ -59,7 +67,7 @@ async def stream(request: Request, name: str) -> Response:
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)
     number = query.parameters(request, _PARAMETERS).get("from", 1)
-    replica = await context.registry.get(name)
+    replica = online(await context.registry.get(name))
     return _StreamAnswer(context, LineLearner(context, replica, key, request.scope), number)
 
 

@@ -7,6 +7,16 @@ answers against the models.
 from manylabel_service.api.schemas.base import (
     At,
 )
+from manylabel_service.api.schemas.datasets import (
+    Dataset,
+    DatasetList,
+)
+from manylabel_service.api.schemas.jobs import (
+    JobList,
+    JobLog,
+    TrainerDescription,
+    TrainerList,
+)
 from manylabel_service.api.schemas.learning import (
     DroppedEvent,
     LineLearnt,
@@ -17,6 +27,7 @@ from manylabel_service.api.schemas.learning import (
     PredictedUpdated,
     PredictedUpdatedBatch,
     Prediction,
+    PromotedEvent,
     RollbackEvent,
     RolledBack,
     Updated,
@@ -33,6 +44,8 @@ from manylabel_service.api.schemas.models import (
     Snapshot,
     SnapshotList,
     StoredModel,
+    StoredTrained,
+    TrainedStatus,
     WindowMeasures,
 )
 from manylabel_service.api.schemas.problems import (
@@ -43,12 +56,25 @@ from manylabel_service.api.schemas.requests import (
     Batch,
     LabelBatch,
     LabelItem,
+    LinearSource,
+    ModelRequest,
     PredictBatch,
     PredictItem,
+    PromoteRequest,
     RollbackRequest,
     SparseFeatures,
+    TrainedBatch,
+    TrainedItem,
     UpdateBatch,
     UpdateItem,
+)
+from manylabel_service.api.schemas.versions import (
+    Convergence,
+    LabelCorrelation,
+    ModelDetail,
+    Promoted,
+    Version,
+    VersionList,
 )
 
 __all__ = [
@@ -56,15 +82,24 @@ __all__ = [
     "At",
     "Batch",
     "BothMeasures",
+    "Convergence",
+    "Dataset",
+    "DatasetList",
     "DroppedEvent",
+    "JobList",
+    "JobLog",
     "LabelBatch",
+    "LabelCorrelation",
     "LabelItem",
     "LineLearnt",
     "LineRefused",
     "LineReplayed",
+    "LinearSource",
     "Measures",
     "Metrics",
+    "ModelDetail",
     "ModelList",
+    "ModelRequest",
     "ModelStatus",
     "PredictBatch",
     "PredictItem",
@@ -74,6 +109,9 @@ __all__ = [
     "PredictedUpdatedBatch",
     "Prediction",
     "ProblemDocument",
+    "PromoteRequest",
+    "Promoted",
+    "PromotedEvent",
     "Ready",
     "RollbackEvent",
     "RollbackRequest",
@@ -82,10 +120,18 @@ __all__ = [
     "SnapshotList",
     "SparseFeatures",
     "StoredModel",
+    "StoredTrained",
+    "TrainedBatch",
+    "TrainedItem",
+    "TrainedStatus",
+    "TrainerDescription",
+    "TrainerList",
     "UpdateBatch",
     "UpdateEvent",
     "UpdateItem",
     "Updated",
+    "Version",
+    "VersionList",
     "WindowMeasures",
     "WrongPlace",
 ]

@@ -98,6 +98,15 @@ class RollbackEvent(At):
     """Examples that the model has learnt now."""
 
 
+class PromotedEvent(At):
+    """Another version of a trained model predicts from here on."""
+
+    version: int
+    """Its number."""
+    previous: int | None
+    """Number of the one before; null for the first."""
+
+
 class DroppedEvent(Answer):
     """Events are missing here."""
 

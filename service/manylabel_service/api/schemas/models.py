@@ -84,10 +84,40 @@ class StoredModel(Answer):
     loaded: Literal[False]
 
 
+class TrainedStatus(At):
+    """A trained model as it is now."""
+
+    name: str
+    algorithm: Literal["trained"]
+    trainer: str | None
+    """Of the version served; null, as all about it, while none is."""
+    params: dict[str, Any] | None
+    measures: dict[str, float] | None
+    """On rows held out from training, if there were some."""
+    version: int | None
+    """The one served."""
+    versions: int
+    """How many there are."""
+    labels: int
+    features: int
+    """Of all views."""
+    bytes: int
+    """Memory held."""
+    loaded: Literal[True]
+
+
+class StoredTrained(Answer):
+    """A trained model that is not in the memory of this server; it is loaded when it is asked for."""
+
+    name: str
+    algorithm: Literal["trained"]
+    loaded: Literal[False]
+
+
 class ModelList(Answer):
     """All models, by name."""
 
-    models: list[ModelStatus | StoredModel]
+    models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
 
 
 class Snapshot(Answer):

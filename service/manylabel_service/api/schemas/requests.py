@@ -5,12 +5,15 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
 
 from manylabel_core.rows import MAX_MAGNITUDE
-from manylabel_service.replicas.spec import MAX_NAME_BYTES
+from manylabel_service.replicas.spec import MAX_NAME_BYTES, ModelSpec
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
+
+MAX_VIEWS = 1_000
+"""Views that an example may name; a model has far fewer."""
 
 
 class _Request(BaseModel):
@@ -72,6 +75,46 @@ class PredictItem(_Request):
     """Ignored."""
 
 
+_Views = Annotated[dict[Name, FeaturesBody], Field(max_length=MAX_VIEWS)]
+
+
+class ViewsBody(_Request):
+    """Features of several views."""
+
+    views: _Views
+    """Of each; views may be missing, but not all of them."""
+
+
+def _form_of_inputs(x: Any) -> str | None:
+    several = isinstance(x, dict) and x.keys() == {"views"} and isinstance(x["views"], dict)
+    return "several" if several else _form_of_features(x)
+
+
+InputsBody = Annotated[
+    Annotated[list[Number], Field(fail_fast=True), Tag("dense")]
+    | Annotated[SparseFeatures, Tag("sparse")]
+    | Annotated[dict[Name, Number], Tag("named")]
+    | Annotated[ViewsBody, Tag("several")],
+    Discriminator(
+        _form_of_inputs,
+        custom_error_type="features",
+        custom_error_message="must be a list of numbers, an object with indices and values, "
+        "an object of names and numbers, or one with views",
+    ),
+]
+
+
+class TrainedItem(_Request):
+    """An example to predict by a trained model: one of `x` and `views`."""
+
+    x: InputsBody | None = None
+    """As in an example for any model; or, for a model with views, an object with views."""
+    views: _Views | None = None
+    """The same without an x around it."""
+    y: Any = None
+    """Ignored."""
+
+
 class UpdateItem(_Request):
     """An example to learn."""
 
@@ -109,6 +152,33 @@ class Batch(_Request, Generic[ItemT]):
 
 class PredictBatch(Batch[PredictItem]):
     """Examples to predict."""
+
+
+class TrainedBatch(Batch[TrainedItem]):
+    """Examples to predict by a trained model."""
+
+
+class PromoteRequest(_Request):
+    """Which version is to be served."""
+
+    version: Annotated[int, Field(strict=True, ge=1)]
+    """Its number."""
+
+
+class LinearSource(_Request):
+    """A version of a trained model that an online model goes on from."""
+
+    model: Annotated[str, Field(strict=True)]
+    """Name of the trained model."""
+    version: Annotated[int, Field(strict=True, ge=1)] | None = None
+    """Number of the version; null takes the one served."""
+
+
+class ModelRequest(ModelSpec):
+    """A model to be created."""
+
+    init_from: LinearSource | None = None
+    """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`."""
 
 
 class UpdateBatch(Batch[UpdateItem]):

@@ -1,0 +1,422 @@
+"""Data sets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
+
+import asyncio
+import http.client
+import io
+import json
+import os
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.api.multipart import Multipart, boundary_of
+from manylabel_service.api.problems import Problem
+from manylabel_service.datasets import helper
+
+BYTES = {"Content-Type": "application/octet-stream"}
+ARFF = b"@relation r\n@attribute tempo real\n@attribute rock {0,1}\n@attribute jazz {0,1}\n@data\n120,1,0\n80,0,1\n"
+XML = b'<labels><label name="jazz"/><label name="rock"/></labels>'
+CSV = b"tempo,rock,jazz\n120,1,0\n80,0,1\n"
+SVM = b"1 1:120\n2 1:80\n"
+
+
+def npz() -> bytes:
+    file = io.BytesIO()
+    X, Y = np.float32([[120], [80]]), np.int8([[1, 0], [0, 1]])
+    np.savez(file, X=X, Y=Y, label_names=np.array(["rock", "jazz"]))
+    return file.getvalue()
+
+
+NDJSON = b'{"x": {"tempo": 120}, "y": ["rock"]}\n{"x": {"tempo": 80}, "y": ["jazz"]}\n'
+
+
+def address(name: str = "songs", format: str = "libsvm", **more: object) -> str:
+    return f"/v1/datasets?{urlencode({'name': name, 'format': format, **more})}"
+
+
+def upload(client: TestClient, data: bytes = SVM, headers: dict[str, str] = BYTES, **parameters: object) -> Any:
+    return client.post(address(**parameters), content=data, headers=headers)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def none(client: TestClient) -> Iterator[TestClient]:
+    """The client of a server without data sets."""
+    yield client
+    for one in client.get("/v1/datasets").json()["datasets"]:
+        client.delete(f"/v1/datasets/{one['name']}").raise_for_status()
+
+
+def names(client: TestClient) -> list[str]:
+    return [one["name"] for one in client.get("/v1/datasets").raise_for_status().json()["datasets"]]
+
+
+# -- what is taken ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "media_type", "parameters"),
+    [
+        ("libsvm", SVM, "text/plain", {"zero_based": "false"}),
+        ("arff", ARFF, "text/plain; charset=utf-8", {"label_columns": "-2"}),
+        ("arff", ARFF, "text/plain", {"label_columns": "rock,jazz"}),
+        ("npz", npz(), "application/octet-stream", {}),
+        ("ndjson", NDJSON, "application/x-ndjson", {}),
+        ("csv", CSV, "text/csv", {"label_columns": "2"}),
+        ("csv", CSV, "text/csv", {"label_columns": '"rock",jazz'}),
+    ],
+)
+def test_every_format(none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]) -> None:
+    answer = upload(none, data, {"Content-Type": media_type}, format=format, split=1, **parameters)
+    assert (answer.status_code, answer.headers["location"]) == (201, "/v1/datasets/songs"), answer.text
+    record = answer.json()
+    schemas.Dataset.model_validate(record, strict=True)
+    facts = {"name": "songs", "format": format, "rows": 2, "features": 1, "labels": 2, "cardinality": 1.0}
+    assert record.items() >= {**facts, "density": 0.5, "views": {"x": 1}, "splits": {"train": 1, "test": 1}}.items()
+    assert none.get("/v1/datasets").json() == {"datasets": [record]}
+    assert none.get("/v1/datasets/songs").json() == record
+    details = none.get("/v1/datasets/songs?details=true").json()
+    schemas.Dataset.model_validate(details, strict=True)
+    due = ["1", "2"] if format == "libsvm" else ["rock", "jazz"]
+    assert details == {**record, "label_names": due, "label_counts": [1, 1], "unlabelled": 0}
+    assert none.delete("/v1/datasets/songs").status_code == 204
+    assert names(none) == []
+
+
+def test_arff_with_its_xml(none: TestClient) -> None:
+    for name, files in (("a", {"file": ARFF, "labels": XML}), ("b", {"labels": XML, "file": ARFF})):
+        answer = none.post(address(name, "arff"), files=files)
+        assert answer.status_code == 201, answer.text
+        assert none.get(f"/v1/datasets/{name}?details=true").json()["label_names"] == ["rock", "jazz"]
+    assert none.post(address("c", "csv", label_columns=2), files={"file": CSV}).status_code == 201
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("format=csv", "name"),
+        ("name=songs", "format"),
+        ("name=Songs&format=npz", "name"),
+        ("name=&format=npz", "name"),
+        ("name=a/b&format=npz", "name"),
+        ("name=songs&format=xls", "format"),
+        ("name=songs&format=csv", "label_columns"),
+        ("name=songs&format=csv&label_columns=", "label_columns"),
+        ("name=songs&format=csv&label_columns=a,,b", "label_columns"),
+        ("name=songs&format=csv&label_columns=%22a", "label_columns"),
+        ("name=songs&format=npz&label_columns=1", "label_columns"),
+        ("name=songs&format=csv&label_columns=1&zero_based=true", "zero_based"),
+        ("name=songs&format=libsvm&zero_based=yes", "zero_based"),
+        ("name=songs&format=libsvm&split=0", "split"),
+        ("name=songs&format=libsvm&split=1.5", "split"),
+        ("name=songs&format=libsvm&labels=2", "labels"),
+        ("name=songs&name=songs&format=libsvm", "name"),
+    ],
+)
+def test_wrong_parameters(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
+    refused(none.post(f"/v1/datasets?{query}", content=SVM, headers=BYTES), 422, "invalid_request", place)
+    assert names(none) == []
+
+
+def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
+    for headers in (
+        {},
+        {"Content-Type": "application/json"},
+        {"Content-Type": "multipart/form-data"},
+        {"Content-Type": "multipart/form-data; boundary="},
+        {"Content-Type": "multipart/form-data; boundary=" + "x" * 71},
+        {**BYTES, "Content-Encoding": "gzip"},
+    ):
+        refused(upload(none, headers=headers), 415, "unsupported_media_type")
+    assert names(none) == []
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "place", "parameters"),
+    [
+        ("libsvm", b"1 1:1\n1 1:x\n", "line 2", {}),
+        ("libsvm", b"1 1:1\n1 \xff:x\n", "line 2: not UTF-8", {}),
+        ("libsvm", b"", "there are no rows", {}),
+        ("libsvm", b"1:1\n", "there are no labels", {}),
+        ("libsvm", b"1 999999999999:1\n", "line 1: feature '999999999999' is not a number of 0 to 500,000", {}),
+        ("csv", CSV + b"1,2\n", "line 4: 2 values, there are 3 columns", {"label_columns": 1}),
+        ("arff", ARFF + b"'1,0,1\n", "line 8: a quote is not closed", {"label_columns": -2}),
+        ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [NaN]}\n', "line 2: NaN is not a finite number", {}),
+        ("npz", npz()[:-30], "not an .npz file", {}),
+        ("libsvm", SVM, "the split must leave rows on both sides: 1 to 1, not 2", {"split": 2}),
+    ],
+)
+def test_files_that_are_wrong(
+    none: TestClient, refused: Callable[..., Any], format: str, data: bytes, place: str, parameters: dict[str, object]
+) -> None:
+    problem = refused(upload(none, data, format=format, **parameters), 422, "invalid_dataset")
+    assert place in problem["detail"]
+    assert names(none) == []
+
+
+def test_a_name_that_is_taken(none: TestClient, refused: Callable[..., Any]) -> None:
+    upload(none).raise_for_status()
+    refused(upload(none, b"1 1:1\n" * 9), 409, "dataset_exists")
+    assert none.get("/v1/datasets/songs").json()["rows"] == 2
+
+
+def test_one_that_is_not_there(none: TestClient, refused: Callable[..., Any]) -> None:
+    refused(none.get("/v1/datasets/nobody"), 404, "dataset_not_found")
+    refused(none.get("/v1/datasets/nobody?details=true"), 404, "dataset_not_found")
+    refused(none.delete("/v1/datasets/nobody"), 404, "dataset_not_found")
+    refused(none.get("/v1/datasets/nobody?details=1"), 422, "invalid_request", "details")
+
+
+def test_parts_that_are_not_expected(none: TestClient, refused: Callable[..., Any]) -> None:
+    post: Callable[..., Any] = none.post
+    arff = address(format="arff")
+    refused(post(arff, files={"labels": XML}), 422, "invalid_request")
+    refused(post(arff, files={"file": ARFF, "more": b"x"}), 422, "invalid_request")
+    refused(post(arff, files=[("file", ARFF), ("file", ARFF)]), 422, "invalid_request")
+    refused(post(address(format="libsvm"), files={"file": SVM, "labels": XML}), 422, "invalid_request")
+    refused(post(address(format="arff", label_columns=1), files={"file": ARFF, "labels": XML}), 422, "invalid_request")
+    problem = refused(
+        post(arff, files={"file": ARFF, "labels": b"<labels><label name='folk'/></labels>"}), 422, "invalid_dataset"
+    )
+    assert "label 'folk' is not among the attributes" in problem["detail"]
+    problem = refused(post(arff, files={"file": ARFF, "labels": b"<!DOCTYPE x []><x/>"}), 422, "invalid_dataset")
+    assert "labels, line 1: document type declarations and entities are not allowed" in problem["detail"]
+    cut = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + ARFF
+    refused(
+        post(arff, content=cut, headers={"Content-Type": "multipart/form-data; boundary=b"}), 422, "invalid_request"
+    )
+    assert names(none) == []
+
+
+@pytest.fixture(scope="module")
+def small(serve: Callable[..., Any]) -> Iterator[TestClient]:
+    with serve(max_dataset_bytes=20_000, max_datasets=1, max_labels=5, stream_idle_seconds=0.2) as client:
+        yield client
+
+
+def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -> None:
+    large = b"1 1:1\n" * 4_000
+    chunks = (large[begin : begin + 1_000] for begin in range(0, len(large), 1_000))
+    refused(upload(small, large), 413, "body_too_large")
+    refused(small.post(address(), content=chunks, headers=BYTES), 413, "body_too_large")
+    refused(small.post(address(format="arff"), files={"file": large}), 413, "body_too_large")
+    refused(
+        small.post(address(format="arff"), files={"labels": bytes(17 * 2**20), "file": ARFF}), 413, "body_too_large"
+    )
+    assert names(small) == []
+
+
+def test_the_number_and_the_size_have_limits(small: TestClient, refused: Callable[..., Any]) -> None:
+    many = b"".join(b"%d 1:1\n" % i for i in range(6))
+    assert "6 labels, allowed are 5" in refused(upload(small, many), 422, "invalid_dataset")["detail"]
+    upload(small).raise_for_status()
+    refused(upload(small, name="second"), 507, "limit_exceeded")
+    small.delete("/v1/datasets/songs").raise_for_status()
+
+
+def test_as_many_uploads_as_are_taken_at_a_time(
+    client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app: Any = client.app
+    monkeypatch.setattr(app.state.context.datasets, "uploading", asyncio.Semaphore(0))
+    assert refused(upload(client), 503, "not_ready")["detail"].startswith("as many data sets are being uploaded")
+
+
+def test_a_full_disk(client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helper.tempfile, "TemporaryFile", lambda dir: io.FileIO("/dev/full", "r+"))
+    problem = refused(upload(client, b"1 1:1\n" * 300_000), 507, "storage_full")
+    assert "the disk of the data directory is full" in problem["detail"]
+    monkeypatch.undo()
+    assert names(client) == []
+    upload(client).raise_for_status()
+    client.delete("/v1/datasets/songs").raise_for_status()
+
+
+# -- over a socket, in a process of its own ---------------------------------------------------------------------------
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture(scope="module")
+def server(server_process: Callable[..., Any]) -> Any:
+    return server_process("--stream-idle-seconds", "0.5").start()
+
+
+def begun(server: Any, length: int, sent: bytes) -> socket.socket:
+    """A connection with an upload that says it has so many bytes, of which these have been sent."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS)
+    head = f"POST {address()} HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
+    connection.sendall(head.encode() + sent)
+    return connection
+
+
+def listed(server: Any) -> list[Any]:
+    with urllib.request.urlopen(f"{server.url}/v1/datasets") as answer:
+        found: list[Any] = json.load(answer)["datasets"]
+        return found
+
+
+def open_scratch_files(server: Any) -> int:
+    """Files without a name that the server has open in its data directory."""
+    links = [
+        os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir() if link.exists() or link.is_symlink()
+    ]
+    return sum(link.startswith(str(server.data_dir)) and link.endswith("(deleted)") for link in links)
+
+
+def readers(pid: int) -> list[int]:
+    children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
+    return [int(p) for p in children if b"datasets.reading" in Path(f"/proc/{p}/cmdline").read_bytes()]
+
+
+def settled(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds, which nothing announces."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def data_files(server: Any) -> set[str]:
+    return {str(path.relative_to(server.data_dir)) for path in server.data_dir.rglob("*") if path.is_file()}
+
+
+def test_an_upload_that_is_cut_off(server: Any) -> None:
+    before = data_files(server)
+    for closing in (socket.socket.close, lambda c: (c.shutdown(socket.SHUT_WR), c.recv(1), c.close())):
+        connection = begun(server, 10_000_000, b"1 1:1\n" * 400_000)
+        settled(lambda: open_scratch_files(server))
+        closing(connection)
+        settled(lambda: not open_scratch_files(server))
+    assert (listed(server), data_files(server)) == ([], before)
+
+
+def test_an_upload_that_stops_coming(server: Any) -> None:
+    with begun(server, 1_000, SVM) as connection:
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        assert (answer.status, json.loads(answer.read())["code"]) == (408, "stream_idle")
+    settled(lambda: not open_scratch_files(server))
+    assert listed(server) == []
+
+
+def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
+    """And the reader is not the server: killed with it, it leaves nothing either."""
+    data = b"1 1:1 2:1 3:1\n" * 50_000
+    answers: list[int] = []
+
+    def send() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAIT_SECONDS)
+        connection.request("POST", address("large"), data, {"Content-Type": "text/plain"})
+        answers.append(connection.getresponse().status)
+        connection.close()
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    settled(lambda: readers(server.pid))
+    n_meanwhile = 0
+    while readers(server.pid):
+        assert listed(server) == []
+        n_meanwhile += 1
+    sender.join()
+    assert answers == [201]
+    assert n_meanwhile > 2
+    assert [one["rows"] for one in listed(server)] == [50_000]
+
+
+def test_a_server_that_is_killed_while_it_reads(server: Any) -> None:
+    before = data_files(server)
+    names_before = [one["name"] for one in listed(server)]
+    data = b"1 1:1 2:1 3:1\n" * 150_000
+    with begun(server, len(data), data):
+        settled(lambda: readers(server.pid))
+        (reader,) = readers(server.pid)
+        server.kill()
+        settled(
+            lambda: not Path(f"/proc/{reader}/cmdline").exists() or not Path(f"/proc/{reader}/cmdline").read_bytes()
+        )
+    server.start()
+    assert [one["name"] for one in listed(server)] == names_before
+    assert {name for name in data_files(server) - before if "sqlite" not in name} == set()
+
+
+# -- multipart --------------------------------------------------------------------------------------------------------
+
+NAMES = ("file", "labels")
+
+
+def part(name: str, data: bytes, more: str = '; filename="a b.arff"\r\nContent-Type: text/plain') -> bytes:
+    return f'--b\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + data + b"\r\n"
+
+
+def taken_apart(body: bytes, ends: list[int]) -> tuple[dict[str, bytes], bool]:
+    multipart = Multipart(b"b", NAMES)
+    found: dict[str, bytes] = {}
+    for begin, end in zip([0, *ends], [*ends, len(body)], strict=True):
+        for name, data in multipart.feed(body[begin:end]):
+            found[name] = found.get(name, b"") + data
+    return found, multipart.ended
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    file=st.text(alphabet="\r\n-bx", max_size=30),
+    xml=st.binary(max_size=10),
+    cuts=st.lists(st.integers(0, 300), max_size=8),
+    preamble=st.sampled_from([b"", b"ignored\r\n"]),
+)
+def test_a_body_comes_apart_wherever_it_is_cut(file: str, xml: bytes, cuts: list[int], preamble: bytes) -> None:
+    data = file.encode()
+    if b"\r\n--b" in b"\r\n" + data or b"\r\n--b" in xml:
+        return
+    body = preamble + part("file", data) + part("labels", xml, "") + b"--b--\r\nafterwards"
+    found, ended = taken_apart(body, sorted(min(cut, len(body)) for cut in cuts))
+    assert ended
+    assert (found.get("file", b""), found.get("labels", b"")) == (data, xml)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        part("file", b"x") + b"--bad",
+        b"--b\r\n\r\nx\r\n--b--",
+        b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--",
+        b'--b\r\nContent-Disposition: form-data; name="other"\r\n\r\nx\r\n--b--',
+        b"--b\r\n" + b"x" * 9_000,
+        part("file", b"x") + part("file", b"y"),
+    ],
+)
+def test_a_body_that_is_wrong(body: bytes) -> None:
+    with pytest.raises(Problem, match="not multipart/form-data as expected"):
+        taken_apart(body, [])
+
+
+@given(data=st.binary(max_size=200))
+def test_any_body(data: bytes) -> None:
+    for body in (data, part("file", b"x") + data, b"--b\r\n" + data):
+        try:
+            taken_apart(body, [])
+        except Problem as problem:
+            assert problem.status == 422  # noqa: PT017 (no problem is as good)
+
+
+def test_boundaries() -> None:
+    assert boundary_of('multipart/form-data; boundary="a b"; charset=x') == b"a b"
+    assert boundary_of("multipart/form-data; BOUNDARY=xyz") == b"xyz"
+    for wrong in ("multipart/form-data", "multipart/form-data; boundary=é", 'multipart/form-data; boundary=""'):
+        with pytest.raises(Problem, match="must name a boundary"):
+            boundary_of(wrong)

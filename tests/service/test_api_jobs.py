@@ -1,0 +1,361 @@
+"""Jobs over HTTP, with nobody who does them: what is queued, refused, watched, cancelled, tried again."""
+
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api.schemas import JobList, JobLog, TrainerList
+from manylabel_service.jobs.records import Job
+from manylabel_service.jobs.trainers import TRAINERS
+
+Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
+Refused = Callable[..., dict[str, Any]]
+
+CSV = "a,b,rock,jazz\n" + "".join(f"{i % 3},{i % 5},{i % 2},{(i + 1) % 2}\n" for i in range(20))
+VIEWS = "".join(
+    json.dumps({"x": {"views": {"text": [i % 3, 1], "sound": [i % 5, 2, 3]}}, "y": ["rock"] if i % 2 else ["jazz"]})
+    + "\n"
+    for i in range(20)
+)
+SPEC: dict[str, Any] = {"trainer": "m3l", "data": {"dataset": "songs"}, "model": "songs-m3l"}
+
+
+def upload(client: TestClient, name: str = "songs", split: str = "&split=15") -> None:
+    query = f"/v1/datasets?name={name}&format=csv&label_columns=2{split}"
+    answer = client.post(query, content=CSV, headers={"Content-Type": "text/csv"})
+    assert answer.status_code == 201, answer.text
+
+
+@pytest.fixture(scope="module")
+def idle(serve: Serve) -> Iterator[TestClient]:
+    """A server that queues jobs and does none, with the data set songs, the same in views, and an online model."""
+    with serve(job_slots=0, max_queued_jobs=1000) as client:
+        upload(client)
+        headers = {"Content-Type": "application/x-ndjson"}
+        answer = client.post("/v1/datasets?name=views&format=ndjson", content=VIEWS, headers=headers)
+        assert answer.status_code == 201, answer.text
+        client.post("/v1/models", json={"name": "tags", "algorithm": "falt"}).raise_for_status()
+        client.post("/v1/models/tags/update", json={"x": {"a": 1}, "y": ["rock"]}).raise_for_status()
+        yield client
+
+
+def submit(client: TestClient, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/v1/jobs", json={**SPEC, **changes})
+    assert answer.status_code == 202, answer.text
+    job: dict[str, Any] = answer.json()
+    return job
+
+
+# -- submitting ---------------------------------------------------------------------------------------
+
+
+def test_a_job_is_queued_with_all_that_was_left_out(idle: TestClient) -> None:
+    answer = idle.post("/v1/jobs", json={**SPEC, "params": {"C": 0.5}})
+    assert answer.status_code == 202
+    job = answer.json()
+    Job.model_validate(job, strict=True)
+    assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
+    assert (job["state"], job["params"]["C"], job["params"]["kernel"]) == ("queued", 0.5, "linear")
+    assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (0, True, None, None, None)
+    assert idle.get(answer.headers["location"]).json() == job
+
+
+def test_the_newest_jobs_are_listed_first_and_by_state(idle: TestClient) -> None:
+    first, second = (submit(idle)["id"] for _ in range(2))
+    idle.delete(f"/v1/jobs/{first}").raise_for_status()
+    listed = idle.get("/v1/jobs").json()
+    JobList.model_validate(listed, strict=True)
+    assert [job["id"] for job in listed["jobs"]][:2] == [second, first]
+    assert first in [job["id"] for job in idle.get("/v1/jobs?state=cancelled").json()["jobs"]]
+    assert first not in [job["id"] for job in idle.get("/v1/jobs?state=queued").json()["jobs"]]
+    assert [job["id"] for job in idle.get("/v1/jobs?limit=1").json()["jobs"]] == [second]
+
+
+@pytest.mark.parametrize("query", ["state=done", "limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "other=1"])
+def test_a_wrong_list_is_refused(idle: TestClient, refused: Refused, query: str) -> None:
+    refused(idle.get(f"/v1/jobs?{query}"), 422, "invalid_request", query.partition("=")[0])
+
+
+def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> None:
+    answer = idle.get("/v1/trainers").json()
+    TrainerList.model_validate(answer, strict=True)
+    assert {one["name"] for one in answer["trainers"]} == TRAINERS.keys()
+    assert TRAINERS.keys() >= {"m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"}
+    for one in answer["trainers"]:
+        assert one["title"]
+        assert one["needs"]
+        assert one["params"]["additionalProperties"] is False
+        data = {"dataset": "views" if "views" in one["needs"] else "songs"}
+        job = submit(idle, trainer=one["name"], data=data)
+        for name, schema in one["params"]["properties"].items():
+            assert schema["description"], f"{one['name']}: {name}"
+            assert job["params"][name] == schema["default"]
+
+
+def test_the_parameters_of_every_trainer_are_in_the_description(idle: TestClient) -> None:
+    schemas = idle.get("/openapi.json").json()["components"]["schemas"]
+    named = {one["$ref"].rsplit("/", 1)[1] for one in schemas["JobSpec"]["properties"]["params"]["anyOf"]}
+    assert named == {trainer.params.__name__ for trainer in TRAINERS.values()}
+    assert named <= schemas.keys()
+
+
+def test_the_example_of_the_description_is_a_job(idle: TestClient) -> None:
+    body = idle.get("/openapi.json").json()["paths"]["/v1/jobs"]["post"]["requestBody"]
+    example = body["content"]["application/json"]["example"]
+    upload(idle, example["data"]["dataset"])
+    assert idle.post("/v1/jobs", json=example).status_code == 202
+
+
+# -- bad input ----------------------------------------------------------------------------------------
+
+GRID = {"kind": "grid", "params": {"C": [0.1, 1]}}
+RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer", "detail"),
+    [
+        ({"trainer": "svm"}, "/trainer", "must be one of .*m3l.*mlrl"),
+        ({"trainer": 3}, "/trainer", "must be a string"),
+        ({"trainer": None}, "/trainer", "must be a string"),
+        ({"params": {"c": 1}}, "/params/c", "is not known here, only .*C.*tol"),
+        ({"params": {"C": 0}}, "/params/C", "must be > 0"),
+        ({"params": {"C": "1"}}, "/params/C", "must be a number"),
+        ({"params": {"C": True}}, "/params/C", "must be a number"),
+        ({"params": {"tol": 1}}, "/params/tol", "must be < 1"),
+        ({"params": {"max_iter": 1.5}}, "/params/max_iter", "must be an integer"),
+        ({"params": {"kernel": "cubic"}}, "/params/kernel", "must be 'linear', 'rbf' or 'poly'"),
+        ({"params": {"lam": 1}, "trainer": "mlrl", "seed": -1}, "/seed", "must be >= 0"),
+        ({"params": []}, "/params", "must be an object"),
+        ({"data": {"dataset": "none"}}, None, "none"),
+        ({"data": {"dataset": "songs", "split": "half"}}, "/data/split", "must be one of train, test, all"),
+        ({"data": {"dataset": "songs", "last": 3}}, "/data/last", "is not known here, only dataset, split, unlabelled"),
+        ({"data": {"stream": "tags", "last": 0}}, "/data/last", "must be >= 1"),
+        ({"data": {"stream": "tags"}}, "/data/last", "is missing"),
+        ({"data": {}}, "/data/dataset", "is missing"),
+        ({"data": "songs"}, "/data", "must be an object"),
+        ({"data": {"stream": "nobody", "last": 5}}, None, "nobody"),
+        ({"holdout": 1.0}, "/holdout", "must be < 1"),
+        ({"holdout": 0}, "/holdout", "must be > 0"),
+        ({"holdout": {"dataset": "songs", "split": "x"}}, "/holdout/split", "must be one of"),
+        ({"holdout": {"dataset": "views"}}, "/holdout/dataset", "must have the views x; views has "),
+        ({"holdout": 1e-6}, "/holdout", "must leave rows on both sides"),
+        ({"params": {"R": [[1.0, 0.0], [1.0]]}}, "/params/R", "one for each label"),
+        (
+            {
+                "trainer": "prml",
+                "search": {**RANDOM, "trials": 20, "params": {"rank": {"low": 0.5, "high": 5}}},
+            },
+            "/search/params/rank",
+            "must be .*, not [1-5]",
+        ),
+        ({"search": {**GRID, "measure": "accuracy"}}, "/search/measure", "must be 'micro_f1'"),
+        ({"search": {**GRID, "kind": "bayes"}}, "/search", "one of 'grid', 'random'"),
+        ({"search": {"params": {"C": [1]}}}, "/search", "must have 'kind'"),
+        ({"search": {**GRID, "params": {}}}, "/search/params", "must have at least 1 element"),
+        ({"search": {**GRID, "params": {"C": []}}}, "/search/params/C", "must have at least 1 element"),
+        ({"search": {**GRID, "params": {"c": [1]}}}, "/search/params/c", "C"),
+        ({"search": {**GRID, "params": {"C": [1, -1]}}}, "/search/params/C/1", "must be greater than 0"),
+        ({"search": {**GRID, "folds": 1}}, "/search/folds", "must be >= 2"),
+        ({"search": {**GRID, "trials": 3}}, "/search/trials", "is not known here, only folds"),
+        ({"search": {**RANDOM, "trials": 0}}, "/search/trials", "must be >= 1"),
+        ({"search": {**RANDOM, "params": {"C": {"low": 1}}}}, "/search/params/C/high", "is missing"),
+        ({"search": {**RANDOM, "params": {"C": {"low": 2, "high": 1}}}}, "/search/params/C", "low must be below high"),
+        (
+            {"search": {**RANDOM, "params": {"C": {"low": -1, "high": 1}}}},
+            "/search/params/C/low",
+            "must be greater than 0",
+        ),
+        ({"model": "Songs!"}, "/model", "must match"),
+        ({"model": "tags"}, None, "learns online"),
+        ({"promote": "yes"}, "/promote", "must be true or false"),
+        ({"promoted": True}, "/promoted", "is not known here, only trainer, params, data"),
+        ({"trainer": "lsa_mml"}, "/data/dataset", "must have several views for lsa_mml"),
+        ({"trainer": "lsa_mml", "data": {"stream": "tags", "last": 5}}, "/data/stream", "several views"),
+    ],
+    ids=json.dumps,
+)
+def test_bad_input_is_named_and_changes_nothing(
+    idle: TestClient, changes: dict[str, Any], pointer: str | None, detail: str
+) -> None:
+    before = idle.get("/v1/jobs?limit=1000").json()
+    answer = idle.post("/v1/jobs", json={**SPEC, **changes})
+    problem = answer.json()
+    assert re.search(detail, problem["detail"]), problem["detail"]
+    assert answer.headers["content-type"] == "application/problem+json"
+    if pointer is None:
+        assert (answer.status_code, problem["errors"]) in [(404, []), (409, [])]
+    else:
+        assert answer.status_code == 422
+        assert pointer in [one["pointer"] for one in problem["errors"]]
+        assert all(one["pointer"].startswith(pointer[:14]) for one in problem["errors"]), "nothing else is wrong"
+    assert idle.get("/v1/jobs?limit=1000").json() == before
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_are_none_are_refused(idle: TestClient, number: str) -> None:
+    body = json.dumps({**SPEC, "params": {"C": 7}}).replace("7", number)
+    answer = idle.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+
+
+def test_other_bodies_are_refused(idle: TestClient, refused: Refused) -> None:
+    refused(idle.post("/v1/jobs", content=b"{"), 415, "unsupported_media_type")
+    headers = {"Content-Type": "application/json"}
+    refused(idle.post("/v1/jobs", content=b"{", headers=headers), 400, "malformed_json")
+    refused(idle.post("/v1/jobs", json=[]), 422, "invalid_request", "")
+    refused(idle.post("/v1/jobs", json={}), 422, "invalid_request", "/trainer", "/data", "/model")
+
+
+# -- once, whatever the retries -----------------------------------------------------------------------
+
+
+def test_a_retry_with_its_key_is_the_same_job(idle: TestClient, refused: Refused) -> None:
+    key = {"Idempotency-Key": "job-1"}
+    first, again = (idle.post("/v1/jobs", json=SPEC, headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first.json() == again.json()
+    assert first.headers["location"] == again.headers["location"]
+    assert "idempotent-replayed" not in first.headers
+    assert again.headers["idempotent-replayed"] == "true"
+    other = idle.post("/v1/jobs", json={**SPEC, "seed": 1}, headers=key)
+    refused(other, 422, "idempotency_key_reused")
+    refused(
+        idle.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "a b"}), 422, "invalid_request", "Idempotency-Key"
+    )
+    assert submit(idle)["id"] != submit(idle)["id"], "without a key, each is one"
+
+
+def test_retries_at_once_are_one_job(idle: TestClient) -> None:
+    answers: list[Any] = []
+
+    def send() -> None:
+        answers.append(idle.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "at-once"}))
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
+
+
+def test_a_restart_forgets_neither_jobs_nor_keys(serve: Serve, tmp_path: Path) -> None:
+    key = {"Idempotency-Key": "over"}
+    with serve(tmp_path / "data", job_slots=0) as client:
+        upload(client)
+        job = client.post("/v1/jobs", json=SPEC, headers=key).json()
+    with serve(tmp_path / "data", job_slots=0) as client:
+        assert client.get("/v1/jobs").json() == {"jobs": [job]}
+        again = client.post("/v1/jobs", json=SPEC, headers=key)
+        assert (again.json(), again.headers["idempotent-replayed"]) == (job, "true")
+
+
+def test_too_many_jobs_are_refused_for_a_while(serve: Serve, refused: Refused) -> None:
+    with serve(job_slots=0, max_queued_jobs=1) as client:
+        upload(client)
+        job = submit(client)
+        answer = client.post("/v1/jobs", json=SPEC)
+        refused(answer, 429, "jobs_full")
+        assert int(answer.headers["retry-after"]) >= 1
+        client.delete(f"/v1/jobs/{job['id']}").raise_for_status()
+        submit(client)
+        refused(client.post(f"/v1/jobs/{job['id']}/retry"), 429, "jobs_full")
+
+
+# -- one job ------------------------------------------------------------------------------------------
+
+
+def test_a_cancelled_job_has_ended_and_can_be_tried_again(idle: TestClient, refused: Refused) -> None:
+    address = f"/v1/jobs/{submit(idle)['id']}"
+    refused(idle.post(f"{address}/retry"), 409, "job_not_retryable")
+    cancelled = idle.delete(address)
+    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
+    Job.model_validate(cancelled.json(), strict=True)
+    assert cancelled.json()["ended"] is not None
+    refused(idle.delete(address), 409, "job_ended")
+    again = idle.post(f"{address}/retry")
+    assert (again.status_code, again.json()["state"], again.json()["ended"]) == (202, "queued", None)
+    assert idle.get(address).json() == again.json()
+
+
+def test_a_data_set_stays_while_a_job_needs_it(idle: TestClient, refused: Refused) -> None:
+    upload(idle, "needed")
+    upload(idle, "held")
+    job = submit(idle, data={"dataset": "needed"}, holdout={"dataset": "held"})
+    for name in ("needed", "held"):
+        refused(idle.delete(f"/v1/datasets/{name}"), 409, "dataset_in_use")
+    idle.delete(f"/v1/jobs/{job['id']}").raise_for_status()
+    for name in ("needed", "held"):
+        assert idle.delete(f"/v1/datasets/{name}").status_code == 204
+    refused(idle.post(f"/v1/jobs/{job['id']}/retry"), 404, "dataset_not_found")
+    assert idle.get(f"/v1/jobs/{job['id']}").json()["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("id", ["nobody", "0" * 26, "..", "%20", "a" * 300])
+def test_nobody_is_not_found(idle: TestClient, id: str) -> None:
+    for method, path in (("GET", ""), ("GET", "/log"), ("GET", "/events"), ("DELETE", ""), ("POST", "/retry")):
+        answer = idle.request(method, f"/v1/jobs/{id}{path}")
+        assert answer.status_code in (404, 405), answer.text
+        if id != "..":
+            assert answer.json()["code"] == "job_not_found"
+
+
+# -- watching -----------------------------------------------------------------------------------------
+
+
+def events_of(text: str) -> list[dict[str, str]]:
+    blocks = [block for block in text.split("\n\n") if block and not block.startswith(":")]
+    return [dict(line.split(": ", 1) for line in block.splitlines()) for block in blocks]
+
+
+def test_the_events_of_a_job_end_with_it(idle: TestClient) -> None:
+    job = submit(idle)
+    address = f"/v1/jobs/{job['id']}"
+    texts: list[str] = []
+    watching = threading.Thread(target=lambda: texts.append(idle.get(f"{address}/events").text))
+    watching.start()
+    idle.delete(address).raise_for_status()
+    watching.join(30)
+    assert not watching.is_alive()
+    states = [event for event in events_of(texts[0]) if event["event"] == "state"]
+    assert json.loads(states[-1]["data"])["state"] == "cancelled"
+    Job.model_validate_json(states[-1]["data"], strict=True)
+    assert [int(event["id"]) for event in states] == sorted(int(event["id"]) for event in states)
+
+    lines = idle.get(f"{address}/log").json()
+    JobLog.model_validate(lines, strict=True)
+    assert [json.loads(event["data"]) for event in events_of(texts[0]) if event["event"] == "log"] == lines["lines"]
+    resumed = idle.get(f"{address}/events", headers={"Last-Event-ID": states[-1]["id"]})
+    assert resumed.headers["content-type"].startswith("text/event-stream")
+    assert {event["event"] for event in events_of(resumed.text)} == {"state"}, "what was read before comes no more"
+
+
+@pytest.mark.parametrize("id", ["", "x", "-1", "1.5", "9" * 19])
+def test_a_wrong_last_event_id_is_refused(idle: TestClient, refused: Refused, id: str) -> None:
+    answer = idle.get(f"/v1/jobs/{submit(idle)['id']}/events", headers={"Last-Event-ID": id})
+    refused(answer, 422, "invalid_request", "Last-Event-ID")
+
+
+def test_who_watches_a_job_holds_up_no_stop(server_process: Callable[..., Any]) -> None:
+    server = server_process("--job-slots", "0").start()
+    with httpx2.Client(base_url=server.url, trust_env=False) as client:
+        query = "/v1/datasets?name=songs&format=csv&label_columns=2"
+        client.post(query, content=CSV, headers={"Content-Type": "text/csv"}).raise_for_status()
+        job = client.post("/v1/jobs", json=SPEC).json()
+        with client.stream("GET", f"/v1/jobs/{job['id']}/events") as answer:
+            lines = answer.iter_lines()
+            assert any(line == "event: state" for line in lines)
+            assert server.stop() == 0
+            assert "event: state" not in list(lines), "it ends, and the job has not"
+    assert "Traceback" not in server.log_tail()
