@@ -47,13 +47,10 @@ class Done(NamedTuple):
 
 
 @pytest.fixture
-def manylabel(
-    server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., Done]:
-    """Run the command in this process, against the server of the tests, as its console script does."""
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Done]:
+    """Run the command in this process, as its console script does; where it finds a server is not settled."""
     from manylabel_clients.command import main
 
-    monkeypatch.setenv("MANYLABEL_URL", server.url)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -66,3 +63,10 @@ def manylabel(
         return Done(int(ended.value.code or 0), *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def manylabel(server: Any, command: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
+    """The same against the server of the tests."""
+    monkeypatch.setenv("MANYLABEL_URL", server.url)
+    return command

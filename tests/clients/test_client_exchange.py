@@ -1,11 +1,11 @@
 """Calls as conversations: what is sent, what is sent again, what is raised. No I/O and no waiting."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import httpx2
 import pytest
+from tests.clients.talks import Talk, ok, problem
 
 from manylabel_clients import (
     ApiError,
@@ -20,10 +20,11 @@ from manylabel_clients import (
     NotFound,
     Retry,
     TooLarge,
+    TrainedStatus,
+    TrainedSummary,
     Unavailable,
     UnexpectedAnswer,
 )
-from manylabel_clients.http._exchange import Pause, Request, Steps
 from manylabel_clients.http._model_calls import ModelCalls
 from manylabel_clients.http._server_calls import ServerCalls
 
@@ -49,49 +50,6 @@ STATUS = {
     "bytes": 64,
     "metrics": METRICS,
 }
-
-
-def ok(body: Any, status: int = 200, **headers: str) -> httpx2.Response:
-    return httpx2.Response(status, json=body, headers=headers, request=httpx2.Request("GET", "http://s/p"))
-
-
-def problem(status: int, code: str, headers: Any = None, **more: Any) -> httpx2.Response:
-    content = json.dumps({"status": status, "code": code, "detail": f"about {code}"} | more)
-    headers = {"content-type": "application/problem+json", **(headers or {})}
-    return httpx2.Response(status, content=content, headers=headers, request=httpx2.Request("GET", "http://s/p"))
-
-
-class Talk:
-    """Leads a conversation with prepared replies, and keeps what was said."""
-
-    def __init__(self, *replies: httpx2.Response | httpx2.RequestError) -> None:
-        self.replies = list(replies)
-        self.requests: list[Request] = []
-        self.pauses: list[float] = []
-
-    def __call__(self, steps: Steps[Any]) -> Any:
-        reply = None
-        try:
-            while True:
-                step = steps.send(reply)
-                if isinstance(step, Pause):
-                    self.pauses.append(step.seconds)
-                    reply = None
-                else:
-                    self.requests.append(step)
-                    reply = self.replies.pop(0)
-                    if isinstance(reply, httpx2.RequestError):
-                        reply.request = httpx2.Request(step.method, f"http://s{step.path}")
-        except StopIteration as stop:
-            return stop.value
-
-    @property
-    def keys(self) -> list[str | None]:
-        return [request.headers.get("Idempotency-Key") for request in self.requests]
-
-    @property
-    def bodies(self) -> list[Any]:
-        return [json.loads(request.body) for request in self.requests if request.body]
 
 
 def model(retry: Retry = RETRY) -> ModelCalls:
@@ -483,3 +441,18 @@ def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
     assert isinstance(loaded, ModelStatus)
     assert type(summary) is ModelSummary
     assert [getattr(loaded, part) for part in parts] == [getattr(summary, part) for part in parts]
+
+
+def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
+    trained = {
+        "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None, "version": 2,
+        "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True,
+    }  # fmt: skip
+    stored = {"name": "n", "algorithm": "trained", "loaded": False}
+    listed = Talk(ok({"models": [trained, stored]}))(ServerCalls(RETRY, float).models())
+    assert listed[0] == Talk(ok(trained))(model().status())
+    assert isinstance(listed[0], TrainedStatus)
+    assert (listed[0].version, listed[0].trainer) == (2, "m3l")
+    assert listed[1] == TrainedSummary("n", "trained")
+    with pytest.raises(Conflict):
+        create(CUT, EXISTS, ok(trained))

@@ -3,17 +3,33 @@
 import asyncio
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 import manylabel_clients
-from manylabel_clients import AsyncClient, AsyncModel, Client, ConnectionFailed, Model, NotFound, Retry
+from manylabel_clients import (
+    AsyncClient,
+    AsyncJob,
+    AsyncModel,
+    Client,
+    ConnectionFailed,
+    Job,
+    JobEvent,
+    Model,
+    NotFound,
+    Retry,
+)
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
 RECEIPT = {"position": "1", "updates": 1, "durability": "log"}
+DATASET = {
+    "name": "songs", "format": "csv", "rows": 3, "features": 1, "labels": 1, "cardinality": 0.0, "density": 0.0,
+    "views": {"x": 1}, "splits": {}, "checksum": "sha256:00", "bytes": 9, "created": "2026-11-21T00:00:00Z",
+}  # fmt: skip
 
 
 class Face:
@@ -122,13 +138,13 @@ def test_an_address_that_is_none_is_refused(face: Face, address: str) -> None:
         face.kind(address)
 
 
-@pytest.mark.parametrize(("sync", "awaited"), [(Client, AsyncClient), (Model, AsyncModel)])
+@pytest.mark.parametrize(("sync", "awaited"), [(Client, AsyncClient), (Model, AsyncModel), (Job, AsyncJob)])
 def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: type) -> None:
     def calls(kind: type) -> dict[str, list[tuple[str, Any]]]:
         return {
             name: [(p.name, p.default) for p in inspect.signature(member).parameters.values()]
-            for name, member in vars(kind).items()
-            if inspect.isfunction(member) and not name.startswith("_")
+            for name, member in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith("_")
         }
 
     ours, theirs = calls(sync), calls(awaited)
@@ -152,3 +168,43 @@ def test_everything_public_is_exported_and_described() -> None:
     assert errors <= set(manylabel_clients.__all__)
     assert manylabel_clients.http.errors.__doc__
     assert all(name in manylabel_clients.http.errors.__doc__ for name in errors)
+
+
+def test_a_file_is_uploaded_piece_by_piece(face: Face, tmp_path: Path) -> None:
+    path = tmp_path / "songs.csv"
+    path.write_bytes(b"a,b\n" + b"1,0\n" * 200_000)
+    attempts = []
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        attempts.append(request)
+        return httpx2.Response(503) if len(attempts) == 1 else httpx2.Response(201, json=DATASET)
+
+    retry = Retry(base_seconds=0, jitter=0)
+    found = face(handler, lambda client: client.upload_dataset("songs", path, labels=1), retry=retry)
+    assert found.rows == 3
+    for request in attempts:
+        assert request.content == path.read_bytes()
+        assert request.headers["content-length"] == str(path.stat().st_size)
+        assert "transfer-encoding" not in request.headers
+
+
+def test_events_of_a_job_end_with_it_over_as_many_connections_as_it_takes(face: Face) -> None:
+    """The first connection breaks off after one event; what comes after the end is not waited for."""
+    seen = []
+
+    def handler(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.headers.get("last-event-id"))
+        kinds = [("state", "running")] if len(seen) == 1 else [("progress", ""), ("state", "failed"), ("log", "")]
+        lines = [f'id: {5 * len(seen)}\nevent: {kind}\ndata: {{"state": "{state}"}}\n\n' for kind, state in kinds]
+        return httpx2.Response(200, text="".join(lines))
+
+    def watched(client: Any) -> Any:
+        events = client.job("j1").events()
+        return _gathered(events) if hasattr(events, "__aiter__") else [event.kind for event in events]
+
+    assert face(handler, watched, retry=Retry(base_seconds=0)) == ["state", "progress", "state"]
+    assert seen == [None, "5"]
+
+
+async def _gathered(events: AsyncIterator[JobEvent]) -> list[str]:
+    return [event.kind async for event in events]

@@ -6,9 +6,10 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.clients.talks import Talk
 
-from manylabel_clients import ApiError, Busy, ConnectionFailed, NotFound, Retry, Unavailable, UnexpectedAnswer
-from manylabel_clients.http._exchange import Pause, Request, Steps
+from manylabel_clients import ApiError, Busy, ConnectionFailed, Event, NotFound, Retry, Unavailable, UnexpectedAnswer
+from manylabel_clients.http._exchange import Steps
 from manylabel_clients.http._model_calls import ModelCalls
 from manylabel_clients.http._stream import send_piece
 from manylabel_clients.http._watching import Watching
@@ -32,34 +33,6 @@ def refused(line: int, status: int, code: str, **more: Any) -> dict[str, Any]:
 def answer(*lines: Any, content: bytes | None = None) -> httpx2.Response:
     text = b"".join(json.dumps(line).encode() + b"\n" for line in lines) if content is None else content
     return httpx2.Response(200, content=text, request=httpx2.Request("POST", "http://s/p"))
-
-
-class Talk:
-    """Leads a conversation with prepared replies, and keeps what was said."""
-
-    def __init__(self, *replies: httpx2.Response | httpx2.RequestError) -> None:
-        self.replies = list(replies)
-        self.requests: list[Request] = []
-        self.pauses: list[float] = []
-
-    def __call__(self, steps: Steps[Any]) -> Any:
-        reply = None
-        try:
-            while True:
-                step = steps.send(reply)
-                if isinstance(step, Pause):
-                    self.pauses.append(step.seconds)
-                    reply = None
-                else:
-                    self.requests.append(step)
-                    reply = self.replies.pop(0)
-        except StopIteration as stop:
-            return stop.value
-
-    @property
-    def sent(self) -> list[tuple[str, int]]:
-        """The first line's number of each request, and how many lines it had."""
-        return [(one.path.partition("?")[2], len((one.body or b"").splitlines())) for one in self.requests]
 
 
 def piece(first: int = 1) -> Steps[Any]:
@@ -89,7 +62,7 @@ def test_what_broke_off_goes_on_with_the_first_line_without_an_answer() -> None:
         answer(learnt(14), learnt(15)),
     )
     assert [one.line for one in talk(piece(11))] == [11, 12, 13, 14, 15]
-    assert talk.sent == [("from=11", 5), ("from=12", 4), ("from=14", 2), ("from=14", 2)]
+    assert talk.pieces == [("from=11", 5), ("from=12", 4), ("from=14", 2), ("from=14", 2)]
     assert talk.pauses == [6, 2, 2], "what was asked for and the backoff, which begins anew after progress"
 
 
@@ -155,7 +128,7 @@ def test_pieces_are_drawn_one_by_one_under_one_key() -> None:
     assert drawn == 3, "the next piece has just begun"
     for each in pieces:
         talk(each)
-    assert talk.sent == [("from=4", 2), ("from=6", 2), ("from=8", 1)]
+    assert talk.pieces == [("from=4", 2), ("from=6", 2), ("from=8", 1)]
     assert len({one.headers["Idempotency-Key"] for one in talk.requests}) == 1
 
 
@@ -171,12 +144,12 @@ def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
 # -- events -------------------------------------------------------------------------------------------
 
 
-def fed(watching: Watching, text: str) -> list[Any]:
+def fed(watching: Watching[Event], text: str) -> list[Any]:
     return [event for line in text.split("\n") if (event := watching.feed(line)) is not None]
 
 
 def test_events_are_read_as_they_are_written() -> None:
-    watching = Watching("/v1/models/m", None, RETRY)
+    watching = Watching("/v1/models/m", None, RETRY, Event)
     assert "Last-Event-ID" not in watching.request.headers
     one, other = 'event: update\ndata: {"updates": 3}\nid: 17', "id:18\nevent:x\ndata:{}\nretry: 3"
     first, second = fed(watching, f": hello\n\n{one}\n\n: still there\n\n{other}\n\n")
@@ -187,7 +160,7 @@ def test_events_are_read_as_they_are_written() -> None:
 
 
 def test_a_half_event_is_forgotten_with_its_connection() -> None:
-    watching = Watching("/v1/models/m", "5", RETRY)
+    watching = Watching("/v1/models/m", "5", RETRY, Event)
     assert fed(watching, 'event: update\ndata: {"updates": 3}\nid: 17') == []
     watching.pause_seconds(None)
     assert watching.request.headers["Last-Event-ID"] == "5"
@@ -195,7 +168,7 @@ def test_a_half_event_is_forgotten_with_its_connection() -> None:
 
 
 def test_it_connects_again_until_nothing_comes() -> None:
-    watching = Watching("/v1/models/m", None, RETRY)
+    watching = Watching("/v1/models/m", None, RETRY, Event)
     cut = httpx2.ReadTimeout("silence", request=httpx2.Request("GET", "http://s/p"))
     assert [watching.pause_seconds(cut), watching.pause_seconds(cut)] == [1, 2]
     fed(watching, "event: update\ndata: {}\nid: 1\n\n")
@@ -205,12 +178,12 @@ def test_it_connects_again_until_nothing_comes() -> None:
 
 
 def test_a_clean_end_is_no_failure() -> None:
-    watching = Watching("/v1/models/m", None, RETRY)
+    watching = Watching("/v1/models/m", None, RETRY, Event)
     assert [watching.pause_seconds(None) for _ in range(10)] == [1] * 10
 
 
 def test_a_model_that_is_gone_is_told() -> None:
-    watching = Watching("/v1/models/m", None, RETRY)
+    watching = Watching("/v1/models/m", None, RETRY, Event)
     with pytest.raises(NotFound):
         watching.pause_seconds(httpx2.Response(404, request=httpx2.Request("GET", "http://s/p")))
     starting = httpx2.Response(503, headers={"Retry-After": "3"}, request=httpx2.Request("GET", "http://s/p"))

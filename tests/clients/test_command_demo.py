@@ -122,6 +122,9 @@ def check_pasted_lines(out: str) -> None:
     learnt = json.loads(paste(line_of(out, "learn")))
     assert learnt["updates"] == 2_418
     assert "micro-F1" in paste(line_of(out, "measure"))
+    trained = paste(line_of(out, "train"))
+    assert "from 1,934 rows" in trained
+    assert "held out" in trained
     assert "<html" in paste(f"curl -s {line_of(out, 'docs')}")
 
 

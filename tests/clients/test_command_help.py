@@ -27,11 +27,13 @@ ALL = dict(commands(typer.main.get_command(app)))
 def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
         "serve", "demo", "predict", "update", "feed", "evaluate",
-        "models", "models create", "models show", "models delete",
+        "models", "models create", "models show", "models delete", "models versions", "models promote",
+        "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
+        "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path != ("serve",)], ids=" ".join)
+@pytest.mark.parametrize("path", [path for path in ALL if path not in (("serve",), ("worker",))], ids=" ".join)
 def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     result = CliRunner().invoke(app, [*path, "--help"])
@@ -56,6 +58,12 @@ def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:
     refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2
     assert "no-such-flag" in refused.stderr.replace("_", "-")
+
+
+def test_worker_hands_help_on_to_the_worker() -> None:
+    helped = subprocess.run([SCRIPT, "worker", "--help"], capture_output=True, text=True, timeout=60)
+    assert helped.returncode == 0, helped.stderr
+    assert "--store" in helped.stdout
 
 
 def test_help_loads_nothing_it_does_not_need() -> None:
@@ -85,6 +93,10 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys
         ["feed", "m", "no-such-file.svm"],
         ["models", "--url", "http://127.0.0.1:9", "show", "m"],
         ["models", "--json", "show", "m"],
+        ["datasets", "--json", "show", "m"],
+        ["jobs", "--state", "queued", "show", "j"],
+        ["datasets", "add", "d", "no-such-file.csv"],
+        ["train", "no-such-file.csv"],
     ],
 )
 def test_wrong_usage_has_status_2(wrong: list[str]) -> None:

@@ -5,7 +5,19 @@ from typing import NoReturn
 
 import typer
 
-from manylabel_clients.command import demo, evaluate, feed, models, predict, serve, update
+from manylabel_clients.command import (
+    datasets,
+    demo,
+    evaluate,
+    feed,
+    jobs,
+    models,
+    predict,
+    serve,
+    train,
+    update,
+    worker,
+)
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
@@ -19,7 +31,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # reflows the paragraphs of the help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (serve, demo, models, predict, update, feed, evaluate):
+for module in (serve, worker, demo, models, predict, update, feed, evaluate, train, datasets, jobs):
     module.register(app)
 
 

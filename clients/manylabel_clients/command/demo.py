@@ -116,6 +116,7 @@ learn    {_curl(server.url, "update", labelled)}
 
 docs     {server.url}/docs
 measure  {command} evaluate {MODEL} --url {server.url}
+train    {command} jobs submit --stream {MODEL} --holdout 0.2 --trainer m3l --model {MODEL}-m3l --url {server.url}
 stop     {stop}
 restart  {command} serve --host {server.host} --port {server.port} --data-dir {shlex.quote(str(server.data_dir))}
 log      {server.log}""")

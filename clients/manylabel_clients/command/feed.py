@@ -14,7 +14,7 @@ from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, Batc
 from manylabel_clients.command.output import print_json, print_metrics
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Updated
+from manylabel_clients.http.types import TrainedStatus, Updated
 
 if TYPE_CHECKING:
     from manylabel_clients.river.feed import FeedResult
@@ -97,7 +97,8 @@ def _found(path: Path, file: Path, model: Model) -> Bookmark:
         mark = Bookmark.load(path)
     except FileNotFoundError:
         raise Failure(f"no feed of {file} into {model.name} was begun here; leave out --resume") from None
-    if model.status().updates < mark.updates:
+    status = model.status()
+    if isinstance(status, TrainedStatus) or status.updates < mark.updates:
         raise Failure(f"{model.name} is not the model that was fed (it has learnt less); leave out --resume")
     return mark
 

@@ -11,6 +11,7 @@ from manylabel_clients.command.failures import Failure
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
+    from manylabel_core.datasets import Dataset
 
 FORMATS = "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff) or NPZ (.npz)"
 
@@ -45,7 +46,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
 
     options: dict[str, Any] = {}
     if labels is not None:
-        options["labels"] = _label_columns(labels)
+        options["labels"] = label_columns(labels)
     if zero_based:
         options["zero_based"] = True
     with readable():
@@ -55,16 +56,49 @@ def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
             raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
 
 
+def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
+    """A labelled file as a whole.
+
+    Raises
+    ------
+    Failure
+        If it cannot be understood, or the options are not for its format.
+    """
+    from manylabel_core.datasets import read_dataset
+    from manylabel_core.datasets.reading import EXTENSIONS
+
+    if (format := EXTENSIONS.get(path.suffix.lower())) is None:
+        raise Failure(f"{path}: the name must end in one of {', '.join(EXTENSIONS)}")
+    options = _options(format, labels, zero_based)
+    if format == "csv" and labels is None:
+        raise Failure(f"{path}: --labels must say which columns of a CSV file are labels")
+    if format == "arff" and labels is None and (xml := path.with_suffix(".xml")).exists():
+        options["labels"] = xml
+    with readable(path):
+        try:
+            return read_dataset(path, format, **options)
+        except TypeError as error:
+            raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
+
+
+def _options(format: str, labels: str | None, zero_based: bool) -> dict[str, Any]:
+    options: dict[str, Any] = {"zero_based": True} if zero_based else {}
+    if labels is not None:
+        options["label_columns" if format == "csv" else "labels"] = label_columns(labels)
+    return options
+
+
 @contextmanager
-def readable() -> Iterator[None]:
-    """Turn what a stream raises over a bad file into a failure."""
+def readable(path: Path | None = None) -> Iterator[None]:
+    """Turn what a reader raises over a bad file into a failure."""
     try:
         yield
     except ValueError as error:
-        raise Failure(str(error)) from error
+        raise Failure(f"{path}, {error}" if path else str(error)) from error
 
 
-def _label_columns(text: str) -> Any:
+def label_columns(text: str) -> Any:
+    """What --labels says: a Mulan XML file, a number of columns, or their names."""
     if text.lower().endswith(".xml"):
         return Path(text)
     return int(text) if text.lstrip("-").isdecimal() else [name.strip() for name in text.split(",")]

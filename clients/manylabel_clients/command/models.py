@@ -1,12 +1,13 @@
 """`manylabel models`: list, create, show, delete."""
 
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command import versions
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect, refuse_options_of
 from manylabel_clients.command.output import print_json, print_models, print_status
+from manylabel_clients.command.training_options import named_values
 
 
 def register(app: typer.Typer) -> None:
@@ -16,13 +17,14 @@ def register(app: typer.Typer) -> None:
     models.command()(create)
     models.command()(show)
     models.command()(delete)
+    versions.register(models)
     app.add_typer(models, name="models")
 
 
 def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the models of a server; create, show or delete one."""
     if context.invoked_subcommand is not None:
-        return _refuse_options_of(context, context.invoked_subcommand)
+        return refuse_options_of(context, context.invoked_subcommand)
     with connect(url) as client:
         models = client.models()
     if as_json:
@@ -33,14 +35,6 @@ def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFA
     else:
         typer.echo("no models; manylabel models create NAME makes one")
     return None
-
-
-def _refuse_options_of(context: typer.Context, command: str) -> None:
-    """Options before the subcommand would be those of the list, and silently not be heeded."""
-    for name, option in (("url", "--url"), ("as_json", "--json")):
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"give it after {command}", param_hint=option)
 
 
 def create(
@@ -71,7 +65,7 @@ def create(
         model = client.create_model(
             name,
             algorithm=algorithm,
-            params=dict(_parameter(one) for one in param or []),
+            params=named_values(param),
             features=_features(features),
             labels=labels and _names(labels),
             scaling=scaling,
@@ -106,16 +100,6 @@ def delete(
     with connect(url) as client:
         client.model(name).delete()
     typer.echo(f"deleted {name}")
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    name, given, value = text.partition("=")
-    if not given:
-        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint="--param")
-    try:
-        return name, json.loads(value)
-    except ValueError:
-        return name, value
 
 
 def _names(text: str) -> list[str]:

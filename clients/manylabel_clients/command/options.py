@@ -41,3 +41,11 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
     """A client that soon gives up: a person is waiting."""
     return Client(url, retry=retry)
+
+
+def refuse_options_of(context: typer.Context, command: str) -> None:
+    """Options before the subcommand would be those of the list, and silently not be heeded."""
+    for name, option in (("url", "--url"), ("as_json", "--json"), ("state", "--state")):
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"give it after {command}", param_hint=option)

@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import typer
 
-from manylabel_clients.http.types import Metrics, ModelStatus, ModelSummary, Prediction
+from manylabel_clients.http.types import AnyStatus, AnySummary, Metrics, ModelStatus, Prediction, TrainedStatus
 
 MOST_SCORES = 20
 """Labels shown to a person; JSON has all."""
@@ -17,12 +17,16 @@ MEASURES = {
     "micro_f1": "micro-F1",
     "macro_f1": "macro-F1",
     "f1": "F1",
+    "example_f1": "example F1",
     "precision": "precision",
     "recall": "recall",
     "hamming_loss": "Hamming loss",
     "one_error": "one-error",
     "ranking_loss": "ranking loss",
     "subset_accuracy": "subset accuracy",
+    "average_precision": "average precision",
+    "coverage": "coverage",
+    "macro_auc": "macro-AUC",
 }
 """Measures in the order shown, with their names for people."""
 
@@ -40,8 +44,10 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None) -> None:
-    """A table whose first column is words and whose others are numbers."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
+) -> None:
+    """A table whose first columns are words, so many, and whose others are numbers."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -49,42 +55,73 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
     table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left", overflow="fold")
+        # The first column names what the row is about, and is copied from here: it stays in one piece.
+        table.add_column(column, justify="left" if number < words else "right", overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*map(escape, row))
     Console().print(table)
 
 
-def print_models(models: Sequence[ModelSummary]) -> None:
+def print_models(models: Sequence[AnySummary]) -> None:
     """A line for each model."""
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
     print_table(columns, [_row(model) for model in models])
 
 
-def _row(model: ModelSummary) -> tuple[str, ...]:
+def _row(model: AnySummary) -> tuple[str, ...]:
+    if isinstance(model, TrainedStatus):
+        measure = "" if model.measures is None else f"{model.measures['micro_f1']:.4f}"
+        counts = (f"{count:,}" for count in (model.labels, model.features))
+        return (model.name, f"{model.algorithm} ({model.trainer})", "", *counts, human_size(model.bytes), measure)
     if not isinstance(model, ModelStatus):  # not in the server's memory, so nobody has counted
         return (model.name, model.algorithm, "", "", "", "", "")
     counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
     micro_f1 = f"{model.metrics.cumulative.micro_f1:.4f}" if model.updates else ""
-    return (model.name, model.algorithm, *counts, _size(model.bytes), micro_f1)
+    return (model.name, model.algorithm, *counts, human_size(model.bytes), micro_f1)
 
 
-def print_status(status: ModelStatus) -> None:
+def print_status(status: AnyStatus) -> None:
     """All there is to know about one model."""
-    params = ", ".join(f"{name}={value}" for name, value in status.params.items())
+    if isinstance(status, TrainedStatus):
+        print_facts(_of_trained(status))
+        if status.measures is not None:
+            print_table(("held out", f"version {status.version}"), measure_rows(status.measures))
+        return
     facts = {
-        "algorithm": f"{status.algorithm} ({params})",
+        "model": status.name,
+        "algorithm": f"{status.algorithm} ({_params(status.params)})",
         "scaling": status.scaling,
         "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",
-        "size": _size(status.bytes),
+        "size": human_size(status.bytes),
     }
-    typer.echo(f"model       {status.name}")
-    for name, fact in facts.items():
-        typer.echo(f"{name:<12}{fact}")
+    print_facts(facts)
     print_metrics(status.metrics)
+
+
+def _of_trained(status: TrainedStatus) -> dict[str, str]:
+    return {
+        "model": status.name,
+        "algorithm": status.algorithm,
+        "trainer": f"{status.trainer} ({_params(status.params)})" if status.trainer else "",
+        "version": f"{status.version or 'none'} (served), of {status.versions:,}",
+        "labels": f"{status.labels:,}",
+        "features": f"{status.features:,}",
+        "size": human_size(status.bytes),
+    }
+
+
+def _params(params: dict[str, Any] | None) -> str:
+    return ", ".join(f"{name}={value}" for name, value in (params or {}).items())
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """A line for each fact that there is."""
+    for name, fact in facts.items():
+        if fact:
+            typer.echo(f"{name:<12}{fact}")
 
 
 def print_metrics(metrics: Metrics) -> None:
@@ -96,8 +133,9 @@ def print_metrics(metrics: Metrics) -> None:
 
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A row for each measure, a column for each set of them."""
-    return [(title, *(f"{one[name]:.4f}" for one in measures)) for name, title in MEASURES.items()]
+    """A row for each measure that there is, a column for each set of them."""
+    known = [name for name in MEASURES if name in measures[0]]
+    return [(MEASURES[name], *(f"{one[name]:.4f}" for one in measures)) for name in known]
 
 
 def print_prediction(prediction: Prediction) -> None:
@@ -109,7 +147,7 @@ def print_prediction(prediction: Prediction) -> None:
         typer.echo(f"and {len(ranked) - MOST_SCORES} labels with lower scores; --json has all")
 
 
-def _size(size_bytes: int) -> str:
+def human_size(size_bytes: int) -> str:
     """Bytes in the unit that leaves few digits."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx2
 
+from manylabel_clients.http._dataset_calls import DatasetCalls
+from manylabel_clients.http._job_calls import TrainingCalls
 from manylabel_clients.http._server_calls import ServerCalls
 from manylabel_clients.http.retry import Retry
 
@@ -34,7 +36,10 @@ class BaseClient:
             raise ValueError(f"base_url must start with http:// or https://, not {base_url!r}")
         self._base_url = base_url
         self._retry = retry
+        self._clock = clock
         self._calls = ServerCalls(retry, clock)
+        self._datasets = DatasetCalls(retry)
+        self._training = TrainingCalls(retry)
         self._options: dict[str, Any] = {
             "base_url": base_url,
             "timeout": timeout,

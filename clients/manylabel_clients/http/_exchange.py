@@ -8,7 +8,7 @@ client only carry these messages, so that retries, batches and errors are writte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -27,13 +27,17 @@ from manylabel_clients.http.retry import Retry
 T = TypeVar("T")
 
 
+Pieces: TypeAlias = Callable[[], Iterator[bytes]]
+"""A body too large to hold: gives it piece by piece, from its start each time it is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. The body is kept as bytes: a retry has to send the same ones."""
+    """What to send. The body can be had again and again: a retry has to send the same bytes."""
 
     method: str
     path: str
-    body: bytes | None = None
+    body: bytes | Pieces | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
     """None for the client's own."""

@@ -17,12 +17,13 @@ from manylabel_clients.http._watching import Watching
 from manylabel_clients.http.errors import ManyLabelError, NotFound
 from manylabel_clients.http.retry import Retry
 from manylabel_clients.http.types import (
+    AnyStatus,
+    Event,
     Example,
     Features,
     Labels,
     LineAnswer,
     Metrics,
-    ModelStatus,
     Prediction,
     RolledBack,
     Snapshot,
@@ -53,7 +54,7 @@ class ModelCalls:
         self._retry = retry
         self._path = model_path(name)
 
-    def status(self) -> Steps[ModelStatus]:
+    def status(self) -> Steps[AnyStatus]:
         """What the server says about the model."""
         response = yield from exchange(Request("GET", self._path), self._retry)
         return read(response, types.model_status)
@@ -86,7 +87,7 @@ class ModelCalls:
 
     def update(self, x: Features, y: Labels, key: str | None) -> Steps[Updated]:
         """Learn one example."""
-        response = yield from self._post("update", _wire.item(x, y), _key(key))
+        response = yield from self._post("update", _wire.item(x, y), new_key(key))
         return _receipt([response])
 
     def update_many(self, examples: Iterable[Example], batch_size: int, key: str | None) -> Steps[Updated]:
@@ -95,7 +96,7 @@ class ModelCalls:
 
     def predict_update(self, x: Features, y: Labels, key: str | None) -> Steps[tuple[Prediction, Updated]]:
         """Predict one example, then learn it."""
-        response = yield from self._post("predict-update", _wire.item(x, y), _key(key))
+        response = yield from self._post("predict-update", _wire.item(x, y), new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
     def predict_update_many(
@@ -108,13 +109,13 @@ class ModelCalls:
 
     def label(self, id: str, y: Labels, key: str | None) -> Steps[Updated]:
         """Learn from one kept prediction."""
-        response = yield from self._post("labels", _wire.truth(id, y), _key(key))
+        response = yield from self._post("labels", _wire.truth(id, y), new_key(key))
         return _receipt([response])
 
     def label_many(self, truths: Iterable[Truth], batch_size: int, key: str | None) -> Steps[Updated]:
         """Learn from many kept predictions."""
         items = _items(truths, lambda truth: _wire.truth(*truth))
-        responses = yield from self._post_many("labels", items, batch_size, _key(key, MAX_MANY_KEY))
+        responses = yield from self._post_many("labels", items, batch_size, new_key(key, MAX_MANY_KEY))
         return _receipt(responses)
 
     def stream_pieces(
@@ -123,14 +124,14 @@ class ModelCalls:
         """A conversation for each piece of a stream."""
         if first < 1:
             raise ValueError(f"first must be at least 1, not {first}")
-        stream_key = _key(key)
+        stream_key = new_key(key)
         _check_batch_size(batch_size)
         for start, lines in _wire.pieces(_items(examples, _labelled), batch_size, BATCH_BYTES):
             yield send_piece(self._path, first + start, lines, stream_key, self._retry)
 
-    def watching(self, after: str | None) -> Watching:
+    def watching(self, after: str | None) -> Watching[Event]:
         """The events of the model."""
-        return Watching(self._path, after, self._retry)
+        return Watching(self._path, after, self._retry, Event)
 
     def snapshots(self) -> Steps[list[Snapshot]]:
         """What states are kept."""
@@ -150,13 +151,15 @@ class ModelCalls:
 
     def rollback(self, position: str, key: str | None) -> Steps[RolledBack]:
         """Go back to a state that is kept."""
-        response = yield from self._post("rollback", _wire.encode({"position": position}), _key(key))
+        response = yield from self._post("rollback", _wire.encode({"position": position}), new_key(key))
         return read(response, lambda answer: types.rolled_back(answer, _is_replay(response)))
 
     def _learn_many(
         self, what: str, examples: Iterable[Example], batch_size: int, key: str | None
     ) -> Steps[list[httpx2.Response]]:
-        responses = yield from self._post_many(what, _items(examples, _labelled), batch_size, _key(key, MAX_MANY_KEY))
+        responses = yield from self._post_many(
+            what, _items(examples, _labelled), batch_size, new_key(key, MAX_MANY_KEY)
+        )
         if not responses:
             raise ValueError("there must be at least one example")
         return responses
@@ -208,7 +211,7 @@ def _labelled(example: Example) -> bytes:
     return _wire.item(x, y)
 
 
-def _key(given: str | None, longest: int | None = None) -> str:
+def new_key(given: str | None, longest: int | None = None) -> str:
     """The idempotency key of a call: the one given, or a new one.
 
     Raises

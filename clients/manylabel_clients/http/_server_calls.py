@@ -12,7 +12,7 @@ from manylabel_clients.http._exchange import Pause, Request, Steps, exchange, fa
 from manylabel_clients.http._model_calls import ModelCalls, model_path
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import ModelSummary
+from manylabel_clients.http.types import AnySummary, ModelStatus
 
 _READY_POLL_SECONDS = 0.1
 
@@ -46,7 +46,7 @@ class ServerCalls:
         response = yield from exchange(request, self._retry)
         read(response, lambda answer: answer["name"])
 
-    def models(self) -> Steps[list[ModelSummary]]:
+    def models(self) -> Steps[list[AnySummary]]:
         """What every model is, and the status of those in memory."""
         response = yield from exchange(Request("GET", "/v1/models"), self._retry)
         return read(response, lambda answer: [types.model_summary(one) for one in answer["models"]])
@@ -68,6 +68,8 @@ class ServerCalls:
 
     def _is_new(self, spec: Mapping[str, Any]) -> Steps[bool]:
         status = yield from ModelCalls(spec["name"], self._retry).status()
+        if not isinstance(status, ModelStatus):
+            return False
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
         shown = ("updates", "algorithm", "params", "scaling", "durability")
         return all(asked[part] == getattr(status, part) for part in shown if part in asked)

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import httpx2
 
 from manylabel_clients.http._exchange import Reply, Request, failure, is_transient
 from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import Event
+
+E = TypeVar("E")
 
 SILENCE_SECONDS = 45.0
 """The server sends something every 15 s; after so long without anything the connection counts as lost."""
 
 
-class Watching:
+class Watching(Generic[E]):
     """One run of `events`, over any number of connections.
 
     Parameters
     ----------
-    path : of the model.
-    after : position of the last event seen; None begins with what comes next.
+    path : of the model or the job.
+    after : id of the last event seen; None begins with what comes next.
     retry : when to connect again.
+    make : an event from its kind, its id and its data.
     """
 
-    def __init__(self, path: str, after: str | None, retry: Retry) -> None:
+    def __init__(
+        self, path: str, after: str | None, retry: Retry, make: Callable[[str, str, dict[str, Any]], E]
+    ) -> None:
         self._path = f"{path}/events"
+        self._make = make
         self._after = after
         self._retry = retry
         self._failures = 0
@@ -40,7 +46,7 @@ class Watching:
             headers["Last-Event-ID"] = self._after
         return Request("GET", self._path, None, headers, SILENCE_SECONDS)
 
-    def feed(self, line: str) -> Event | None:
+    def feed(self, line: str) -> E | None:
         """The event that a line ends, if it does."""
         if line:
             field, _, value = line.partition(":")
@@ -49,12 +55,12 @@ class Watching:
         fields, self._fields = self._fields, {}
         return self._event(fields)
 
-    def _event(self, fields: Mapping[str, str]) -> Event | None:
+    def _event(self, fields: Mapping[str, str]) -> E | None:
         if "data" not in fields:
             return None
         self._failures = 0
         self._after = fields["id"]
-        return Event(fields["event"], fields["id"], json.loads(fields["data"]))
+        return self._make(fields["event"], fields["id"], json.loads(fields["data"]))
 
     def pause_seconds(self, reply: Reply) -> float:
         """How long to wait before connecting again.

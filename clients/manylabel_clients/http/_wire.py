@@ -34,19 +34,29 @@ def encode(value: Any) -> bytes:
 
 
 def item(x: Features, y: Labels | None = None) -> bytes:
-    """One item, the shape that every call has in common: ``{"x": ..., "y": ...}``.
+    """One item, the shape that every call has in common: ``{"x": ..., "y": ...}``, or with ``"views"`` for ``"x"``.
 
     Raises
     ------
     TypeError, ValueError
         If it cannot be sent; the message begins with the place, as the server's messages do.
     """
-    with located("/x"):
-        x_bytes = encode(features(x))
+    views = _views(x)
+    name = "x" if views is None else "views"
+    with located(f"/{name}"):
+        shown = features(x) if views is None else {view: features(one) for view, one in views.items()}
+        x_bytes = b'"%b":%b' % (name.encode(), encode(shown))
     if y is None:
-        return b'{"x":%b}' % x_bytes
+        return b"{%b}" % x_bytes
     with located("/y"):
-        return b'{"x":%b,"y":%b}' % (x_bytes, encode(labels(y)))
+        return b'{%b,"y":%b}' % (x_bytes, encode(labels(y)))
+
+
+def _views(x: Any) -> Mapping[str, Any] | None:
+    """The views of an example ``{"views": {...}}``; None for any other, also one with a feature of that name."""
+    if isinstance(x, Mapping) and x.keys() == {"views"} and isinstance(views := x["views"], Mapping):
+        return views
+    return None
 
 
 def truth(id: str, y: Labels) -> bytes:
@@ -77,7 +87,10 @@ def features(x: Any) -> Any:
         If `x` has none of the forms of an example.
     """
     if isinstance(x, Mapping):
-        return dict(x)
+        views = x.get("views") if len(x) == 1 else None
+        return (
+            {"views": {name: features(one) for name, one in views.items()}} if isinstance(views, Mapping) else dict(x)
+        )
     if isinstance(x, Sparse):
         return {"indices": _plain(x.indices), "values": _plain(x.values)}
     if isinstance(x, (list, tuple)):

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-import httpx2
-
-from manylabel_clients.http._exchange import Reply
 from manylabel_clients.http._model_calls import BATCH_SIZE, ModelCalls
+from manylabel_clients.http._version_calls import VersionCalls
 from manylabel_clients.http.types import (
+    AnyStatus,
     Event,
     Example,
     Features,
     Labels,
     LineAnswer,
     Metrics,
-    ModelStatus,
     Prediction,
     RolledBack,
     Snapshot,
     Truth,
     Updated,
 )
+from manylabel_clients.http.version_types import ModelDetail, Promoted, Version
 
 if TYPE_CHECKING:
     from manylabel_clients.http.async_client import AsyncClient
@@ -35,6 +34,7 @@ class AsyncModel:
         self._client = client
         self._name = name
         self._calls = ModelCalls(name, client._retry)
+        self._versions = VersionCalls(name, client._retry)
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class AsyncModel:
             for answer in await self._client._run(piece):
                 yield answer
 
-    async def events(self, *, after: str | None = None) -> AsyncIterator[Event]:
+    def events(self, *, after: str | None = None) -> AsyncIterator[Event]:
         """What happens to the model from now on, or after the position of an event seen earlier; does not end.
 
         A connection that is lost is made again, and the events go on after the last one seen.
@@ -142,24 +142,7 @@ class AsyncModel:
         ManyLabelError
             If the server cannot be reached, after all retries.
         """
-        watching = self._calls.watching(after)
-        while True:
-            reply: Reply = None
-            request = watching.request
-            try:
-                async with self._client._http.stream(
-                    request.method, request.path, headers=request.headers, timeout=request.timeout_seconds
-                ) as response:
-                    if response.is_success:
-                        async for line in response.aiter_lines():
-                            if event := watching.feed(line):
-                                yield event
-                    else:
-                        await response.aread()
-                        reply = response
-            except httpx2.RequestError as error:
-                reply = error
-            await self._client._sleep(watching.pause_seconds(reply))
+        return self._client._watch(self._calls.watching(after))
 
     async def snapshots(self) -> list[Snapshot]:
         """The states of the model that are kept, the newest first."""
@@ -177,11 +160,35 @@ class AsyncModel:
         """Forget what was learnt after a snapshot, on every server that has the model."""
         return await self._client._run(self._calls.rollback(position, key))
 
+    async def versions(self) -> list[Version]:
+        """The versions of a model that jobs have trained, the newest first."""
+        return await self._client._run(self._versions.versions())
+
+    async def promote(self, version: int) -> Promoted:
+        """Serve this version from now on; in one step, and as well an earlier one than the one served now."""
+        return await self._client._run(self._versions.promote(version))
+
+    async def download_version(self, version: int) -> bytes:
+        """A version as its estimator's `to_bytes`: `manylabel_core.batch` reads it."""
+        return await self._client._run(self._versions.download(version))
+
+    async def delete_version(self, version: int) -> None:
+        """Delete a version that is not served."""
+        await self._client._run(self._versions.delete(version))
+
+    async def detail(self, version: int | None = None) -> ModelDetail:
+        """What there is to see of the version served, or of another; see `Model.detail`."""
+        return await self._client._run(self._versions.detail(version))
+
+    async def plot(self, what: str, *, format: str = "png", version: int | None = None) -> bytes:
+        """The same as a picture; see `Model.plot`."""
+        return await self._client._run(self._versions.plot(what, format, version))
+
     async def metrics(self) -> Metrics:
         """How well the model predicted what it then learnt."""
         return await self._client._run(self._calls.metrics())
 
-    async def status(self) -> ModelStatus:
+    async def status(self) -> AnyStatus:
         """What the server says about the model."""
         return await self._client._run(self._calls.status())
 

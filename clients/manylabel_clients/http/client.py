@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import httpx2
-
-from manylabel_clients.http._base import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL, BaseClient
-from manylabel_clients.http._exchange import Pause, Reply, Steps
 from manylabel_clients.http.model import Model
-from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import ModelSummary
-
-T = TypeVar("T")
+from manylabel_clients.http.training import TrainingClient
+from manylabel_clients.http.types import AnySummary
 
 
-class Client(BaseClient):
+class Client(TrainingClient):
     """A ManyLabel server, over pooled connections. Threads may share it.
 
     Parameters
@@ -52,21 +44,6 @@ class Client(BaseClient):
     ['pets']
     """
 
-    def __init__(
-        self,
-        base_url: str = DEFAULT_URL,
-        *,
-        timeout: float | httpx2.Timeout = DEFAULT_TIMEOUT_SECONDS,
-        retry: Retry = Retry(),  # noqa: B008 - a frozen value
-        headers: Mapping[str, str] | None = None,
-        transport: httpx2.BaseTransport | None = None,
-        sleep: Callable[[float], object] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(base_url, timeout, retry, headers, clock)
-        self._http = httpx2.Client(transport=transport, **self._options)
-        self._sleep = sleep
-
     def create_model(
         self,
         name: str,
@@ -78,6 +55,7 @@ class Client(BaseClient):
         scaling: str | None = None,
         durability: str | None = None,
         window: int | None = None,
+        init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Model:
         """Create a model; what is left out, the server decides.
@@ -100,6 +78,9 @@ class Client(BaseClient):
             What an update has survived when it is answered: ``memory``, ``log`` or ``fsync``.
         window : int, optional
             Examples in the sliding window of the metrics.
+        init_from : str or mapping, optional
+            A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
+            begins as that predicts, and goes on from there.
         exist_ok : bool
             Whether a model that has the name already will do, whatever its spec.
 
@@ -120,6 +101,7 @@ class Client(BaseClient):
             "scaling": scaling,
             "durability": durability,
             "window": window,
+            "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
         }
         self._run(self._calls.create_model(spec, exist_ok))
         return self.model(name)
@@ -137,8 +119,8 @@ class Client(BaseClient):
         self._run(self._calls.upload_model(name, snapshot))
         return self.model(name)
 
-    def models(self) -> list[ModelSummary]:
-        """What every model is; of those in the server's memory a `ModelStatus`."""
+    def models(self) -> list[AnySummary]:
+        """What every model is; of those in the server's memory its status."""
         return self._run(self._calls.models())
 
     def wait_ready(self, timeout: float = 60.0) -> None:
@@ -154,34 +136,3 @@ class Client(BaseClient):
             At once, if something answers that is no ManyLabel server.
         """
         self._run(self._calls.wait_ready(timeout))
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _run(self, steps: Steps[T]) -> T:
-        reply: Reply = None
-        while True:
-            try:
-                step = steps.send(reply)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            if isinstance(step, Pause):
-                self._sleep(step.seconds)
-                reply = None
-                continue
-            try:
-                timeout = httpx2.USE_CLIENT_DEFAULT if step.timeout_seconds is None else step.timeout_seconds
-                reply = self._http.request(
-                    step.method, step.path, content=step.body, headers=step.headers, timeout=timeout
-                )
-            except httpx2.RequestError as error:
-                reply = error

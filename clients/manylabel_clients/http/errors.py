@@ -3,11 +3,12 @@
 ManyLabelError
 ├── ConnectionFailed         no answer came: refused, reset, timed out
 ├── UnexpectedAnswer         an answer came that no ManyLabel server gives: is the address right?
+├── JobFailed                a job that was waited for ended without a result
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
     ├── Denied               401, 403        something in front of the server wants other credentials
-    ├── NotFound             404             no model, prediction or snapshot of that name
-    ├── Conflict             409             the name is taken, the same key is still under way, or it has its labels
+    ├── NotFound             404             nothing of that name or id
+    ├── Conflict             409             it is not in a state for that: taken, in use, under way, ended, labelled
     ├── Expired              410             the prediction was kept no longer
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
     ├── Busy                 429             a queue is full; the retries were used up
@@ -20,6 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from manylabel_clients.http.job_types import JobStatus
 
 
 class ManyLabelError(Exception):
@@ -45,6 +50,21 @@ class ConnectionFailed(ManyLabelError):
 
 class UnexpectedAnswer(ManyLabelError):
     """The answer is not one of a ManyLabel server."""
+
+
+class JobFailed(ManyLabelError):
+    """A job that was waited for failed, or was cancelled.
+
+    Attributes
+    ----------
+    job : JobStatus
+        How it ended; `job.error` says why.
+    """
+
+    def __init__(self, job: JobStatus) -> None:
+        why = job.error.detail if job.error else "there is no result"
+        super().__init__(f"job {job.id} {'was cancelled' if job.state == 'cancelled' else f'failed: {why}'}")
+        self.job = job
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +132,12 @@ class Denied(ApiError):
 
 
 class NotFound(ApiError):
-    """There is no model of that name, or none of its predictions or snapshots has that id or position."""
+    """There is no model, data set or job of that name or id, or nothing of it has that id, position or version."""
 
 
 class Conflict(ApiError):
-    """The name is taken, a request with the same key is still under way, or the prediction has its labels."""
+    """Something is not in a state for the request: a name is taken, a data set in use, a job has ended, a prediction
+    has its labels, a request with the same key is still under way, or the model is of another kind."""
 
 
 class Expired(ApiError):
@@ -128,7 +149,7 @@ class TooLarge(ApiError):
 
 
 class Busy(ApiError):
-    """Too many updates wait already."""
+    """Too many updates, or jobs, wait already."""
 
 
 class Unavailable(ApiError):

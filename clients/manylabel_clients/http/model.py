@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import httpx2
-
-from manylabel_clients.http._exchange import Reply
 from manylabel_clients.http._model_calls import BATCH_SIZE, ModelCalls
+from manylabel_clients.http._version_calls import VersionCalls
 from manylabel_clients.http.types import (
+    AnyStatus,
     Event,
     Example,
     Features,
     Labels,
     LineAnswer,
     Metrics,
-    ModelStatus,
     Prediction,
     RolledBack,
     Snapshot,
     Truth,
     Updated,
 )
+from manylabel_clients.http.version_types import ModelDetail, Promoted, Version
 
 if TYPE_CHECKING:
     from manylabel_clients.http.client import Client
@@ -32,8 +31,9 @@ class Model:
     """One model of a server: `Client.create_model` and `Client.model` give it.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
-    `Sparse(indices, values)`, or one row of a SciPy sparse matrix. Its truth `y` is a list of names (the
-    complete set: all other labels are false) or a mapping of names to true or false (all others are unknown).
+    `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,
+    ``{"views": {"text": ..., "image": ...}}`` with each view in one of these forms. Its truth `y` is a list of names
+    (the complete set: all other labels are false) or a mapping of names to true or false (all others are unknown).
 
     Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
     learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in
@@ -48,6 +48,7 @@ class Model:
         self._client = client
         self._name = name
         self._calls = ModelCalls(name, client._retry)
+        self._versions = VersionCalls(name, client._retry)
 
     @property
     def name(self) -> str:
@@ -162,24 +163,7 @@ class Model:
         ManyLabelError
             If the server cannot be reached, after all retries.
         """
-        watching = self._calls.watching(after)
-        while True:
-            reply: Reply = None
-            request = watching.request
-            try:
-                with self._client._http.stream(
-                    request.method, request.path, headers=request.headers, timeout=request.timeout_seconds
-                ) as response:
-                    if response.is_success:
-                        for line in response.iter_lines():
-                            if event := watching.feed(line):
-                                yield event
-                    else:
-                        response.read()
-                        reply = response
-            except httpx2.RequestError as error:
-                reply = error
-            self._client._sleep(watching.pause_seconds(reply))
+        return self._client._watch(self._calls.watching(after))
 
     def snapshots(self) -> list[Snapshot]:
         """The states of the model that are kept, the newest first."""
@@ -197,11 +181,45 @@ class Model:
         """Forget what was learnt after a snapshot, on every server that has the model."""
         return self._client._run(self._calls.rollback(position, key))
 
+    def versions(self) -> list[Version]:
+        """The versions of a model that jobs have trained, the newest first."""
+        return self._client._run(self._versions.versions())
+
+    def promote(self, version: int) -> Promoted:
+        """Serve this version from now on; in one step, and as well an earlier one than the one served now."""
+        return self._client._run(self._versions.promote(version))
+
+    def download_version(self, version: int) -> bytes:
+        """A version as its estimator's `to_bytes`: `manylabel_core.batch` reads it."""
+        return self._client._run(self._versions.download(version))
+
+    def delete_version(self, version: int) -> None:
+        """Delete a version that is not served."""
+        self._client._run(self._versions.delete(version))
+
+    def detail(self, version: int | None = None) -> ModelDetail:
+        """Scores and relations of labels, weights of views, course of the fit: of the version served, or another."""
+        return self._client._run(self._versions.detail(version))
+
+    def plot(self, what: str, *, format: str = "png", version: int | None = None) -> bytes:
+        """The same as a picture.
+
+        Parameters
+        ----------
+        what : str
+            ``label-scores``, ``label-correlation``, ``view-weights`` or ``convergence``.
+        format : str
+            ``png`` or ``svg``.
+        version : int, optional
+            None is the one served.
+        """
+        return self._client._run(self._versions.plot(what, format, version))
+
     def metrics(self) -> Metrics:
         """How well the model predicted what it then learnt."""
         return self._client._run(self._calls.metrics())
 
-    def status(self) -> ModelStatus:
+    def status(self) -> AnyStatus:
         """What the server says about the model."""
         return self._client._run(self._calls.status())
 

@@ -8,6 +8,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from manylabel_clients.http.errors import ApiError
 
+TRAINED = "trained"
+"""What stands in the place of an algorithm for a model that jobs train."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
@@ -30,7 +33,8 @@ class SparseRow(Protocol):
 
 
 Features: TypeAlias = Mapping[Any, Any] | Sequence[float] | Sparse | Array | SparseRow
-"""One example: numbers by name, all numbers in order, or numbers by column."""
+"""One example: numbers by name, all numbers in order, or numbers by column; or several views of one, each in one of
+these forms: ``{"views": {"text": ..., "image": ...}}``."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
@@ -185,6 +189,41 @@ class ModelStatus(ModelSummary):
     metrics: Metrics
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedSummary:
+    """A model that jobs train. A list of models has nothing more about those that the server has not in its memory."""
+
+    name: str
+    algorithm: str
+    """``trained``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedStatus(TrainedSummary):
+    """A model that jobs train, as the server describes it; what is about a version is about the one served."""
+
+    position: str
+    version: int | None
+    """The one served; None, as all about it, while none is."""
+    versions: int
+    """How many there are."""
+    trainer: str | None
+    params: dict[str, Any] | None
+    measures: dict[str, float] | None
+    """On rows held out from training, if there were some."""
+    labels: int
+    """How many labels it knows."""
+    features: int
+    """How many features it knows, of all views."""
+    bytes: int
+    """Size of its state in memory."""
+
+
+AnySummary: TypeAlias = ModelSummary | TrainedSummary
+"""What a model is: one that learns online, or one that jobs train."""
+AnyStatus: TypeAlias = ModelStatus | TrainedStatus
+"""The same in full."""
+
 T = TypeVar("T")
 
 
@@ -211,24 +250,28 @@ def rolled_back(answer: Mapping[str, Any], replayed: bool) -> RolledBack:
 
 def snapshot(answer: Mapping[str, Any]) -> Snapshot:
     """A snapshot from its JSON."""
-    return _picked(Snapshot, answer)
+    return picked(Snapshot, answer)
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
     """Measures from their JSON."""
-    return Metrics(_picked(Measures, answer["cumulative"]), _picked(WindowMeasures, answer["window"]))
+    return Metrics(picked(Measures, answer["cumulative"]), picked(WindowMeasures, answer["window"]))
 
 
-def model_status(answer: Mapping[str, Any]) -> ModelStatus:
+def model_status(answer: Mapping[str, Any]) -> AnyStatus:
     """A model's status from its JSON."""
-    return _picked(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
+    if answer["algorithm"] == TRAINED:
+        return picked(TrainedStatus, answer)
+    return picked(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
 
 
-def model_summary(answer: Mapping[str, Any]) -> ModelSummary:
+def model_summary(answer: Mapping[str, Any]) -> AnySummary:
     """One of a list of models from its JSON."""
-    return model_status(answer) if answer.get("loaded", True) else _picked(ModelSummary, answer)
+    if answer.get("loaded", True):
+        return model_status(answer)
+    return picked(TrainedSummary, answer) if answer["algorithm"] == TRAINED else picked(ModelSummary, answer)
 
 
-def _picked(kind: type[T], answer: Mapping[str, Any]) -> T:
+def picked(kind: type[T], answer: Mapping[str, Any]) -> T:
     """A dataclass from the keys it knows: a newer server may say more."""
     return kind(**{field.name: answer[field.name] for field in fields(kind)})  # type: ignore[arg-type]
