@@ -1,16 +1,22 @@
-"""Requests, streams, starts and replicas over HTTP.
+"""Requests, streams, starts, replicas, and requests beside jobs, over HTTP.
 
 Where there are two cores or more, the server that is measured has one to itself; the load generator and Redis have
-the others.
+the others. Only beside jobs all of them share all cores.
 """
 
 import argparse
 import os
 
-from benchmarks import http_replicas, http_requests, http_servers, http_start, http_stream
+from benchmarks import http_jobs, http_replicas, http_requests, http_servers, http_start, http_stream
 from benchmarks.machine import print_machine
 
-PARTS = {"requests": http_requests, "stream": http_stream, "start": http_start, "replicas": http_replicas}
+PARTS = {
+    "requests": http_requests,
+    "stream": http_stream,
+    "start": http_start,
+    "replicas": http_replicas,
+    "jobs": http_jobs,
+}
 """Each has a docstring and `run(args)`."""
 
 

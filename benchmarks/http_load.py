@@ -1,4 +1,4 @@
-"""A load generator: keep-alive connections, each sending its next request when the last is answered.
+"""A load generator: keep-alive connections, each sending its next request when the last is answered, or a little later.
 
 It parses no more of an answer than it needs to find the end, so that on two cores the server is what is
 measured.
@@ -25,9 +25,10 @@ class Load:
 class _Connection(asyncio.Protocol):
     """Sends its requests one after the other and keeps the seconds each took."""
 
-    def __init__(self, requests: Sequence[bytes], n_requests: int) -> None:
+    def __init__(self, requests: Sequence[bytes], n_requests: int, pause_seconds: float) -> None:
         self._requests = requests
         self._left = n_requests
+        self._pause_seconds = pause_seconds
         self._sent = 0.0
         self._buffer = b""
         self.seconds: list[float] = []
@@ -62,10 +63,12 @@ class _Connection(asyncio.Protocol):
             return
         self._buffer = b""
         self.seconds.append(time.perf_counter() - self._sent)
-        if self._left:
-            self._send()
-        else:
+        if not self._left:
             self.done.set_result(None)
+        elif self._pause_seconds:
+            asyncio.get_running_loop().call_later(self._pause_seconds, self._send)
+        else:
+            self._send()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(exc or ConnectionError("the server closed the connection"))
@@ -81,12 +84,14 @@ def post(path: str, body: bytes) -> bytes:
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-async def apply_load(port: int, requests: Sequence[bytes], n_connections: int, n_requests: int) -> Load:
-    """Send `n_requests` in all, over `n_connections`, to 127.0.0.1."""
+async def apply_load(
+    port: int, requests: Sequence[bytes], n_connections: int, n_requests: int, pause_seconds: float = 0.0
+) -> Load:
+    """Send `n_requests` in all, over `n_connections`, to 127.0.0.1; on each a pause after every answer."""
     loop = asyncio.get_running_loop()
     share = n_requests // n_connections
     connections = [
-        (await loop.create_connection(lambda: _Connection(requests, share), "127.0.0.1", port))[1]
+        (await loop.create_connection(lambda: _Connection(requests, share, pause_seconds), "127.0.0.1", port))[1]
         for _ in range(n_connections)
     ]
     started = time.perf_counter()

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
         flags = stack.enter_context(http_servers.redis(args.port + 10, "everysec"))
         ports = [args.port + i for i in range(2)]
         for port, core in zip(ports, cores, strict=True):
-            stack.enter_context(http_servers.manylabel(port, flags, core))
+            stack.enter_context(http_servers.manylabel(port, flags, [core]))
         create(ports[0], "m", "log", bodies()[0])
         clients = [stack.enter_context(_client_at(core)) for core in cores]
         for updates_per_second in (0, UPDATES_PER_SECOND):

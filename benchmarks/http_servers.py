@@ -52,10 +52,10 @@ class Server:
 
 
 @contextmanager
-def manylabel(port: int, store: Sequence[str], core: int = SERVED_BY) -> Iterator[Server]:
-    """A ManyLabel server of one process; given when it is ready."""
+def manylabel(port: int, store: Sequence[str], cores: Sequence[int] = (SERVED_BY,)) -> Iterator[Server]:
+    """A ManyLabel server of one process, with more flags than those of its store if need be; given when it is ready."""
     command = [sys.executable, "-m", "manylabel_service", "--port", str(port), "--log-level", "warning", *store]
-    with _process(command, [core]) as process:
+    with _process(command, cores) as process:
         wait_for(f"http://127.0.0.1:{port}/readyz")
         yield Server(process, port)
 

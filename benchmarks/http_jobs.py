@@ -1,0 +1,142 @@
+"""How long a prediction takes while jobs use all cores, against the same without jobs.
+
+Two jobs train all the time, on as many threads as there are cores. The server, the jobs and the load generator share
+all cores, as they do where nobody keeps them apart; requests come at a rate that leaves the jobs most of the time.
+Without jobs means: their processes stand still. Runs with and without take turns.
+"""
+
+import argparse
+import io
+import json
+import os
+import signal
+import statistics
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import uvloop
+from benchmarks import http_servers
+from benchmarks.http_load import Load, apply_load, post
+from benchmarks.http_requests import bodies, create
+
+AIM = 3.0
+"""Most that the 99th percentile may grow by, as a factor."""
+PER_SECOND = 400
+"""Requests, about; over all connections."""
+JOBS = 2
+ROWS, FEATURES, LABELS = 4_000, 100, 14
+ENDLESS = {"tol": 1e-10, "max_iter": 1_000_000}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, and print a table."""
+    os.sched_setaffinity(0, http_servers.CORES)
+    threads = str(max(1, len(http_servers.CORES) // JOBS))
+    flags = ["--job-slots", str(JOBS), "--job-threads", threads]
+    print(f"\npredict while {JOBS} jobs train, {threads} thread each")
+    print(
+        "connections          requests/s      p50 ms   p99 ms   over without jobs (min..max)   jobs have of the cores"
+    )
+    with http_servers.sqlite() as store, http_servers.manylabel(args.port, [*store, *flags], http_servers.CORES):
+        examples = bodies()
+        create(args.port, "m", "log", examples[0])
+        jobs = _begin(args.port)
+        requests = [post("/v1/models/m/predict", body) for body in examples]
+        for n_connections in args.connections:
+            _compare(args, jobs, requests, n_connections)
+        for id in _ids(args.port):
+            _ask(args.port, f"/v1/jobs/{id}", method="DELETE")
+    os.sched_setaffinity(0, http_servers.OTHERS)
+
+
+def _compare(args: argparse.Namespace, jobs: Sequence[int], requests: Sequence[bytes], n_connections: int) -> None:
+    without, beside, shares = [], [], []
+
+    def predict() -> Load:
+        pause = n_connections / PER_SECOND
+        return uvloop.run(apply_load(args.port, requests, n_connections, args.requests, pause))
+
+    for repeat in range(args.repeats + 1):
+        _tell(jobs, signal.SIGSTOP)
+        idle = predict()
+        _tell(jobs, signal.SIGCONT)
+        cpu, started = _cpu_seconds(jobs), time.perf_counter()
+        load = predict()
+        seconds = time.perf_counter() - started
+        if repeat:  # the first is a warm-up
+            without.append(idle)
+            beside.append(load)
+            shares.append((_cpu_seconds(jobs) - cpu) / seconds / len(http_servers.CORES))
+    ratios = [b.p99_ms / a.p99_ms for a, b in zip(without, beside, strict=True)]
+    ratio = statistics.median(ratios)
+    _print(f"{n_connections:4}  without jobs", without, "")
+    spread = f"{ratio:6.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
+    verdict = f"aim {AIM:g}: {'met' if ratio < AIM else 'MISSED'}"
+    _print(f"{n_connections:4}  beside jobs", beside, f"{spread:22} {statistics.median(shares):8.0%}   {verdict}")
+
+
+def _print(name: str, loads: Sequence[Load], rest: str) -> None:
+    rate, p50, p99 = (
+        statistics.median(getattr(load, field) for load in loads)
+        for field in ("requests_per_second", "p50_ms", "p99_ms")
+    )
+    print(f"{name:20} {rate:10,.0f}  {p50:10.2f} {p99:8.2f}   {rest}")
+
+
+def _begin(port: int) -> list[int]:
+    """Order jobs that do not end by themselves; the processes that train."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((ROWS, FEATURES))
+    Y = X @ rng.standard_normal((FEATURES, LABELS)) + 6.0 * rng.standard_normal((ROWS, LABELS)) > 0
+    file = io.BytesIO()
+    np.savez(file, X=X, Y=Y.astype(np.int8))
+    _ask(port, "/v1/datasets?name=noise&format=npz", file.getvalue(), "application/octet-stream")
+    for number in range(JOBS):
+        job = {"trainer": "m3l", "params": ENDLESS, "data": {"dataset": "noise"}, "model": f"trained-{number}"}
+        _ask(port, "/v1/jobs", json.dumps(job).encode())
+    while not all(_iteration(port, id) > 0 for id in _ids(port)):
+        time.sleep(0.1)
+    return _training_processes()
+
+
+def _ids(port: int) -> list[str]:
+    return [job["id"] for job in json.loads(http_servers.get(port, "/v1/jobs"))["jobs"]]
+
+
+def _iteration(port: int, id: str) -> int:
+    job = json.loads(http_servers.get(port, f"/v1/jobs/{id}"))
+    if job["error"]:
+        raise RuntimeError(job["error"])
+    return int((job["progress"] or {}).get("iteration", 0))
+
+
+def _training_processes() -> list[int]:
+    """Those of the server that this process has started."""
+    parents = {}
+    for place in Path("/proc").glob("[0-9]*"):
+        fields = (place / "stat").read_text().rpartition(")")[2].split() if (place / "stat").exists() else ["", "0"]
+        parents[int(place.name)] = int(fields[1])
+    servers = {pid for pid, parent in parents.items() if parent == os.getpid()}
+    found = [pid for pid, parent in parents.items() if parent in servers]
+    if len(found) != JOBS:
+        raise RuntimeError(f"the server has {len(found)} training processes, not {JOBS}")
+    return found
+
+
+def _tell(processes: Sequence[int], number: signal.Signals) -> None:
+    for pid in processes:
+        os.kill(pid, number)
+
+
+def _cpu_seconds(processes: Sequence[int]) -> float:
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes]
+    return sum(int(of[11]) + int(of[12]) for of in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def _ask(port: int, path: str, body: bytes | None = None, kind: str = "application/json", method: str = "POST") -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": kind}, method=method)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        answer.read()

@@ -1,0 +1,160 @@
+"""Jobs long enough to be disturbed, and what can be seen of them from outside: over HTTP, and among the processes."""
+
+import io
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+import numpy as np
+
+MODULE = b"manylabel_service.jobs.child"
+"""What the command line of a training process has in it."""
+FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
+"""Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
+ITERATIONS = 5000
+"""Some seconds, and a dozen checkpoints."""
+PATIENCE_SECONDS = 90.0
+"""For what happens after all; nothing is measured with it."""
+
+Job = Mapping[str, Any]
+
+
+def data_set(rows: int = 1500, features: int = 60, labels: int = 8) -> bytes:
+    """Labels that no line separates, as an NPZ file: a solver that is asked for a small gap has long to do."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((rows, features))
+    Y = X @ rng.standard_normal((features, labels)) + 6.0 * rng.standard_normal((rows, labels)) > 0
+    file = io.BytesIO()
+    np.savez(file, X=X, Y=Y.astype(np.int8))
+    return file.getvalue()
+
+
+def order(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
+    """A job of so many iterations."""
+    params = {"tol": 1e-10, "max_iter": iterations}
+    return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model}
+
+
+@dataclass
+class Service:
+    """A server as a client sees it, that keeps asking while it is away.
+
+    Attributes
+    ----------
+    seen : of every job, the checkpoints it was seen with, each change.
+    http : connections.
+    """
+
+    url: str
+    seen: dict[str, list[int]] = field(default_factory=dict)
+    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=20))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    def upload(self) -> None:
+        headers = {"Content-Type": "application/octet-stream"}
+        self.call("POST", "/v1/datasets?name=noise&format=npz", content=data_set(), headers=headers)
+
+    def submit(self, body: Mapping[str, Any], key: str | None = None) -> str:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return str(self.call("POST", "/v1/jobs", json=body, headers=headers).json()["id"])
+
+    def job(self, id: str) -> Job:
+        job: Job = self.call("GET", f"/v1/jobs/{id}").json()
+        seen = self.seen.setdefault(id, [0])
+        if (at := checkpoint(job)) and at != seen[-1]:
+            seen.append(at)
+        return job
+
+    def until(self, id: str, holds: Callable[[Job], bool]) -> Job:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not holds(job := self.job(id)):
+            assert time.monotonic() < deadline, job
+            assert job["state"] in ("queued", "running"), job
+            time.sleep(0.05)
+        return job
+
+    def ended(self, id: str) -> Job:
+        job = self.until(id, lambda job: job["state"] not in ("queued", "running"))
+        assert job["state"] == "succeeded", job
+        return job
+
+    def checkpointed(self, id: str) -> Job:
+        """The job once it can go on from a checkpoint, or from a later one."""
+        before = checkpoint(self.job(id))
+        return self.until(id, lambda job: job["state"] == "running" and checkpoint(job) > before)
+
+    def version(self, model: str, number: int = 1) -> bytes:
+        return self.call("GET", f"/v1/models/{model}/versions/{number}").content
+
+    def versions(self, model: str) -> list[Job]:
+        return list(self.call("GET", f"/v1/models/{model}/versions").json()["versions"])
+
+    def log(self, id: str) -> str:
+        return "\n".join(line["text"] for line in self.call("GET", f"/v1/jobs/{id}/log").json()["lines"])
+
+    def call(self, method: str, path: str, **parts: Any) -> httpx2.Response:
+        """Again while the server, or its store, is away."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                answer = self.http.request(method, f"{self.url}{path}", **parts)
+            except httpx2.TransportError:
+                assert time.monotonic() < deadline
+            else:
+                if answer.status_code != 503:
+                    assert answer.status_code < 300, answer.text
+                    return answer
+                assert time.monotonic() < deadline, answer.text
+            time.sleep(0.05)
+
+
+def checkpoint(job: Job) -> int:
+    """The iteration that a job would go on from; 0 for the beginning."""
+    return int((job["progress"] or {}).get("checkpoint") or 0)
+
+
+def assert_never_back(service: Service, id: str) -> None:
+    """What was reached once is never lost: the checkpoints seen never go down."""
+    assert service.seen[id] == sorted(service.seen[id])
+
+
+def children(data_dir: Path) -> set[int]:
+    """The training processes of whoever has a data directory."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command = (place / "cmdline").read_bytes()
+            if MODULE in command and bytes(data_dir) in command and not gone(int(place.name)):
+                found.add(int(place.name))
+    return found
+
+
+def child_of(data_dir: Path) -> int:
+    """The one that is there, or comes."""
+    until(lambda: len(children(data_dir)) == 1)
+    (child,) = children(data_dir)
+    return child
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended, be it that nobody has asked for its status yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,121 @@
+"""Workers die, freeze and stop, Redis is restarted: jobs end once, with the result of undisturbed ones."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults.orders import FLAGS, Service, assert_never_back, checkpoint, child_of, children, gone, order, until
+
+
+@pytest.fixture
+def redis(new_redis: Callable[..., Any]) -> Iterator[Any]:
+    with new_redis(options={"appendfsync": "always"}) as server:
+        yield server.start()
+
+
+@pytest.fixture
+def service(server_process: Callable[..., Any], redis: Any) -> Iterator[Service]:
+    """A server that trains nothing itself."""
+    server = server_process("--store", redis.url, "--job-runner", "rq", *FLAGS).start()
+    with server, Service(server.url) as service:
+        service.upload()
+        yield service
+
+
+class Worker:
+    """A worker in a process of its own.
+
+    Parameters
+    ----------
+    redis : its address.
+    directory : its data directory.
+    """
+
+    def __init__(self, redis: str, directory: Path) -> None:
+        self.data_dir = directory
+        command = [sys.executable, "-m", "manylabel_service.jobs.worker", "--store", redis]
+        with directory.with_name(f"{directory.name}.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [*command, "--data-dir", str(directory), *FLAGS], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def new_worker(redis: Any, tmp_path: Path) -> Iterator[Callable[[str], Worker]]:
+    """Starts workers; all are killed in the end."""
+    with ExitStack() as stack:
+        yield lambda name: stack.enter_context(Worker(redis.url, tmp_path / name))
+
+
+@contextmanager
+def most_at_once(root: Path, most: int) -> Iterator[None]:
+    """Looks again and again: there are never more training processes than jobs."""
+    seen, stop = [], threading.Event()
+
+    def look() -> None:
+        while not stop.wait(0.1):
+            seen.append(len(children(root)))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        looking.join()
+    assert max(seen) == most
+
+
+def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
+    redis: Any, service: Service, new_worker: Callable[[str], Worker], tmp_path: Path, undisturbed: bytes
+) -> None:
+    with most_at_once(tmp_path, 2):
+        killed, frozen = new_worker("killed"), new_worker("frozen")
+        jobs = [service.submit(order(f"disturbed-{number}")) for number in range(2)]
+        reached = [checkpoint(service.checkpointed(id)) for id in jobs]
+        lost = child_of(killed.data_dir), child_of(frozen.data_dir)
+        killed.signal(signal.SIGKILL)
+        frozen.signal(signal.SIGSTOP)
+        until(lambda: all(map(gone, lost)))
+
+        heir, _ = new_worker("heir"), new_worker("other-heir")
+        for id, at in zip(jobs, reached, strict=True):
+            back = service.until(id, lambda job: job["attempt"] == 2 and job["state"] == "running")
+            assert checkpoint(back) >= at > 0
+
+        # Whoever was frozen has lost its job and knows it: it takes the one that is given back.
+        frozen.signal(signal.SIGCONT)
+        child = child_of(heir.data_dir)
+        heir.signal(signal.SIGTERM)
+        assert heir.process.wait(60) == 0
+        assert gone(child)
+        child_of(frozen.data_dir)
+
+        redis.kill()
+        redis.start()
+        ended = [service.ended(id) for id in jobs]
+
+    assert [job["attempt"] for job in ended] == [2, 2], (
+        "neither Redis that was away nor a worker that was stopped costs one"
+    )
+    for number, id in enumerate(jobs):
+        assert_never_back(service, id)
+        assert [version["job"] for version in service.versions(f"disturbed-{number}")] == [id]
+        assert service.version(f"disturbed-{number}") == undisturbed
