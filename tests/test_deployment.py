@@ -1,9 +1,16 @@
 """The files of the deployment agree with each other and with the server; `make deploy-check` runs them for real."""
 
+import importlib.util
+import json
 import re
 from pathlib import Path
 
+from fastapi import FastAPI
+from starlette.routing import Route
+
+from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
+from manylabel_service.storage import open_store
 
 ROOT = Path(__file__).parents[1]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
@@ -35,6 +42,27 @@ def test_the_balancer_knows_every_replica() -> None:
     assert len(replicas) > 1
     assert dict(re.findall(r'"(replica-\d+):\$\{NETWORK[^}]*\}(\.\d+)"', COMPOSE)) == replicas
     assert set(re.findall(r"server (replica-\d+):8000 ", NGINX)) == replicas.keys()
+
+
+def test_workers_and_replicas_share_the_settings() -> None:
+    (worker,) = re.findall(r"^  worker:\n((?:    .*\n)+)", COMPOSE, re.MULTILINE)
+    assert "<<: *replica\n" in worker
+    assert "environment:" not in worker
+    assert "    MANYLABEL_JOB_RUNNER: rq " in COMPOSE
+    (command,) = re.findall(r"command: (.*)", worker)
+    assert importlib.util.find_spec(json.loads(command)[-1]) is not None
+
+
+def test_what_never_ends_passes_the_balancer_unbuffered(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    app: FastAPI = create_app(settings, open_store(settings))
+    endless = [
+        route.path for route in app.routes if isinstance(route, Route) and re.search("/(stream|events)$", route.path)
+    ]
+    assert len(endless) > 2
+    unbuffered = re.findall(r"location ~ (\S+) \{\s+proxy_buffering off;\s+proxy_request_buffering off;", NGINX)
+    for path in endless:
+        assert any(re.fullmatch(pattern.strip("^$"), re.sub(r"\{\w+\}", "x", path)) for pattern in unbuffered), path
 
 
 def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
