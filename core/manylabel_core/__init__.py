@@ -4,13 +4,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
     from manylabel_core.metrics import Prequential
     from manylabel_core.online import FALT, SALT, KernelFALT
     from manylabel_core.vocabulary import Vocabulary
 
-__all__ = ["FALT", "SALT", "KernelFALT", "Prequential", "Vocabulary"]
+__all__ = [
+    "FALT",
+    "LSAMML",
+    "M3L",
+    "MLRL",
+    "SALT",
+    "SSMLRL",
+    "KernelFALT",
+    "PrBR",
+    "PrML",
+    "Prequential",
+    "Vocabulary",
+]
 
 _HOMES = {
+    **dict.fromkeys(("LSAMML", "M3L", "MLRL", "PrBR", "PrML", "SSMLRL"), "batch"),
     "FALT": "online",
     "SALT": "online",
     "KernelFALT": "online",

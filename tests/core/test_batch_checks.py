@@ -7,7 +7,7 @@ a vector or in one column. Those are what fails here, and all that may.
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from manylabel_core.batch import M3L, MLRL, SSMLRL
+from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 
 NUMBERS = "hands over class numbers (1 and 2, or more) where Y must be an indicator matrix"
 VECTOR = "hands over a vector of classes where Y must be an indicator matrix"
@@ -39,7 +39,7 @@ def exceptions(estimator) -> dict[str, str]:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels, features up to 100
 @parametrize_with_checks(
-    [M3L(), M3L(kernel="rbf"), M3L(kernel="precomputed"), MLRL(), MLRL(kernel="rbf"), SSMLRL()],
+    [M3L(), M3L(kernel="rbf"), M3L(kernel="precomputed"), MLRL(), MLRL(kernel="rbf"), SSMLRL(), PrML(), PrBR()],
     expected_failed_checks=exceptions,
 )
 def test_scikit_learn(estimator, check):

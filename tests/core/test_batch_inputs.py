@@ -1,13 +1,17 @@
 """Bad input to the batch learners: a ValueError that names the argument, every time."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from manylabel_core.batch import M3L, MLRL, SSMLRL
+from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 
-LEARNERS = [M3L, MLRL, SSMLRL]
+KERNEL_LEARNERS = [M3L, MLRL, SSMLRL]
+PRIVILEGED = [PrML, PrBR]
+LEARNERS = [*KERNEL_LEARNERS, *PRIVILEGED]
 
 
 def data(n_samples: int = 12, n_features: int = 3, n_labels: int = 2):
@@ -21,6 +25,13 @@ def with_value(matrix: np.ndarray, value: float) -> np.ndarray:
     return changed
 
 
+def twice(labels: np.ndarray, *, half: float = 1.0) -> sp.csr_array:
+    """Every entry as two, which SciPy adds."""
+    once = sp.csr_array(half * labels)
+    data, indices = np.repeat(once.data, 2), np.repeat(once.indices, 2)
+    return sp.csr_array((data, indices, 2 * once.indptr), shape=once.shape)
+
+
 X, Y = data()
 
 BAD_ARGUMENTS = {
@@ -30,6 +41,7 @@ BAD_ARGUMENTS = {
     "Y holds NaN": (X, with_value(Y, np.nan), "Y must hold only 0 and 1, it holds nan"),
     "Y holds infinity": (X, with_value(Y, np.inf), "Y must hold only 0 and 1, it holds inf"),
     "sparse Y holds 3": (X, sp.csr_array(3 * Y), "Y must hold only 0 and 1, it holds 3"),
+    "sparse Y holds an entry twice": (X, twice(Y), "Y must hold only 0 and 1, it holds 2"),
     "Y holds text": (X, Y.astype(str), "Y must hold only 0 and 1, not values of type"),
     "Y holds objects": (X, Y.astype(object), "Y must hold only 0 and 1, not values of type object"),
     "Y is None": (X, None, "Y must be an indicator matrix"),
@@ -77,16 +89,19 @@ BAD_PARAMETERS = [
     (M3L, "fit_intercept", "yes", "fit_intercept must be True or False"),
     (MLRL, "covariance_init", np.eye(3), "covariance_init must have the shape"),
     (MLRL, "covariance_init", -np.eye(2), "covariance_init must be positive definite, its smallest eigenvalue is -1"),
-    *[(learner, "kernel", "cosine", "kernel must be one of 'linear', 'rbf'") for learner in LEARNERS],
-    *[(learner, "gamma", "auto", "gamma must be one of 'scale', 'mean_distance'") for learner in LEARNERS],
-    *[(learner, "gamma", -1.0, "gamma must be a finite number above 0") for learner in LEARNERS],
-    *[(learner, "degree", 0, "degree must be an integer from 1 to") for learner in LEARNERS],
+    *[(learner, "kernel", "cosine", "kernel must be one of 'linear', 'rbf'") for learner in KERNEL_LEARNERS],
+    *[(learner, "gamma", "auto", "gamma must be one of 'scale', 'mean_distance'") for learner in KERNEL_LEARNERS],
+    *[(learner, "gamma", -1.0, "gamma must be a finite number above 0") for learner in KERNEL_LEARNERS],
+    *[(learner, "degree", 0, "degree must be an integer from 1 to") for learner in KERNEL_LEARNERS],
     *[
         (learner, "coef0", value, "coef0 must be a finite number")
-        for learner in LEARNERS
+        for learner in KERNEL_LEARNERS
         for value in (np.nan, "a", None)
     ],
-    *[(learner, "kernel", lambda a, b: -a @ b.T, "kernel must be positive semi-definite") for learner in LEARNERS],
+    *[
+        (learner, "kernel", lambda a, b: -a @ b.T, "kernel must be positive semi-definite")
+        for learner in KERNEL_LEARNERS
+    ],
     *[(learner, "tol", value, "tol must be") for learner in LEARNERS for value in (0.0, 1.0, "small")],
     *[
         (learner, "max_iter", value, "max_iter must be an integer from 1 to")
@@ -95,18 +110,48 @@ BAD_PARAMETERS = [
     ],
     *[(learner, "warm_start", 2, "warm_start must be True or False") for learner in LEARNERS],
     *[(learner, "cache_mb", 0, "cache_mb must be a finite number above 0") for learner in (M3L, MLRL)],
+    *[
+        (learner, name, value, f"{name} must be a finite number above 0")
+        for learner in PRIVILEGED
+        for name in ("C", "gamma2")
+        for value in (0, -1.0, np.inf, None)
+    ],
+    (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),
+    *[(learner, "rho", value, "rho must be a number above 0") for learner in PRIVILEGED for value in (0, np.nan, "1")],
+    *[
+        (learner, "privileged", value, "privileged must be 'all' or an integer of at least 1")
+        for learner in PRIVILEGED
+        for value in (0, "some", 1.5, True, None)
+    ],
+    *[(learner, "literal", 2, "literal must be True or False") for learner in PRIVILEGED],
+    *[(PrML, "rank", value, "rank must be an integer") for value in (0, 0.0, 1.5, -1, np.nan, "all", True)],
+    *[
+        (learner, name, value, f"{name} must be ")
+        for learner, name in [(M3L, "C"), (MLRL, "lam"), (SSMLRL, "lam1"), (PrBR, "gamma2"), (PrML, "gamma1")]
+        for value in (10**400, 10**5000, Fraction(10**400), np.array([1.0, 2.0]))
+    ],
+    *[
+        (learner, name, value, f"{name} must be True or False, not ")
+        for learner, name in [(M3L, "fit_intercept"), *[(learner, "warm_start") for learner in LEARNERS]]
+        for value in (np.array([True, False]), np.array([]), 10**5000)
+    ],
+    *[(learner, "max_iter", 10**5000, "max_iter must be an integer from 1 to") for learner in LEARNERS],
     *[(learner, "n_threads", 0, "n_threads must be an integer from 1 to") for learner in LEARNERS],
     *[(learner, "random_state", "seed", "random_state: 'seed' cannot be used to seed") for learner in LEARNERS],
 ]
 
 
-@pytest.mark.parametrize(("learner", "name", "value", "message"), BAD_PARAMETERS)
+def shown(value):
+    return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
+
+
+@pytest.mark.parametrize(("learner", "name", "value", "message"), BAD_PARAMETERS, ids=shown)
 def test_a_bad_parameter_is_refused_by_name(learner, name, value, message):
     with pytest.raises(ValueError, match=message):
         learner(**{name: value}).fit(X, Y)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", KERNEL_LEARNERS)
 @pytest.mark.parametrize(
     ("K", "message"),
     [
@@ -121,7 +166,7 @@ def test_a_precomputed_matrix_that_is_no_gram_matrix_is_refused(learner, K, mess
         learner(kernel="precomputed").fit(K, Y)
 
 
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", KERNEL_LEARNERS)
 def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
     K = (X @ X.T).astype(np.float32)
     K[0, 1] *= 1 + 1e-6
@@ -161,8 +206,21 @@ def test_an_indicator_matrix_may_be_of_any_type(learner, kind):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+def test_entries_of_sparse_labels_may_stand_in_parts(learner):
+    parts = twice(Y, half=0.5)
+    expected = learner().fit(X, Y).decision_function(X)
+    np.testing.assert_array_equal(learner().fit(X, parts).decision_function(X), expected)
+    assert parts.nnz == 2 * Y.sum()  # the caller's matrix is as it was
+
+
+@pytest.mark.parametrize("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
+def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
+    assert M3L(fit_intercept=given).fit(X, Y).intercept_.any()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
 def test_input_is_left_as_it_was(learner):
-    for kernel in ("linear", "rbf"):
+    for parameters in ({},) if learner in PRIVILEGED else ({"kernel": "linear"}, {"kernel": "rbf"}):
         examples, labels = X.copy(), Y.copy()
         examples.flags.writeable = labels.flags.writeable = False
-        learner(kernel=kernel).fit(examples, labels).predict(examples)
+        learner(**parameters).fit(examples, labels).predict(examples)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import is_finite
+from manylabel_core._parameters import is_finite, shown
 from manylabel_core.gram import is_sparse, row_blocks
 
 
@@ -17,7 +17,7 @@ def check_positive(name: str, value: object) -> float:
     """Give a finite number above 0 as a float."""
     if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
         return float(value)  # type: ignore[arg-type]
-    raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+    raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
@@ -26,7 +26,8 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
     Parameters
     ----------
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        1 (or True) for a relevant label, 0 (or False) for an irrelevant one.
+        1 (or True) for a relevant label, 0 (or False) for an irrelevant one. Entries of a sparse matrix that stand
+        twice are added, as SciPy defines it.
 
     Returns
     -------
@@ -37,7 +38,7 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
         # scikit-learn's wording, which its tools look for.
         raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")
     try:
-        Y = sp.csr_array(Y) if is_sparse(Y) else np.asarray(Y)
+        Y = canonical(sp.csr_array(Y)) if is_sparse(Y) else np.asarray(Y)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"Unknown label type: Y must be an indicator matrix: {error}") from error
     if Y.ndim != 2 or Y.shape[1] == 0:
@@ -57,6 +58,15 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
     dense = Y.astype(np.int8)
     dense = dense.toarray() if is_sparse(dense) else dense
     return np.ascontiguousarray(2 * dense - 1)
+
+
+def canonical(X: sp.csr_array) -> sp.csr_array:
+    """Entries in order, those that stand twice added, as SciPy defines it; the caller's matrix stays as it is."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDArray[np.object_] | None:

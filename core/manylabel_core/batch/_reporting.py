@@ -18,17 +18,23 @@ class Reporter:
     A fit that is one call of a solver passes `solver` on to it. One that is a chain of calls passes
     `half_step`, and tells by `reached` where the whole of it stands.
 
+    Parameters
+    ----------
+    callback : callable or None
+    iteration : int
+        Where the chain is at first.
+
     Attributes
     ----------
     stopped : bool
         Whether the caller has asked for the end.
     """
 
-    def __init__(self, callback: ProgressCallback | None) -> None:
+    def __init__(self, callback: ProgressCallback | None, iteration: int = 1) -> None:
         self._callback = callback
         self._start = time.perf_counter()
         self._active = 1.0
-        self._last = (1, math.inf, math.inf)
+        self._last = (iteration, math.inf, math.inf)
         self.stopped = False
 
     @property

@@ -19,6 +19,8 @@ FITTED_LAST = "duality_gap_"
 class Stored(BaseEstimator):
     """An estimator whose fitted attributes, all with names that end in "_", are its model."""
 
+    _fitted_last = FITTED_LAST
+
     def state(self) -> dict[str, NDArray[Any]]:
         """The arrays that, with the parameters and the plain values of `to_bytes`, are the fitted model."""
         return pack(self._attributes(), "")[0]
@@ -63,7 +65,7 @@ class Stored(BaseEstimator):
 
     def _attributes(self) -> dict[str, Any]:
         """Everything fitted."""
-        check_is_fitted(self, FITTED_LAST)
+        check_is_fitted(self, self._fitted_last)
         return {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
 
     def _restore(self, attributes: Mapping[str, Any]) -> None:

@@ -1,16 +1,21 @@
-"""Solvers of the label-coupled dual, which M3L, MLRL and SSMLRL share. Knows no estimator."""
+"""Solvers of the label-coupled dual, which M3L, MLRL and SSMLRL share, and of PrML's SVM+ dual. Knows no estimator."""
 
 from manylabel_core.solvers.kernel_dual import solve_kernel_dual
 from manylabel_core.solvers.linear_dual import solve_linear_dual
+from manylabel_core.solvers.privileged_dual import Privileged, PrivilegedResult, Unbounded, solve_privileged_dual
 from manylabel_core.solvers.result import DualResult, Progress, ProgressCallback
 from manylabel_core.solvers.rows import CachedRows, RowSource
 
 __all__ = [
     "CachedRows",
     "DualResult",
+    "Privileged",
+    "PrivilegedResult",
     "Progress",
     "ProgressCallback",
     "RowSource",
+    "Unbounded",
     "solve_kernel_dual",
     "solve_linear_dual",
+    "solve_privileged_dual",
 ]

@@ -83,7 +83,7 @@ def solve_linear_dual(
     control = make_control(tol, max_iter, n_threads, seed)
     if not (math.isfinite(bias_feature) and bias_feature >= 0):
         raise ValueError(f"bias_feature: must be a finite number of at least 0, got {bias_feature!r}")
-    rows = _as_matrix(X, dtype)
+    rows = as_matrix(X, dtype)
     task = make_task(Y, S, c, rows.shape[0], equality)
     dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]
     with workers(control.n_threads) as threads:
@@ -124,7 +124,7 @@ def _side(X: Any, task: Task, B: NDArray[np.float64], constant: float, threads: 
     return CsrSide(rows, X.shape[1], task, B, constant, threads)
 
 
-def _as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
+def as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
     """X as an ndarray or a CSR array, checked, in single or double precision."""
     sparse = bool(sp.issparse(X))
     matrix: Any = sp.csr_array(X) if sparse else np.asarray(X)

@@ -78,7 +78,7 @@ def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> T
     ValueError
         If a part has the wrong shape or values, or S is not symmetric and positive semi-definite.
     """
-    signs = _signs(Y, n)
+    signs = check_signs(Y, n)
     coupling = _coupling(S, signs.shape[1])
     if not (isinstance(c, int | float | np.number) and math.isfinite(c) and c > 0):
         raise ValueError(f"c: must be a finite number above 0, got {c!r}")
@@ -125,7 +125,7 @@ def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
     return np.asarray(B)
 
 
-def _signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
+def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
     signs = np.asarray(Y)
     if signs.ndim != 2 or signs.shape[0] != n:
         raise ValueError(f"Y: must have the shape (n_samples, n_labels) with n_samples = {n}, got {signs.shape}")

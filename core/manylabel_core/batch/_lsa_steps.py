@@ -1,0 +1,163 @@
+"""The half-steps of LSA-MML, each the minimiser of its objective (8) over one group of variables.
+
+Rows are examples here and columns in the paper. P is the common representation (n_samples, n_components), B the
+basis of a view (n_features, n_components), W the weights of the labels (n_labels, n_components).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+Matrix = NDArray[np.float64]
+
+MOST_STEPS = 30
+"""Of the alternating direction method, for one basis in one iteration. What they leave undone, the next ones do."""
+PRECISION = 1e-5
+"""Of a basis, in lengths of its columns: when the method may end earlier."""
+LEAST_MU, ABOVE = 1e-3, 1.1
+"""mu is at least this share of the largest eigenvalue, and this many times that of G."""
+
+
+class Quadratic(NamedTuple):
+    """`tr(B H B') - 2 tr(B' R)`, to be minimised over B with columns in the unit ball.
+
+    Attributes
+    ----------
+    H : ndarray of shape (n_components, n_components), float64
+        Symmetric: the data's part minus G. Not always positive.
+    R : ndarray of shape (n_features, n_components), float64
+    least_mu : float
+        The largest eigenvalue of G: with a larger mu, every step of the method has one minimiser.
+    """
+
+    H: Matrix
+    R: Matrix
+    least_mu: float
+
+    def value(self, B: Matrix) -> float:
+        return float(np.vdot(B.T @ B, self.H) - 2.0 * np.vdot(B, self.R))
+
+
+def centred(M: Matrix) -> Matrix:
+    """`C M C` with C = I - 11'/K, for a symmetric M (K, K)."""
+    rows = M - M.mean(axis=0)
+    return np.asarray(rows - rows.mean(axis=1)[:, np.newaxis])
+
+
+def hsic(grams: Sequence[Matrix]) -> float:
+    """Sum over ordered pairs of different views of `HSIC(B_v, B_w)`, Eq. (6) with linear kernels.
+
+    Parameters
+    ----------
+    grams : list of ndarrays of shape (n_components, n_components), float64
+        `B_v'B_v` of every view.
+    """
+    n_components = len(grams[0])
+    if n_components == 1:
+        return 0.0
+    each = [centred(gram) for gram in grams]
+    total = np.sum(each, axis=0)
+    apart = np.vdot(total, total) - sum(float(np.vdot(gram, gram)) for gram in each)
+    return float(apart) / (n_components - 1) ** 2
+
+
+def pull(others: Sequence[Matrix], gamma: float, n_components: int) -> Matrix:
+    """G: minus the part of the objective that HSIC has in a basis B is `-tr(B G B')`."""
+    if not others or n_components == 1:
+        return np.zeros((n_components, n_components))
+    return 2.0 * gamma / (n_components - 1) ** 2 * centred(np.sum(others, axis=0))
+
+
+def in_ball(B: Matrix) -> Matrix:
+    """Columns longer than 1 shortened to 1."""
+    return np.asarray(B / np.maximum(1.0, np.linalg.norm(B, axis=0)))
+
+
+def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, most: int = MOST_STEPS) -> Matrix:
+    """Minimise over a basis by the alternating direction method of multipliers, Eq. (18).
+
+    Parameters
+    ----------
+    problem : Quadratic
+    start : ndarray of shape (n_features, n_components), float64
+        With columns in the unit ball.
+    precision : float
+        Largest distance of B from its copy in the ball, and of that from the one before, root mean square over
+        columns.
+    most : int
+        Most steps.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_components), float64
+        In the ball. Where the problem is not convex it need not be better than the start: see `Quadratic.value`.
+    """
+    values, vectors = np.linalg.eigh(problem.H)
+    mu = _penalty(values, problem.least_mu)
+    inverse = (vectors / (values + mu)) @ vectors.T
+    S, T = start, _multipliers(problem, start, mu)
+    enough = precision * np.sqrt(len(problem.H))
+    for _ in range(most):
+        B = (problem.R + mu * (S - T)) @ inverse
+        T += B
+        before, S = S, in_ball(T)
+        T -= S
+        if max(np.linalg.norm(B - S), np.linalg.norm(S - before)) <= enough:
+            break
+    return S
+
+
+def representation(normal: Matrix, right: Matrix) -> Matrix:
+    """Rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`.
+
+    Raises
+    ------
+    ValueError
+        If rounding has left the matrix singular.
+    """
+    try:
+        factor = cho_factor(normal, lower=True)
+    except LinAlgError as error:
+        raise ValueError("ridge and label_ridge must be larger: without them a solution is not unique") from error
+    return np.ascontiguousarray(cho_solve(factor, right.T).T)
+
+
+def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
+    """W of the labels, Eq. (20) with a ridge: `W (P'P + ridge I) = Y'P` over the labelled rows."""
+    return representation(gram + ridge * np.eye(len(gram)), cross)
+
+
+def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
+    """alpha, Eq. (22): proportional to `(1/e_v)^(1/(r-1))`, for e_v the mean squared residual of a row of the view.
+
+    Parameters
+    ----------
+    residuals : ndarray of shape (n_views,), float64
+        Above 0.
+    shares : ndarray of shape (n_views,), float64
+        Of the rows that have the view. The mean weight of a row is 1: `shares @ alpha == 1`.
+    r : float
+        Above 1.
+    """
+    logs = -np.log(residuals) / (r - 1.0)
+    alpha = np.exp(logs - logs.max())
+    return np.asarray(alpha / (shares @ alpha))
+
+
+def _penalty(values: Matrix, least: float) -> float:
+    """mu: the geometric mean of the ends of the spectrum, where the method is fast, but never too small for it."""
+    largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
+    mu = np.sqrt(max(values[0], LEAST_MU**2 * largest) * largest)
+    return float(max(mu, ABOVE * least, -2.0 * values[0]))
+
+
+def _multipliers(problem: Quadratic, B: Matrix, mu: float) -> Matrix:
+    """T at B if B were the end: along columns that are at the ball, and 0 for those within."""
+    outward = np.einsum("ij,ij->j", problem.R - B @ problem.H, B) / mu
+    at_ball = np.linalg.norm(B, axis=0) > 1.0 - 1e-9
+    return B * np.where(at_ball, np.maximum(0.0, outward), 0.0)

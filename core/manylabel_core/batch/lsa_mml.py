@@ -1,0 +1,286 @@
+"""LSA-MML: multi-label classification of rows that are seen in several views, some of them unlabelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from manylabel_core.batch import _lsa_checks as checks
+from manylabel_core.batch import _lsa_steps as steps
+from manylabel_core.batch._inputs import check_label_names
+from manylabel_core.batch._lsa_alternation import Alternation, Model, Reached
+from manylabel_core.batch._lsa_model import ViewModel
+from manylabel_core.batch._lsa_start import start
+from manylabel_core.batch._lsa_thresholds import thresholds
+from manylabel_core.batch._lsa_views import (
+    check_labelled,
+    check_some_labels,
+    check_views,
+    fitted_block,
+    label_block,
+)
+from manylabel_core.batch._reporting import Reporter
+from manylabel_core.solvers import ProgressCallback
+
+
+class LSAMML(ViewModel):
+    """Latent semantic aware multi-view multi-label classification.
+
+    Looks for a common representation P of rows that are seen in several views X_v, for a basis B_v of every view
+    and for weights W of the labels. With rows as examples, it minimises the paper's problem (8), with two ridges and a
+    floor under the errors of views,
+
+        1/n ( sum_v f_v (|X_v - P B_v'|^2 + n_v view_floor)
+              + beta/s^2 (|Y - P W'|^2 + label_ridge |W|^2) + ridge |P|^2 )
+            - gamma sum_{v != w} HSIC(B_v, B_w),        f_v = (alpha_v sum_w n_w/n)^r,
+
+    where the columns of B_v have a length of at most 1 and n_v of the n rows have view v. The weights alpha_v of the
+    views are positive and `sum_v alpha_v n_v/n` is 1: if no row lacks a view, they add up to 1, and f_v is
+    `(alpha_v V)^r` for V views. The error of a view is a sum over the rows that have it, that of labels over the
+    labelled rows. Views are centred and scaled to a mean energy |x|^2 of 1 per row. Y is 0 and 1, less the means of
+    the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all the same). So prices mean the same for
+    all data. All of this is what `objective_trace_` holds and `tol` is a share of, the floor included.
+
+    Predictions need no labels and any of the views: a row's representation is the best one for the views it has.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        Columns of P. None takes 20, or as many as are allowed (see `limit_components`). Those beyond the rank of the
+        views start at random.
+    r : float, default=2.0
+        Above 1. The larger, the more alike are the weights of views.
+    beta : float, default=1.0
+        Weight of the labels; at 1 they weigh as much as one view.
+    gamma : float, default=0.01
+        Weight of the alignment of bases, 0 for none. The sum runs over *ordered* pairs of views, and
+        `HSIC(B, B') = tr(B'B C B''B' C) / (n_components - 1)^2` with C = I - 11'/n_components, as in the paper's
+        Eq. (6); its update rules drop the denominator. Between two orthonormal bases it is 1 / (n_components - 1).
+    ridge : float, default=0.5
+        Price of P, above 0. Rows of X_v have a mean |x|^2 of 1.
+    label_ridge : float, default=1.0
+        Price of W, above 0; it weighs as much as so many labelled rows.
+    view_floor : float, default=1.0
+        Added to the mean error of a row (which is 1 for a view of which nothing is explained) where the weights
+        of views are found: alpha_v is proportional to `(error_v + view_floor)^(-1/(r-1))`. With 0, as in the
+        paper, a narrow view that is easy to reproduce gets nearly all the weight, and the others are ignored.
+    centre : bool, default=True
+        Take the mean of every column away. Sparse views stay sparse all the same.
+    refit : bool, default=True
+        In the end, fit W again to representations that are found from views alone, as they are where the model
+        predicts. Those of the alternation know the labels, and W trusts them too much; False keeps that W.
+    threshold : {"f1", "errors", "prevalence", "half"}, default="f1"
+        How the threshold of a label is fitted to the scores of the labelled rows, found from their views alone:
+        to the label's highest F1, to the fewest errors, to as many rows above it as have the label; or not at
+        all, 0.5.
+    limit_components : bool, default=True
+        Refuse so many components that the narrowest of several views could be reproduced exactly: fewer than
+        its features are allowed. False allows as many as all views have features. With one view, as many as it has.
+    tol : float, default=1e-4
+        Stop when an iteration lowers the objective by at most this share.
+    max_iter : int, default=200
+        Most iterations of a call of `fit`.
+    warm_start : bool, default=False
+        Keep what the alternation needs to go on (`joint_coef_`), and go on from there when `fit` is called again
+        with views, labels and n_components of the same shape. On the same data with the same parameters, a fit that
+        was stopped ends bit for bit where it would have ended, also after `to_bytes` and `from_bytes`.
+    n_threads : int, default=1
+        Of BLAS, in `fit`.
+    random_state : int, RandomState or None, default=0
+        Where the search for the start, a truncated singular value decomposition, begins.
+
+    Attributes
+    ----------
+    view_names_ : ndarray of shape (n_views,), object
+        In the order in which they were given.
+    view_weights_ : ndarray of shape (n_views,), float64
+        alpha. If rows lack views, the sum of alpha_v times the share of rows that have v is 1.
+    view_widths_ : ndarray of shape (n_views,), int64
+    view_shares_, view_scales_ : ndarrays of shape (n_views,), float64
+        Share of the rows of `fit` that had the view; root mean energy that its rows are divided by.
+    view_means_ : ndarray of shape (n_features_in_,), float64
+        Of the columns of all views, side by side.
+    basis_ : ndarray of shape (n_features_in_, n_components), float64
+        The bases of all views, one below the other; `bases_` has them by name.
+    coef_ : ndarray of shape (n_labels, n_components), float64
+        W.
+    joint_coef_ : ndarray of shape (n_labels, n_components), float64
+        The W of the alternation, with `warm_start`.
+    intercept_, threshold_ : ndarrays of shape (n_labels,), float64
+        Means of the labels over the labelled rows; what is taken away from `label_scores`.
+    objective_trace_ : ndarray
+        The objective above, with all its terms, at the start and after every half-step (bases, W, alpha, P), those of
+        the fit that was gone on from as well; never rises. `refit` and thresholds come after it.
+    relative_change_ : float
+        By what share the last iteration lowered the objective.
+    n_iter_, n_components_, n_features_in_ : int
+        Iterations behind the model, those of a fit that was gone on from as well; columns of P; columns of all views.
+    classes_ : ndarray of shape (n_labels,)
+        The columns of Y.
+    label_names_ : ndarray
+        Only if names were given.
+
+    References
+    ----------
+    C. Zhang, Z. Yu, Q. Hu, P. Zhu, X. Liu, X. Wang: Latent semantic aware multi-view multi-label classification,
+    AAAI (2018).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manylabel_core.batch import LSAMML
+    >>> rng = np.random.default_rng(0)
+    >>> hidden = rng.normal(size=(200, 3))
+    >>> X = {name: hidden @ rng.normal(size=(3, 8)) + rng.normal(size=(200, 8)) for name in ("sound", "text")}
+    >>> Y = (hidden > 0).astype(int)
+    >>> labelled = np.arange(200) < 100
+    >>> model = LSAMML(n_components=3).fit(X, Y, labelled)
+    >>> both, one = model.predict(X), model.predict({"text": X["text"]})
+    >>> print(f"{(both == Y)[100:].mean():.2f} from both views, {(one == Y)[100:].mean():.2f} from one")
+    0.90 from both views, 0.88 from one
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        r: float = 2.0,
+        beta: float = 1.0,
+        gamma: float = 0.01,
+        ridge: float = 0.5,
+        label_ridge: float = 1.0,
+        view_floor: float = 1.0,
+        centre: bool = True,
+        refit: bool = True,
+        threshold: str = "f1",
+        limit_components: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        warm_start: bool = False,
+        n_threads: int = 1,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.r = r
+        self.beta = beta
+        self.gamma = gamma
+        self.ridge = ridge
+        self.label_ridge = label_ridge
+        self.view_floor = view_floor
+        self.centre = centre
+        self.refit = refit
+        self.threshold = threshold
+        self.limit_components = limit_components
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Mapping[str, ArrayLike],
+        Y: ArrayLike,
+        labelled: ArrayLike | None = None,
+        missing: Mapping[str, ArrayLike] | None = None,
+        label_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Learn from rows in several views.
+
+        Parameters
+        ----------
+        X : mapping of view names to array-likes or sparse matrices of shape (n_samples, n_features of the view)
+            Sparse views stay sparse.
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            1 for a relevant label, 0 for an irrelevant one. What unlabelled rows hold is never looked at (NaN, None).
+        labelled : array-like of shape (n_samples,), bool, optional
+            None: all rows.
+        missing : mapping of view names to array-likes of shape (n_samples,), bool, optional
+            True where a row lacks the view; what X holds there is never looked at (NaN, 0). Every row needs one
+            view, every view one row.
+        label_names : iterable of str, optional
+            Kept as `label_names_`; None takes the columns of a data frame Y.
+        progress : callable, optional
+            Called with a `Progress` after every iteration: the iteration (1 is the first of this call), the
+            objective, and as gap the share by which the iteration lowered it. When it gives True, the fit ends with
+            the model reached so far.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or argument is not allowed; the message names it.
+        """
+        prices = checks.check_parameters(self)
+        views, present = check_views(X, missing)
+        n_samples = len(next(iter(present.values())))
+        mask = check_labelled(labelled, n_samples)
+        indicators = check_some_labels(Y, mask)
+        names = check_label_names(label_names, Y, indicators.shape[1])
+        n_components = checks.check_components(self, {name: view.shape[1] for name, view in views.items()}, n_samples)
+        with threadpool_limits(limits=int(self.n_threads), user_api="blas"):
+            blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
+            labels, energy = label_block(indicators, mask)
+            run = Alternation(blocks, labels, prices._replace(beta=prices.beta / energy), Reporter(progress))
+            before, trace = self._before(tuple(views), run, n_components)
+            reached = run.run(before, trace, self.tol, self.max_iter)
+            if not (reached.settled or reached.stopped):
+                checks.warn_not_converged(self.max_iter, reached.gap)
+            self._describe(tuple(views), run, names)
+            self._keep(reached, run)
+            self._fit_labels(run, indicators[mask], np.flatnonzero(mask))
+        self.relative_change_ = reached.gap
+        return self
+
+    def _before(self, names: tuple[str, ...], run: Alternation, n_components: int) -> tuple[Model, list[float]]:
+        """What an earlier fit has left, if it can be gone on from, or a start."""
+        widths = [view.X.shape[1] for view in run.views]
+        shape = (run.labels.X.shape[1], n_components)
+        left = getattr(self, "joint_coef_", None) if self.warm_start else None
+        if left is None or left.shape != shape or [*self.view_names_] != [*names] or [*self.view_widths_] != widths:
+            return start(run.views, run.labels, run.prices, n_components, checks.random(self.random_state)), []
+        alpha = self.view_weights_
+        total = float(run.shares @ alpha)  # other rows may have other views now
+        alpha = alpha if abs(total - 1.0) < 1e-9 else alpha / total
+        return Model(self._split(self.basis_), left, alpha), [float(value) for value in self.objective_trace_]
+
+    def _describe(self, names: tuple[str, ...], run: Alternation, label_names: Any) -> None:
+        for name in ("label_names_", "joint_coef_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if label_names is not None:
+            self.label_names_ = label_names
+        self.classes_ = np.arange(run.labels.X.shape[1])
+        self.view_names_ = np.array(names, dtype=object)
+        self.view_widths_ = np.array([view.X.shape[1] for view in run.views], dtype=np.int64)
+        self.view_shares_ = run.shares
+        self.view_scales_ = np.array([view.scale for view in run.views])
+        self.view_means_ = np.concatenate([view.mean for view in run.views])
+        self.n_features_in_ = int(self.view_widths_.sum())
+
+    def _keep(self, reached: Reached, run: Alternation) -> None:
+        model = reached.model
+        self.basis_ = np.concatenate(model.bases)
+        self.view_weights_ = model.alpha
+        self.coef_ = model.W
+        if self.warm_start:
+            self.joint_coef_ = model.W
+        self.n_components_ = int(model.W.shape[1])
+        self.intercept_ = run.labels.mean
+        self.objective_trace_ = np.array(reached.trace)
+        self.n_iter_ = reached.total
+
+    def _fit_labels(self, run: Alternation, Y: Any, rows: NDArray[np.int64]) -> None:
+        """Weights of labels, if they are to be fitted again, and thresholds, for what views alone tell of rows."""
+        P = self._represent(run.views, range(len(run.views)))
+        if self.refit:
+            self.coef_ = steps.weights(run.labels.gram(P), run.labels.cross(P), float(self.label_ridge))
+        scores = P[rows] @ self.coef_.T + self.intercept_
+        self.threshold_ = thresholds(scores, Y.toarray(), self.threshold)

@@ -1,0 +1,167 @@
+"""PrBR: PrML with independent labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from manylabel_core.batch._privileged import PrivilegedLearner
+from manylabel_core.batch._reporting import Reporter, warn_not_converged
+from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
+
+
+class PrBR(PrivilegedLearner):
+    """Privileged binary relevance: a support vector machine for each label, with the help of the other labels.
+
+    PrML with W = I: minimises for each label
+
+        |z|^2/2 + gamma2/2 |w~|^2 + sum_i (C <w~, t_i> + rho zeta_i)
+            y_i z.x_i >= 1 - <w~, t_i> - zeta_i,     <w~, t_i> >= 0,     zeta_i >= 0,
+
+    where x_i has a last feature 1 and the privileged features t_i are the signs of the other labels and a constant 1.
+    See `PrML` for what they do, and for what is not as printed. **With rho <= C they are idle**, and this is
+    `LinearSVC(loss="hinge")` with C_svm = rho.
+
+    Parameters
+    ----------
+    gamma2 : float, default=30.0
+    C, rho : float, defaults 0.03 and 0.05
+        As for `PrML`.
+    privileged : "all" or int, default="all"
+        A number takes for each label only the nearest labels in Hamming distance.
+    literal : bool, default=False
+        Without the constant in the privileged features. If then the dual may be unbounded, `fit` says so.
+    tol : float, default=1e-2
+        Stop at this relative duality gap, (primal - dual) / primal, over all labels together.
+    max_iter : int, default=1000
+        Most passes of the solver in a call of `fit`.
+    warm_start : bool, default=False
+        Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets and
+        labels. On the same data and parameters, a fit that was stopped ends bit for bit where it would have ended.
+    n_threads : int, default=1
+        Over labels.
+    random_state : int, RandomState or None, default=0
+        Order in which the solver visits the variables.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features), float64
+    intercept_ : ndarray of shape (n_labels,), float64
+    correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
+        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+    primal_objective_, dual_objective_ : float
+    duality_gap_ : float
+        (primal - dual) / primal.
+    n_iter_ : int
+        Passes, with those before a resumption.
+    alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
+        Dual variables, with `warm_start`.
+    classes_ : ndarray of shape (n_labels,)
+        The columns of Y.
+    n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
+        Names only if they were given.
+
+    References
+    ----------
+    S. You, C. Xu, Y. Wang, C. Xu, D. Tao: Privileged multi-label learning, IJCAI (2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from manylabel_core.batch import PrBR
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 4))
+    >>> Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
+    >>> model = PrBR(C=1.0, rho=2.0).fit(X, Y)
+    >>> print(f"{(model.predict(X) == Y).mean():.2f}")
+    0.98
+    """
+
+    n_iter_: int
+
+    def __init__(
+        self,
+        gamma2: float = 30.0,
+        C: float = 0.03,
+        rho: float = 0.05,
+        privileged: int | str = "all",
+        literal: bool = False,
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        n_threads: int = 1,
+        random_state: Any = 0,
+    ) -> None:
+        self.gamma2 = gamma2
+        self.C = C
+        self.rho = rho
+        self.privileged = privileged
+        self.literal = literal
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        Y: ArrayLike,
+        label_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Learn from examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
+        label_names : iterable of str, optional
+            Kept as `label_names_`; None takes the columns of a data frame Y.
+        progress : callable, optional
+            Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) after every pass; when it
+            gives True, the fit ends and the model is the one reached so far.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or argument is not allowed; the message names it. Also if `literal` with an infinite rho is a
+            problem whose dual may be unbounded.
+        """
+        rows, _, problem = self._begin_privileged(X, Y, label_names)
+        known = self._known_variables(problem)
+        told = Reporter(progress)
+        earlier: dict[str, Any] = (
+            {} if known is None else {"weights": self._weights(rows.shape[1]), "done": self.n_iter_}
+        )
+        result = solve_privileged_dual(
+            rows,
+            problem,
+            start=known,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            progress=told.solver,
+            n_threads=self.n_threads,
+            seed=self._seed(),
+            **earlier,
+        )
+        self._keep_scores(result.Z)
+        self._keep_variables(result.at)
+        self.primal_objective_, self.dual_objective_ = result.primal, result.dual
+        self.duality_gap_, self.n_iter_ = float(result.gap), result.n_iter
+        if not (result.converged or told.stopped):
+            warn_not_converged(self.max_iter, result.gap)
+        return self
+
+    def _weights(self, width: int) -> Any:
+        """Weights and intercepts of the last fit, or None if that had other features."""
+        Z = np.column_stack([self.coef_, self.intercept_])
+        return Z if Z.shape[1] == width else None

@@ -1,0 +1,115 @@
+"""What the SVM+ dual is made of, as compiled code sees it, and the kinds of its examples."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Task(NamedTuple):
+    """The problem (see `privileged_dual`) but for its features.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (n_labels, n_samples), int8
+        Signs, label by label.
+    kinds : ndarray of shape (n_samples,), int32
+        Of each example.
+    sizes : ndarray of shape (n_kinds,), float64
+        Examples of each kind.
+    indptr, indices : ndarrays, int64 and int32
+        The label sets of the kinds: `indices[indptr[k]:indptr[k + 1]]`.
+    mask : ndarray of shape (n_labels, n_labels), bool
+        Which labels, in the columns, are privileged features of which, in the rows.
+    constant : float
+        The last privileged feature: 1, or 0 for none.
+    C, rho, gamma : float
+    """
+
+    Y: NDArray[np.int8]
+    kinds: NDArray[np.int32]
+    sizes: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    constant: float
+    C: float
+    rho: float
+    gamma: float
+
+    def features(self, label: int) -> NDArray[np.float64]:
+        """The privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
+        n_kinds, n_labels = len(self.sizes), len(self.mask)
+        T = np.zeros((n_kinds, n_labels + 1))
+        T[:, :-1] = -1.0
+        T[np.repeat(np.arange(n_kinds), np.diff(self.indptr)), self.indices] = 1.0
+        T[:, :-1] *= self.mask[label]
+        T[:, -1] = self.constant
+        return T
+
+
+class Kinds(NamedTuple):
+    """The different label sets among examples, as in `Task`."""
+
+    kinds: NDArray[np.int32]
+    sizes: NDArray[np.float64]
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+
+
+class Variables(NamedTuple):
+    """A feasible point of the dual, and the privileged weights of one of the primal.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n_labels, n_samples), float64
+    beta : ndarray of shape (n_labels, n_kinds), float64
+        Sums over kinds.
+    known : ndarray of shape (n_labels, n_labels + 1), float64
+        Feasible privileged weights w~, the constant's last.
+    """
+
+    alpha: NDArray[np.float64]
+    beta: NDArray[np.float64]
+    known: NDArray[np.float64]
+
+    def copy(self) -> Variables:
+        return Variables(*(part.copy() for part in self))
+
+
+def kinds_of(Y: NDArray[np.int8]) -> Kinds:
+    """The kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first appear."""
+    packed = np.packbits(Y > 0, axis=1)
+    _, first, kinds, sizes = np.unique(packed, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    sets = Y[first[order]] > 0
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sets.sum(axis=1))])
+    indices = np.nonzero(sets)[1].astype(np.int32)
+    return Kinds(rank[kinds.ravel()].astype(np.int32), sizes[order].astype(np.float64), indptr, indices)
+
+
+def zero(task: Task) -> Variables:
+    """The start: a = 0, and e = 0, so that w~ is 0. (At beta = 0, the paper's start, w~ is far from everything.)"""
+    n_labels, n_samples = task.Y.shape
+    beta = np.tile(task.C * task.sizes, (n_labels, 1))
+    return Variables(np.zeros((n_labels, n_samples)), beta, np.zeros((n_labels, n_labels + 1)))
+
+
+def moved_to(task: Task, at: Variables) -> Variables:
+    """A copy of variables that is feasible for a task of the same shape with another C or rho, or other examples.
+
+    Its w~ may still miss constraints.
+    """
+    alpha = np.clip(at.alpha, 0.0, task.rho)
+    beta = np.maximum(at.beta, 0.0)
+    if task.rho <= task.C:  # what the solver takes for granted: e = 0
+        beta = np.tile(task.C * task.sizes, (len(alpha), 1))
+        for row, a in zip(beta, alpha, strict=True):
+            row -= np.bincount(task.kinds, a, len(row))
+        beta = np.maximum(beta, 0.0)
+    listed = np.pad(task.mask, ((0, 0), (0, 1)), constant_values=bool(task.constant))
+    return Variables(alpha, beta, np.where(listed, at.known, 0.0))

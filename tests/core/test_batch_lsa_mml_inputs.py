@@ -1,0 +1,282 @@
+"""Bad input to LSA-MML: a ValueError that names the argument, every time."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from manylabel_core.batch import LSAMML, M3L
+from manylabel_core.state import DamagedState
+
+RNG = np.random.default_rng(0)
+N = 12
+X = {"a": RNG.normal(size=(N, 4)), "b": RNG.normal(size=(N, 3))}
+Y = RNG.integers(0, 2, size=(N, 2))
+HALF = np.arange(N) < 6
+
+
+class Frame:
+    """What is used of a data frame."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns, self.shape = values, columns, values.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype=dtype)
+
+
+def with_value(matrix, value):
+    changed = matrix.astype(float)
+    changed[3, 1] = value
+    return changed
+
+
+def view(name, matrix):
+    return X | {name: matrix}
+
+
+BAD_ARGUMENTS = {
+    "X is a matrix": ((X["a"], Y), "X must be a mapping of view names to matrices, not ndarray; a single view is {'x'"),
+    "X is a list": (([X["a"]], Y), "X must be a mapping of view names to matrices, not list"),
+    "X is empty": (({}, Y), "X must hold at least one view"),
+    "a name is a number": (({0: X["a"]}, Y), "X must have names of views, not 0, as its keys"),
+    "a name is empty": (({"": X["a"]}, Y), "X must have names of views, not '', as its keys"),
+    "views have different row counts": ((view("b", X["b"][:-1]), Y), "X['b'] has 11 rows, but X['a'] has 12"),
+    "a view holds NaN": ((view("b", with_value(X["b"], np.nan)), Y), "X['b'] must hold finite numbers"),
+    "a view holds infinity": ((view("a", with_value(X["a"], np.inf)), Y), "X['a'] must hold finite numbers"),
+    "a sparse view holds NaN": (
+        (view("a", sp.csr_array(with_value(X["a"], np.nan))), Y),
+        "X['a'] must hold finite numbers",
+    ),
+    "a view is a vector": ((view("a", X["a"][:, 0]), Y), "X['a']: Expected 2D array, got 1D"),
+    "a view has no rows": (({"a": X["a"][:0]}, Y[:0]), "X['a']: Found array with 0 sample(s)"),
+    "a view has no features": ((view("a", X["a"][:, :0]), Y), "X['a']: Found array with 0 feature(s)"),
+    "a view holds text": ((view("a", np.full((N, 2), "x")), Y), "X['a']: "),
+    "a view is complex": ((view("a", X["a"] + 1j), Y), "X['a']: Complex data not supported"),
+    "a view is constant": ((view("b", np.ones((N, 2))), Y), "X['b'] must hold rows that differ"),
+    "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must hold rows that differ"),
+    "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
+    "Y is None": ((X, None), "Y must be an indicator matrix"),
+    "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, it holds 2"),
+    "Y holds NaN": ((X, with_value(Y, np.nan)), "Y must hold only 0 and 1, it holds nan"),
+    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, it holds 3"),
+    "Y is text": ((X, Y.astype(str)), "Y must hold only 0 and 1, not values of type"),
+    "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
+    "Y is a vector": ((X, Y[:, 0]), "Y must be an indicator matrix of shape"),
+    "Y is ragged": ((X, [[0, 1], [1]] * 6), "Y must be an indicator matrix"),
+    "Y has no labels": ((X, Y[:, :0]), "Y must be an indicator matrix of shape"),
+    "Y has too few rows": ((X, Y[:-1]), "Y must have as many rows as X, 12, got 11"),
+    "no row is labelled": ((X, Y, np.zeros(N, bool)), "labelled must be True for at least one row"),
+    "labelled holds indices": ((X, Y, np.arange(N)), "labelled must be a mask of True and False, not of type int64"),
+    "labelled is too short": ((X, Y, HALF[:-1]), "labelled must have one entry for each of the 12 rows, got the shape"),
+    "missing is a mask": ((X, Y, None, HALF), "missing must be a mapping of view names to masks of rows, not ndarray"),
+    "missing names no view": ((X, Y, None, {"c": HALF}), "missing names the view 'c', which X does not hold"),
+    "missing holds numbers": ((X, Y, None, {"a": 1.0 * HALF}), "missing['a'] must be a mask of True and False"),
+    "missing is too short": ((X, Y, None, {"a": HALF[:3]}), "missing['a'] must have one entry for each of the 12 rows"),
+    "a row has no view": ((X, Y, None, {"a": HALF, "b": np.arange(N) == 4}), "row 4 has no view at all"),
+    "a view has no row": ((X, Y, None, {"a": np.ones(N, bool)}), "missing: no row has the view 'a'"),
+    "too few label names": ((X, Y, None, None, ["one"]), "label_names must hold 2 different names"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ARGUMENTS)
+def test_a_bad_argument_is_refused_by_name(case):
+    arguments, message = BAD_ARGUMENTS[case]
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LSAMML().fit(*arguments)
+
+
+BAD_PARAMETERS = [
+    *[("n_components", value, "n_components must be an integer from 1 to") for value in (0, 1.5, "3", True)],
+    ("n_components", 3, "n_components must be at most 2, not 3: with more, the narrowest view, 'b' with 3 feature(s),"),
+    *[("r", value, "r must be") for value in (1, 0.5, np.nan, "2", None)],
+    *[
+        (name, value, f"{name} must be a finite number above 0")
+        for name in ("beta", "ridge", "label_ridge")
+        for value in (0, -1.0, np.inf, None)
+    ],
+    *[
+        (name, value, f"{name} must be a finite number of at least 0")
+        for name in ("gamma", "view_floor")
+        for value in (-1e-9, np.nan, "0", True)
+    ],
+    *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "limit_components", "warm_start")],
+    ("threshold", "best", "threshold must be one of 'f1', 'errors', 'prevalence', 'half', not 'best'"),
+    *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
+    *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],
+    ("n_threads", 0, "n_threads must be an integer from 1 to"),
+    *[
+        (name, value, f"{name} must be")
+        for name in ("r", "beta", "gamma", "ridge", "label_ridge", "view_floor", "tol", "n_components", "max_iter")
+        for value in (10**400, 10**5000, np.array([1, 2]))
+    ],
+    *[
+        (name, value, f"{name} must be True or False, not ")
+        for name in ("centre", "refit", "limit_components", "warm_start")
+        for value in (np.array([True, False]), np.array([]), 10**5000)
+    ],
+    ("random_state", "seed", "random_state: 'seed' cannot be used to seed"),
+]
+
+
+def shown(value):
+    return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD_PARAMETERS, ids=shown)
+def test_a_bad_parameter_is_refused_by_name(name, value, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        LSAMML(**{name: value}).fit(X, Y)
+
+
+def test_the_limit_of_components():
+    assert LSAMML().fit(X, Y).n_components_ == 2
+    assert LSAMML(7, limit_components=False).fit(X, Y).n_components_ == 7
+    with pytest.raises(ValueError, match="n_components must be at most 7, not 8: the views have 7 features together"):
+        LSAMML(8, limit_components=False).fit(X, Y)
+    few = {name: matrix[:2] for name, matrix in X.items()}
+    with pytest.raises(ValueError, match="n_components must be at most 2, not 3: there are 2 rows"):
+        LSAMML(3, limit_components=False).fit(few, Y[:2])
+    assert LSAMML().fit({"a": X["a"]}, Y).n_components_ == 4
+    assert LSAMML(1).fit(X | {"c": X["a"][:, :1]}, Y).n_components_ == 1
+
+
+def test_a_ridge_too_small_for_what_views_leave_open_is_named():
+    missing = {"a": HALF}
+    with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
+        LSAMML(7, ridge=1e-300, label_ridge=1e-300, limit_components=False).fit(X, Y, ~HALF, missing)
+
+
+BAD_AT_PREDICT = {
+    "X is a matrix": ((X["a"],), "X must be a mapping"),
+    "X is empty": (({},), "X must hold at least one view"),
+    "an unknown view": ((X | {"c": X["a"]},), "X holds the unknown view 'c'; the views are 'a', 'b'"),
+    "another width": ((view("a", X["b"]),), "X['a'] has 3 features, but 4 in fit"),
+    "different row counts": ((view("b", X["b"][:2]),), "X['b'] has 2 rows, but X['a'] has 12"),
+    "NaN": ((view("b", with_value(X["b"], np.nan)),), "X['b'] must hold finite numbers"),
+    "a row has no view": ((X, {"a": HALF, "b": HALF}), "row 0 has no view at all"),
+    "a row lacks the only view": (({"a": X["a"]}, {"a": HALF}), "row 0 has no view at all"),
+    "missing names a view left out": (({"a": X["a"]}, {"b": HALF}), "missing names the view 'b', which X does not"),
+}
+
+
+@pytest.mark.parametrize("method", ["transform", "label_scores", "decision_function", "predict"])
+@pytest.mark.parametrize("case", BAD_AT_PREDICT)
+def test_what_was_not_fitted_is_refused(case, method):
+    arguments, message = BAD_AT_PREDICT[case]
+    model = LSAMML().fit(X, Y)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        getattr(model, method)(*arguments)
+
+
+@pytest.mark.parametrize("method", ["transform", "label_scores", "decision_function", "predict"])
+def test_an_unfitted_learner_predicts_nothing(method):
+    with pytest.raises(NotFittedError):
+        getattr(LSAMML(), method)(X)
+    with pytest.raises(NotFittedError):
+        LSAMML().to_bytes()
+
+
+def test_a_refused_fit_leaves_the_model_as_it_was():
+    model = LSAMML().fit(X, Y)
+    before = model.to_bytes()
+    for arguments, message in BAD_ARGUMENTS.values():
+        with pytest.raises(ValueError, match=re.escape(message)):
+            model.fit(*arguments)
+    assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.int8, np.int64, np.float32])
+def test_labels_may_be_of_any_type(kind):
+    expected = LSAMML().fit(X, Y, HALF).decision_function(X)
+    labels = Y.astype(kind)
+    for given in (labels, labels.tolist(), sp.csr_array(labels), sp.coo_array(labels)):
+        np.testing.assert_array_equal(LSAMML().fit(X, given, HALF).decision_function(X), expected)
+
+
+EMPTY = [None, "?", "", np.nan, -1, "ab", [1, 2, 3], object()]
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
+    expected = LSAMML().fit(X, Y, HALF).to_bytes()
+    held = [row if known else [empty, empty] for row, known in zip(Y.tolist(), HALF, strict=True)]
+    whole = [row if known else empty for row, known in zip(Y.tolist(), HALF, strict=True)]
+    objects = Y.astype(object)
+    for row in np.flatnonzero(~HALF):
+        for label in range(2):
+            objects[row, label] = empty
+    for given in (held, tuple(whole), objects, Frame(objects, [0, 1])):
+        assert LSAMML().fit(X, given, HALF).to_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("empty", "message"),
+    [
+        (None, "Y must hold only 0 and 1, not values of type object"),
+        ("1", "Y must hold only 0 and 1, not values of type <U"),
+        (2, "Y must hold only 0 and 1, it holds 2"),
+        (np.nan, "Y must hold only 0 and 1, it holds nan"),
+        ([0, 1], "Unknown label type: Y must "),
+    ],
+)
+def test_what_labelled_rows_hold_is_looked_at(empty, message):
+    objects = Y.astype(object)
+    objects[3, 1] = empty
+    for given in (objects, objects.tolist()):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            LSAMML().fit(X, given, HALF)
+
+
+def test_counts_may_be_integers_of_numpy():
+    expected = LSAMML(2, n_threads=2, max_iter=50).fit(X, Y)
+    given = LSAMML(np.int64(2), n_threads=np.int64(2), max_iter=np.int32(50)).fit(X, Y)
+    np.testing.assert_array_equal(given.decision_function(X), expected.decision_function(X))
+
+
+def test_views_may_be_of_any_type():
+    whole = {"a": np.round(10 * X["a"]), "b": X["b"]}
+    expected = LSAMML().fit(whole, Y).decision_function(whole)
+    for kind in (np.int64, np.float32):
+        given = whole | {"a": whole["a"].astype(kind)}
+        np.testing.assert_array_equal(LSAMML().fit(given, Y).decision_function(given), expected)
+    given = {"a": whole["a"].tolist(), "b": Frame(whole["b"], "xyz")}
+    np.testing.assert_array_equal(LSAMML().fit(given, Y).decision_function(given), expected)
+    given = whole | {"a": np.asfortranarray(whole["a"])}
+    np.testing.assert_array_equal(LSAMML().fit(given, Y).decision_function(given), expected)
+
+
+def test_names_of_labels_are_kept_as_long_as_they_are_given():
+    named = Frame(Y, ["rock", "jazz"])
+    model = LSAMML().fit(X, named, HALF)
+    assert [*model.label_names_] == ["rock", "jazz"]
+    assert [*model.fit(X, named, HALF, label_names=["r", "j"]).label_names_] == ["r", "j"]
+    assert not hasattr(model.fit(X, Y), "label_names_")
+
+
+def test_parameters_are_those_of_scikit_learn():
+    model = LSAMML(2, r=3.0, gamma=0.5)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(r=4.0).r == 4.0
+    fitted = clone(model).fit(X, Y)
+    assert fitted.get_params() == model.get_params()
+
+
+def test_damaged_and_other_bytes_are_refused():
+    model = LSAMML().fit(X, Y)
+    written = model.to_bytes()
+    with pytest.raises(DamagedState):
+        LSAMML.from_bytes(written[:-1])
+    with pytest.raises(ValueError, match="data holds the state of LSAMML, not of M3L"):
+        M3L.from_bytes(written)
+    for position in RNG.integers(0, len(written), 60):
+        damaged = bytearray(written)
+        damaged[position] ^= 1 << int(RNG.integers(8))
+        try:
+            back = LSAMML.from_bytes(bytes(damaged))
+        except (DamagedState, ValueError):
+            continue
+        assert back.to_bytes() == written
