@@ -1,4 +1,4 @@
-"""What the papers of MLRL and M3L report, on the same data: means and spreads beside the papers' own."""
+"""What the papers of MLRL, M3L, PrML and LSA-MML report, on the same data: means and spreads beside the papers' own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import warnings
 from pathlib import Path
 
-from benchmarks import reproduce_m3l, reproduce_mlrl
+from benchmarks import reproduce_lsa_mml, reproduce_m3l, reproduce_mlrl, reproduce_prml
 from benchmarks.machine import print_machine
 from sklearn.exceptions import ConvergenceWarning
 
-PAPERS = {"mlrl": reproduce_mlrl, "m3l": reproduce_m3l}
+PAPERS = {"mlrl": reproduce_mlrl, "m3l": reproduce_m3l, "prml": reproduce_prml, "lsa-mml": reproduce_lsa_mml}
 """Each has `SETS`, the names of its data sets, and `run(args)`."""
 
 

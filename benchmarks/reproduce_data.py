@@ -29,6 +29,16 @@ def load(folder: Path, name: str) -> DataSet:
     return DataSet(name, X, file["Y"], [str(label) for label in file["label_names"]], train, test)
 
 
+def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
+    """The views of a data set by name, sparse ones in CSR, and its labels. emotions is standardised."""
+    file = _open(folder, name)
+    X = file["X"].astype(np.float64) if "X" in file else _csr(file)
+    if name == "emotions":  # tempi beside spectral moments
+        X = standardised(X, X)[0]
+    which = file["view_id"]
+    return {str(view): X[:, np.flatnonzero(which == k)] for k, view in enumerate(file["view_names"])}, file["Y"]
+
+
 def load_attributes(folder: Path) -> tuple[NDArray[np.int8], list[str]]:
     """Attributes of the animals of Animals with Attributes, (50 classes, 85), and the classes' names."""
     file = _open(folder, "awa_attributes")
