@@ -213,7 +213,7 @@ def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], ye
 
 
 def test_what_training_refuses_fails_the_job_with_the_reason(client: Client) -> None:
-    R = [[1.0, 2.0], [2.0, 1.0]]
+    R = (2.0 - np.eye(14)).tolist()  # not positive definite
     job = client.train("m3l", {"dataset": "yeast"}, "refused", params={"R": R})
     with pytest.raises(JobFailed, match="R must") as caught:
         job.wait(WAIT_SECONDS)

@@ -118,10 +118,11 @@ BAD_PARAMETERS = [
     ],
     (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),
     *[(learner, "rho", value, "rho must be a number above 0") for learner in PRIVILEGED for value in (0, np.nan, "1")],
+    *[(learner, "rho", np.ones(2), "rho must be a number above 0") for learner in PRIVILEGED],
     *[
-        (learner, "privileged", value, "privileged must be 'all' or an integer of at least 1")
+        (learner, "privileged", value, "privileged must be an integer from 1 to 1048576, .*, or 'all'")
         for learner in PRIVILEGED
-        for value in (0, "some", 1.5, True, None)
+        for value in (0, "some", 1.5, True, None, 10**5000, np.ones(2, int))
     ],
     *[(learner, "literal", 2, "literal must be True or False") for learner in PRIVILEGED],
     *[(PrML, "rank", value, "rank must be an integer") for value in (0, 0.0, 1.5, -1, np.nan, "all", True)],

@@ -14,15 +14,15 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from manylabel_core._parameters import check_flag, is_finite
+from manylabel_core._parameters import check_count, check_flag, is_finite, shown
 from manylabel_core.batch._inputs import check_diagonal, check_positive
 from manylabel_core.batch._stored import FITTED_LAST
 from manylabel_core.batch.base import BatchLearner
 from manylabel_core.solvers import Privileged
 from manylabel_core.solvers.privileged_dual import Variables
 
-MOST_FEATURES = 2**20
-"""The most examples or labels that are nearest to a label."""
+MOST_LABELS = 2**20
+"""The most labels that may be privileged information about one."""
 
 
 class LinearScores(NamedTuple):
@@ -78,15 +78,18 @@ class PrivilegedLearner(BatchLearner):
         return with_constant(checked), signs, problem
 
     def _checked_rho(self) -> float:
-        if self.rho == math.inf or (is_finite(self.rho) and self.rho > 0):
+        infinite = isinstance(self.rho, float) and self.rho == math.inf
+        if infinite or (is_finite(self.rho) and self.rho > 0):
             return float(self.rho)
-        raise ValueError(f"rho must be a number above 0, which may be infinite, not {self.rho!r}")
+        raise ValueError(f"rho must be a number above 0, which may be infinite, not {shown(self.rho)}")
 
     def _check_privileged(self) -> None:
-        number = self.privileged
-        if number == "all" or (isinstance(number, int | np.integer) and not isinstance(number, bool) and number >= 1):
+        if isinstance(self.privileged, str) and self.privileged == "all":
             return
-        raise ValueError(f"privileged must be 'all' or an integer of at least 1, not {number!r}")
+        try:
+            check_count("privileged", self.privileged, MOST_LABELS)
+        except ValueError as error:
+            raise ValueError(f"{error}, or 'all'") from None
 
     def _keep_scores(self, Z: NDArray[np.float64]) -> None:
         """Keep weights of shape (n_labels, n_features + 1)."""

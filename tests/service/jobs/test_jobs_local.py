@@ -133,7 +133,7 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
 async def test_what_fails_says_why(sqlite_store, jobs_of):
     jobs = await jobs_of(sqlite_store, job_seconds=0.5, job_attempts=1)
     await add_songs(jobs._office)
-    refused, _ = await jobs.submit(spec(SHORT, params={"R": [[1.0]]}), None)
+    refused, _ = await jobs.submit(spec(SHORT, params={"R": [[0.0] * 3] * 3}), None)
     slow, _ = await jobs.submit(spec(LONG, params={**LONG["params"], "max_iter": 1_000_000}), None)
     first, second = await ended(jobs, refused.id), await ended(jobs, slow.id)
     assert first.state == second.state == "failed"
