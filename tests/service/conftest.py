@@ -1,9 +1,9 @@
-"""Applications in this process, on the embedded store unless settings say otherwise, without a socket."""
+"""Stores, and applications in this process, on the embedded store unless settings say otherwise, without a socket."""
 
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from starlette.testclient import TestClient
 
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
-from manylabel_service.storage import open_store
+from manylabel_service.storage import Address, SQLiteStore, Store, open_store
+from manylabel_service.storage.redis import RedisStore
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
 READY_SECONDS = 120.0
@@ -24,6 +25,26 @@ def _no_settings_from_outside() -> Iterator[None]:
         for name in [name for name in os.environ if name.startswith("MANYLABEL_")]:
             patch.delenv(name)
         yield
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An open store with nothing in it."""
+    if request.param == "sqlite":
+        store: Store = SQLiteStore(tmp_path / "data")
+    else:
+        store = RedisStore(Address.parse(request.getfixturevalue("redis_server").url))
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = SQLiteStore(tmp_path / "data")
+    await store.open()
+    yield store
+    await store.close()
 
 
 @pytest.fixture(scope="session")

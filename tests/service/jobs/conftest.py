@@ -23,8 +23,7 @@ from manylabel_service.jobs.records import Job, JobSpec
 from manylabel_service.jobs.runners import LocalRunner
 from manylabel_service.jobs.trainers import TRAINERS
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Address, SQLiteStore, Store
-from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage import Store
 from manylabel_service.trained.contents import Contents
 from manylabel_service.trained.ledger import Ledger as VersionLedger
 
@@ -53,26 +52,6 @@ def songs(n_rows: int = 300, seed: int = 0) -> Dataset:
 
 def spec(order: dict[str, Any], **changes: Any) -> JobSpec:
     return JobSpec.model_validate({**order, **changes})
-
-
-@pytest.fixture(params=["sqlite", "redis"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """An open store with nothing in it."""
-    if request.param == "sqlite":
-        store: Store = SQLiteStore(tmp_path / "data")
-    else:
-        store = RedisStore(Address.parse(request.getfixturevalue("redis_server").url))
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = SQLiteStore(tmp_path / "data")
-    await store.open()
-    yield store
-    await store.close()
 
 
 @pytest.fixture
