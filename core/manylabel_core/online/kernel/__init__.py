@@ -1,0 +1,1 @@
+"""Kernel models: sums over support vectors, or linear in features of the kernel."""
