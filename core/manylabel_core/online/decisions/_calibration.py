@@ -1,0 +1,101 @@
+"""Probabilities from margins: for every label a logistic curve, fitted as the stream goes.
+
+The margin m of a label is its score less the threshold's. Its probability is p = sigmoid(slope m + intercept), and the
+pair moves after each example whose truth y is known by a Newton step on the log loss, with all the curvature seen so
+far (the extended Kalman filter of logistic regression), slowly forgotten:
+
+    H <- KEPT H + p (1 - p) (m, 1)(m, 1)'        (slope, intercept) <- (slope, intercept) - inv(H) (p - y) (m, 1)'
+
+H is kept as the weight of all examples, the weighted mean of their margins (centre) and their weighted squared
+distances from it (spread): it is never singular in rounding, however large the margins. Weight and spread never fall
+below the 1 they start with.
+
+Everything is written without branches, in loops of a few arrays each, so that it becomes vector instructions.
+"""
+
+import numpy as np
+
+from manylabel_core._compiled import kernel
+
+SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)
+"""Rows of the table of a learner's labels; POSITIVES counts the examples that a label was true of."""
+
+START = (2.0, -1.0, 0.0, 1.0, 1.0, 0.0)
+"""A label before its first example: margins of 1 are what learners aim at, and most labels are rare."""
+
+KEPT = 0.999
+"""Share of the curvature kept from one example of a label to the next: a memory of a thousand examples."""
+
+MAX_SLOPE = 2.0**20
+MAX_MARGIN = 1e30
+"""Margins beyond are taken for it."""
+MAX_INTERCEPT = 1e40
+MAX_LOGIT = 30.0
+"""No probability comes nearer to 0 or 1 than sigmoid(-30), 1e-13: there is always more to be seen."""
+
+
+@kernel
+def sigmoid(logit):  # type: ignore[no-untyped-def]
+    """1 / (1 + exp(-logit)), to 1e-12 of itself, by products and sums alone: they are the same bits on any machine.
+
+    exp(x) is the 64th power of exp(x / 64), and that 13 terms of its series.
+    """
+    x = min(max(logit, -MAX_LOGIT), MAX_LOGIT) * (-1.0 / 64.0)
+    e = x * (1.0 / 479001600.0) + 1.0 / 39916800.0
+    e = e * x + 1.0 / 3628800.0
+    e = e * x + 1.0 / 362880.0
+    e = e * x + 1.0 / 40320.0
+    e = e * x + 1.0 / 5040.0
+    e = e * x + 1.0 / 720.0
+    e = e * x + 1.0 / 120.0
+    e = e * x + 1.0 / 24.0
+    e = e * x + 1.0 / 6.0
+    e = e * x + 0.5
+    e = e * x + 1.0
+    e = e * x + 1.0
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    return 1.0 / (1.0 + e)
+
+
+@kernel
+def find_probabilities(slope, intercept, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Write the probabilities of an example's labels; margins beyond MAX_MARGIN become that."""
+    for label in range(len(probabilities)):
+        margin = min(max(margins[label], -MAX_MARGIN), MAX_MARGIN)
+        margins[label] = margin
+        probabilities[label] = sigmoid(slope[label] * margin + intercept[label])
+
+
+@kernel
+def gather(centre, spread, weight, sides, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Take the margins of an example into the curvature; a label's side is +1, -1, or 0 where the truth is unknown."""
+    for label in range(len(sides)):
+        known = np.float64(sides[label] != 0)
+        kept = 1.0 - (1.0 - KEPT) * known
+        own = probabilities[label] * (1.0 - probabilities[label]) * known
+        before = max(kept * weight[label], 1.0)
+        after = before + own
+        distance = margins[label] - centre[label]
+        centre[label] += distance * (own / after)
+        spread[label] = max(kept * spread[label], 1.0) + distance * distance * (own * (before / after))
+        weight[label] = after
+
+
+@kernel
+def correct(  # type: ignore[no-untyped-def]
+    slope, intercept, centre, spread, weight, sides, margins, probabilities
+):
+    """Newton's step, after `gather`. A slope that would be negative becomes 0, the intercept the best one for it."""
+    for label in range(len(sides)):
+        known, true = np.float64(sides[label] != 0), np.float64(sides[label] > 0)
+        error = (probabilities[label] - true) * known
+        steep = slope[label] - (margins[label] - centre[label]) * error / spread[label]
+        steep = min(max(steep, 0.0), MAX_SLOPE)
+        moved = intercept[label] + centre[label] * (slope[label] - steep) - error / weight[label]
+        intercept[label] = min(max(moved, -MAX_INTERCEPT), MAX_INTERCEPT)
+        slope[label] = steep
