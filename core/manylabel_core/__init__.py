@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
     from manylabel_core.metrics import Prequential
-    from manylabel_core.online import FALT, SALT, KernelFALT
+    from manylabel_core.online import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
     from manylabel_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -17,6 +17,9 @@ __all__ = [
     "SALT",
     "SSMLRL",
     "KernelFALT",
+    "KernelPassiveAggressive",
+    "KernelSALT",
+    "PassiveAggressive",
     "PrBR",
     "PrML",
     "Prequential",
@@ -28,6 +31,9 @@ _HOMES = {
     "FALT": "online",
     "SALT": "online",
     "KernelFALT": "online",
+    "KernelPassiveAggressive": "online",
+    "KernelSALT": "online",
+    "PassiveAggressive": "online",
     "Prequential": "metrics",
     "Vocabulary": "vocabulary",
 }

@@ -7,7 +7,7 @@ the same input gives the same bits, however it is grouped into calls.
 
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -47,23 +47,23 @@ def discard_stale_kernels(package: Path) -> int:
 
     Numba recompiles a kernel when its own file has changed, not when one that it calls from another file has.
     After an update such a kernel would go on computing as before, differently from the rest. A kernel calls
-    kernels of its own folder and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names are not
-    looked at.
+    kernels of its own subpackage, at any depth, and of the package's root, nowhere else. Directories that
+    NUMBA_CACHE_DIR names are not looked at.
     """
-    shared = _newest_kernel_ns(package)
-    stale = []
-    for folder in [package, *(path for path in package.iterdir() if path.is_dir())]:
-        newest = max(shared, _newest_kernel_ns(folder))
-        stale += [file for file in folder.glob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
+    shared = _newest_kernel_ns(package.glob("*.py"))
+    stale = [file for file in package.glob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < shared]
+    for folder in (path for path in package.iterdir() if path.is_dir()):
+        newest = max(shared, _newest_kernel_ns(folder.rglob("*.py")))
+        stale += [file for file in folder.rglob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
     for file in stale:
         with suppress(OSError):  # gone already, or not ours to delete
             file.unlink()
     return len(stale)
 
 
-def _newest_kernel_ns(folder: Path) -> int:
-    """The last change of a file of the folder that defines kernels."""
-    return max((_changed_ns(file) for file in folder.glob("*.py") if b"\n@kernel" in file.read_bytes()), default=0)
+def _newest_kernel_ns(sources: Iterable[Path]) -> int:
+    """The last change of one of the files that defines kernels."""
+    return max((_changed_ns(file) for file in sources if b"\n@kernel" in file.read_bytes()), default=0)
 
 
 def _changed_ns(file: Path) -> int:

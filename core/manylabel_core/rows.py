@@ -56,6 +56,8 @@ class Rows(NamedTuple):
 
     def part(self, first: int, last: int) -> Rows:
         """Rows first to last - 1."""
+        if last - first == len(self.indptr) - 1:
+            return self
         indptr = self.indptr[first : last + 1]
         listed = slice(indptr[0], indptr[-1])
         return Rows(indptr - indptr[0], self.indices[listed], self.values[listed])
@@ -85,6 +87,8 @@ class Targets(NamedTuple):
 
     def part(self, first: int, last: int) -> Targets:
         """Targets first to last - 1."""
+        if last - first == len(self.complete):
+            return self
         indptr = self.indptr[first : last + 1]
         listed, rows = slice(indptr[0], indptr[-1]), slice(first, last)
         return Targets(

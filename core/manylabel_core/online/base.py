@@ -77,13 +77,34 @@ class OnlineLearner(ArrayLearner):
         """
         return (self.decision_function(X) > 0).astype(np.uint8)
 
+    def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
+        """Probability of every label.
+
+        Each label has its own: they do not sum to 1 over the labels of an example.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
+
+        Raises
+        ------
+        NotFittedError
+            As `predict`.
+        ValueError
+            As `predict`; if the learner has calibrate=False.
+        """
+        return self.probabilities(self._scores(X))
+
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
-        """Score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`."""
+        """Score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`.
+
+        With `optimise`, half of what the label's log-odds are above its cut.
+        """
         labels, thresholds = self.scores(X)
         return labels - thresholds[:, np.newaxis]
 
     def scores(self, X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Raw scores.
+        """Scores of the labels, with `optimise` less their cuts, and of the threshold.
 
         Returns
         -------
@@ -95,12 +116,16 @@ class OnlineLearner(ArrayLearner):
         NotFittedError, ValueError
             As `predict`.
         """
+        scores = self._scores(X)
+        return scores[:, 1:], scores[:, 0]
+
+    def _scores(self, X: Matrix) -> NDArray[np.float64]:
+        """Scores, threshold first."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
         rows, n_features = as_rows(X, self.dtype)
         self._check_width("X", n_features, self._n_features)
-        scores = self.score(rows)
-        return scores[:, 1:], scores[:, 0]
+        return self.score(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is something to predict with."""

@@ -60,7 +60,7 @@ def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ig
     moves, and a score is never the sum of many rounded steps. Relevant labels stand first, then irrelevant
     ones, so that both loops below are free of branches.
     """
-    n_relevant, n_known = _group(sides, order)
+    n_relevant, n_known = group(sides, order)
     for p in range(n_known):
         start[p] = scores[order[p]]
         moves[p] = 0
@@ -89,7 +89,7 @@ def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ig
 
 
 @kernel
-def _group(sides, order):  # type: ignore[no-untyped-def]
+def group(sides, order):  # type: ignore[no-untyped-def]
     """Order the known labels, relevant ones first; give the number of the relevant and of all."""
     n_relevant = 0
     for column in range(1, len(sides)):
@@ -113,16 +113,3 @@ def _move(start, moves, step, threshold, side):  # type: ignore[no-untyped-def]
         moves[p] += violation
         violated += violation
     return violated
-
-
-@kernel
-def run_round(  # type: ignore[no-untyped-def]
-    scores, listed, signs, complete, n_labels, eta, passes, passes_per_label, k, tau
-):
-    """One round of one example from its truth: `settle` with everything it needs."""
-    width = 1 + n_labels
-    sides = np.empty(width, np.int8)
-    set_sides(listed, signs, complete, sides)
-    limit = pass_limit(passes, passes_per_label, n_labels)
-    order, start, moves = np.empty(width, np.int32), np.empty(width, np.float64), np.empty(width, np.int32)
-    return settle(scores, sides, eta, k, limit, tau, order, start, moves)

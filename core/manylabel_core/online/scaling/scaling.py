@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online import _scaling
 from manylabel_core.online._storage import check_range, enlarged
+from manylabel_core.online.scaling import _scaling
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 MAX_SCALED_VALUES = 2**20
@@ -160,11 +160,3 @@ class RunningStandardisation:
         check_range("scaling.moments", moments[:, 1], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
         self._count, self._moments = count, moments
         self._set_size(len(self._moments))
-
-
-SCALINGS: dict[str, type[Scaling]] = {
-    "none": NoScaling,
-    "unit": UnitNorm,
-    "standard": RunningStandardisation,
-}
-"""Names of the scalings."""

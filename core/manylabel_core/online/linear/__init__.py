@@ -1,0 +1,1 @@
+"""Linear models: a table of weights, and how it learns."""

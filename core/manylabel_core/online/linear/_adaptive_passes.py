@@ -1,0 +1,112 @@
+"""A round of SALT by the passes of the paper, Algorithm 3.
+
+Every step needs its own root and division, so the M passes are run literally; only labels with a violation move. The
+column of such a label is copied out of the table, takes its steps of this round there, in one contiguous run, and is
+copied back. Only when M is 1 and most labels move does it pay to go through the table itself, row by row.
+"""
+
+import numpy as np
+
+from manylabel_core._compiled import kernel
+
+
+@kernel
+def run_adaptive_passes(  # type: ignore[no-untyped-def]
+    table, rows, x, eta, delta, passes, scores, sides, scratch
+):
+    """Run the passes of one round and write them into the table; `scores` follows the weights.
+
+    Parameters
+    ----------
+    table, rows, x
+        Weights and squares; the rows that the example touches, and its values there.
+    eta : float
+    delta : float, of the table's type
+    passes : int
+    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
+        Before the round; +1 relevant, -1 irrelevant, 0 unknown.
+    scratch : tuple of arrays
+        (>= 1 + n_labels,), (>= 1 + n_labels, 2, >= len(x)), both of the table's type, (>= len(x),), float64, and
+        (>= 1 + n_labels,), bool.
+    """
+    gradient, columns, changes, out = scratch
+    eta, width = table.dtype.type(eta), len(scores)
+    out[:width] = False
+    for _ in range(passes):
+        violated = set_gradient(scores, sides, gradient)
+        if violated == 0:
+            break
+        if passes == 1 and 2 * violated > width:
+            _step_rows(table, rows, x, gradient[:width], eta, delta)
+            break
+        for column in range(width):
+            if gradient[column] != 0:
+                if not out[column]:
+                    out[column] = True
+                    _copy_out(table, rows, column, columns)
+                scores[column] += _step_column(columns[column], x, gradient[column], eta, delta, changes)
+    for column in range(width):
+        if out[column]:
+            _copy_back(table, rows, column, columns)
+
+
+@kernel
+def set_gradient(scores, sides, gradient):  # type: ignore[no-untyped-def]
+    """Write the factor of x in the gradient of each column below Eq. (6); give the number of violations."""
+    n_relevant, n_irrelevant, raised, lowered = 0, 0, 0, 0
+    for column in range(1, len(scores)):
+        violation = np.int64(sides[column] * (scores[column] - scores[0]) < 1.0)
+        n_relevant += sides[column] > 0
+        n_irrelevant += sides[column] < 0
+        raised += violation * (sides[column] > 0)
+        lowered += violation * (sides[column] < 0)
+    up, down = 1.0 / max(n_relevant, 1), 1.0 / max(n_irrelevant, 1)
+    gradient[0] = raised * up - lowered * down
+    for column in range(1, len(scores)):
+        violated = sides[column] * (scores[column] - scores[0]) < 1.0
+        gradient[column] = -np.float64(violated) * (up * (sides[column] > 0) - down * (sides[column] < 0))
+    return raised + lowered
+
+
+@kernel
+def _step_rows(table, rows, x, gradient, eta, delta):  # type: ignore[no-untyped-def]
+    """Step the weights of all columns, feature by feature."""
+    for p in range(len(rows)):
+        row, value = rows[p], x[p]
+        for column in range(len(gradient)):
+            before, squares, g = table[row, 0, column], table[row, 1, column], value * gradient[column]
+            table[row, 0, column], table[row, 1, column] = _step(before, squares, g, eta, delta)
+
+
+@kernel
+def _step_column(weights, x, factor, eta, delta, changes):  # type: ignore[no-untyped-def]
+    """Step the weights of one column for all features; give the change of its score."""
+    for p in range(len(x)):
+        before = weights[0, p]
+        weights[0, p], weights[1, p] = _step(before, weights[1, p], x[p] * factor, eta, delta)
+        changes[p] = np.float64(x[p]) * (np.float64(weights[0, p]) - np.float64(before))
+    change = 0.0
+    for p in range(len(x)):
+        change += changes[p]
+    return change
+
+
+@kernel
+def _step(weight, squares, g, eta, delta):  # type: ignore[no-untyped-def]
+    """Give a weight and its sum of squared gradients after a step against g; all are of the weights' type."""
+    squares += g * g
+    return weight - eta * g / (delta + np.sqrt(squares)), squares
+
+
+@kernel
+def _copy_out(table, rows, column, columns):  # type: ignore[no-untyped-def]
+    for p in range(len(rows)):
+        columns[column, 0, p] = table[rows[p], 0, column]
+        columns[column, 1, p] = table[rows[p], 1, column]
+
+
+@kernel
+def _copy_back(table, rows, column, columns):  # type: ignore[no-untyped-def]
+    for p in range(len(rows)):
+        table[rows[p], 0, column] = columns[column, 0, p]
+        table[rows[p], 1, column] = columns[column, 1, p]

@@ -1,0 +1,1 @@
+"""What one example teaches, seen from its scores alone."""

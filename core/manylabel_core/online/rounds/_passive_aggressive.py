@@ -1,0 +1,24 @@
+"""One round of passive-aggressive learning, seen from the scores of its example.
+
+Every label is a binary problem of its own, with the hinge loss l of its margin, and its weights move along x by
+
+    tau = min(most, l / (k + slack)),      k = |x|^2 or K(x, x).
+
+PA-I has most = C and slack = 0, PA-II slack = 1 / (2 C) (Crammer et al., Fig. 1). The threshold never moves.
+"""
+
+from manylabel_core._compiled import kernel
+
+MOST = 1e15
+"""Far more than a step of PA-II can be where k is the square of a norm, as it is not for values of a kernel that
+saturate; keeps them finite."""
+
+
+@kernel
+def move_along(scores, sides, most, slack, k, tau):  # type: ignore[no-untyped-def]
+    """Write the step of every column; arguments are those of `run_round`."""
+    tau[0] = 0.0
+    for column in range(1, len(scores)):
+        side = sides[column]
+        loss = max(1.0 - side * (scores[column] - scores[0]), 0.0)
+        tau[column] = side * min(most, loss / (k + slack))

@@ -1,0 +1,1 @@
+"""Scaling of features as a part of a learner."""

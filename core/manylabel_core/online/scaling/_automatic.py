@@ -1,0 +1,153 @@
+"""The compiled pass of automatic scaling (see `automatic`)."""
+
+import numpy as np
+
+from manylabel_core._compiled import kernel
+
+COUNT, MEAN, SQUARES = 0, 1, 2
+"""Columns of `moments`: how many values other than 0 a feature has had, their mean, and the sum of their squared
+distances from it (Welford)."""
+
+FAR, EARLY = 10.0, 10.0
+"""After EARLY values, one further from their mean than FAR deviations is taken for one that far: a wild value does not
+spoil the scale for good, and a scale that changes is followed all the same, by leaps."""
+
+VARIES = 1e-6
+"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
+
+
+@kernel
+def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, values):  # type: ignore[no-untyped-def]
+    """Give rows scaled by the statistics of the stream up to and including each of them.
+
+    Parameters
+    ----------
+    count : array of shape (1,), int64
+        Examples seen.
+    moments : array of shape (n_features, 3), float64
+    dense : array of shape (>= n_features,), int32
+        The dense features, ascending, in its first `n_dense[0]` places.
+    n_dense : array of shape (1,), int64
+    store : bool
+        Whether the rows become part of the statistics. If not, each is treated as the next one.
+    indptr, indices, values
+        Rows, without zeros. Features beyond `moments` have been absent so far.
+
+    Returns
+    -------
+    indptr, indices, values
+        The scaled rows, without zeros, in float64.
+    """
+    out_indptr = np.zeros_like(indptr)
+    out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), np.float64)
+    next_dense = np.empty(len(dense), dense.dtype)
+    end = 0
+    for i in range(len(indptr) - 1):
+        row = slice(indptr[i], indptr[i + 1])
+        n = count[0] + 1
+        out_indices, out_values = _with_room(out_indices, out_values, end + n_dense[0] + len(indices[row]))
+        start, p, q, n_next = end, 0, 0, 0
+        features, given = indices[row], values[row]
+        while p < len(features) or q < n_dense[0]:
+            feature, value = _next(features, given, p, dense[: n_dense[0]], q)
+            p += p < len(features) and features[p] == feature
+            q += q < n_dense[0] and dense[q] == feature
+            n_values, mean, squares = 0.0, 0.0, 0.0
+            if feature < len(moments):
+                n_values, mean, squares = moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES]
+            value = _within_reach(n_values, mean, squares, value)
+            n_values, mean, squares = _include(n_values, mean, squares, value)
+            if store:
+                moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES] = n_values, mean, squares
+                if _is_dense(n_values, mean, squares, n):
+                    next_dense[n_next] = feature
+                    n_next += 1
+            scaled = _scaled(value, n_values, mean, squares, n)
+            if scaled != 0.0:
+                out_indices[end], out_values[end] = feature, scaled
+                end += 1
+        _to_unit_norm(out_values[start:end])
+        out_indptr[i + 1] = end
+        if store:
+            count[0], n_dense[0] = n, n_next
+            dense[:n_next] = next_dense[:n_next]
+    return out_indptr, out_indices[:end].copy(), out_values[:end].copy()
+
+
+@kernel
+def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
+    """Write the dense features; give their number."""
+    n_dense = 0
+    for feature in range(len(moments)):
+        if _is_dense(moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES], count):
+            dense[n_dense] = feature
+            n_dense += 1
+    return n_dense
+
+
+@kernel
+def _with_room(indices, values, size):  # type: ignore[no-untyped-def]
+    if size <= len(indices):
+        return indices, values
+    larger_indices, larger_values = np.empty(2 * size, indices.dtype), np.empty(2 * size, values.dtype)
+    larger_indices[: len(indices)] = indices
+    larger_values[: len(values)] = values
+    return larger_indices, larger_values
+
+
+@kernel
+def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
+    """The next feature, in the row or dense, and its value; one of the two lists is not at its end."""
+    if q == len(dense) or (p < len(features) and features[p] <= dense[q]):
+        return features[p], np.float64(values[p])
+    return dense[q], 0.0
+
+
+@kernel
+def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
+    """A value as it counts. One value alone does not make a quantity of a feature that has said only yes or no."""
+    if value == 0.0 or n_values < EARLY:
+        return value
+    varies = squares > VARIES * n_values * mean * mean
+    reach = FAR * np.sqrt(squares / n_values) if varies else 0.5 * np.sqrt(VARIES * n_values) * abs(mean)
+    return min(max(value, mean - reach), mean + reach)
+
+
+@kernel
+def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
+    """The moments of a feature's values other than 0, once this one is included."""
+    if value == 0.0:
+        return n_values, mean, squares
+    n_values += 1
+    distance = value - mean
+    mean += distance / n_values
+    return n_values, mean, squares + distance * (value - mean)
+
+
+@kernel
+def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
+    """A value as the model sees it: in deviations from the mean if the feature is dense, else over its usual size."""
+    if _is_dense(n_values, mean, squares, n):  # the variance of the values, and that between them and the zeros
+        share = n_values / n
+        shift, deviation = share * mean, np.sqrt(squares / n + mean * mean * share * (1.0 - share))
+    else:
+        shift, deviation = 0.0, np.sqrt(squares / max(n_values, 1.0) + mean * mean)
+    return (value - shift) / deviation if deviation > 0.0 else 0.0
+
+
+@kernel
+def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
+    """Whether a feature is a quantity that most examples have."""
+    return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
+
+
+@kernel
+def _to_unit_norm(values):  # type: ignore[no-untyped-def]
+    """Divide by the Euclidean norm; values are far from overflow, as multiples of deviations or of usual sizes."""
+    total = 0.0
+    for value in values:
+        total += value * value
+    if total > 0.0:
+        norm = np.sqrt(total)
+        for p in range(len(values)):
+            values[p] /= norm

@@ -1,0 +1,89 @@
+"""Scaling that needs no choice: for streams of dense, sparse and mixed features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online._storage import check_range, enlarged
+from manylabel_core.online.scaling._automatic import find_dense, scale_automatically
+from manylabel_core.online.scaling.scaling import MAX_COUNT, MAX_SCALED_VALUES
+from manylabel_core.rows import MAX_MAGNITUDE, Rows
+
+
+class AutomaticScaling:
+    """Every feature by the statistics of the stream so far, then every example to unit norm.
+
+    A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
+    standardised, absent values included. Any other feature is divided by the root mean square of its values that are
+    not 0: it stays sparse, and a word or a category stays 1. Each example is scaled by the statistics that include it.
+
+    At most twice as many features are dense as an example has values on average, so that an example costs time and
+    memory in proportion to its values, however many features there are.
+    """
+
+    def __init__(self) -> None:
+        self._count = np.zeros(1, dtype=np.int64)
+        self._moments = np.zeros((0, 3), dtype=np.float64)
+        self._dense = np.zeros(0, dtype=np.int32)
+        self._n_dense = np.zeros(1, dtype=np.int64)
+        self._n_features = 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """Most rows that should be given in one call: each has all dense features when it is scaled."""
+        return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
+
+    def reserve(self, n_features: int) -> None:
+        """Take the memory for this many features, changing nothing else."""
+        self._moments = enlarged(self._moments, (n_features, 3))
+        self._dense = enlarged(self._dense, (n_features,))
+
+    def grow(self, n_features: int) -> None:
+        """Have at least this many features."""
+        self.reserve(n_features)
+        self._n_features = max(n_features, self._n_features)
+
+    def learn(self, rows: Rows) -> Rows:
+        """Scale rows about to be learnt, in order, and take them into the statistics."""
+        return self._scale(rows, store=True)
+
+    def score(self, rows: Rows) -> Rows:
+        """Scale each row as `learn` would if it came next, changing nothing."""
+        return self._scale(rows, store=False)
+
+    def _scale(self, rows: Rows, store: bool) -> Rows:
+        moments = self._moments[: self._n_features]
+        given = rows.without_zeros()
+        scaled = Rows(*scale_automatically(self._count, moments, self._dense, self._n_dense, store, *given))
+        return scaled._replace(values=scaled.values.astype(rows.values.dtype, copy=False))
+
+    def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """Their values, and as many dense features for each as there can be."""
+        seen = int(self._moments[: self._n_features, 0].sum()) + n_values
+        most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)
+        return n_values + n_samples * most_dense
+
+    def nbytes(self, n_features: int) -> int:
+        """Bytes of the state for so many features."""
+        return self._count.nbytes + 3 * self._moments.itemsize * n_features
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The number of examples, and for every feature the number of its values, their mean and squared distances."""
+        return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
+        """Take over a state."""
+        count, moments = arrays["scaling.count"], arrays["scaling.moments"]
+        if count.shape != (1,) or moments.shape != (n_features, 3):
+            raise ValueError("state must hold one scaling.count, and three scaling.moments for each feature")
+        check_range("scaling.count", count, 0, MAX_COUNT)
+        check_range("scaling.moments", moments[:, 0], 0, int(count[0]))
+        check_range("scaling.moments", moments[:, 1], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
+        check_range("scaling.moments", moments[:, 2], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        self._count, self._moments, self._n_features = count, moments, n_features
+        self._dense = np.zeros(n_features, dtype=np.int32)
+        self._n_dense = np.array([find_dense(int(count[0]), moments, self._dense)], dtype=np.int64)
