@@ -26,13 +26,13 @@ def inner(x):
 """
 OUTER = """
 from manylabel_core._compiled import kernel
-from package.inner import inner
+from package.{room}inner import inner
 
 @kernel
 def outer(x):
     return inner(x)
 """
-RUN = "from package.outer import outer; print(outer(1))"
+RUN = "from package.{room}outer import outer; print(outer(1))"
 
 
 def write(file: Path, text: str, changed_ns: int) -> None:
@@ -40,10 +40,10 @@ def write(file: Path, text: str, changed_ns: int) -> None:
     os.utime(file, ns=(changed_ns, changed_ns))
 
 
-def run(directory: Path) -> int:
+def run(directory: Path, room: str) -> int:
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
-        [sys.executable, "-c", RUN],
+        [sys.executable, "-c", RUN.format(room=room)],
         env={**environment, "PYTHONPATH": str(directory)},
         capture_output=True,
         text=True,
@@ -52,21 +52,26 @@ def run(directory: Path) -> int:
     return int(done.stdout)
 
 
-def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("inner", "outer"), [("", ""), ("folder.", "folder."), ("folder.a.", "folder.b."), ("", "folder.b.")]
+)
+def test_a_changed_helper_in_another_file_is_compiled_in(inner: str, outer: str, tmp_path: Path) -> None:
     package, now = tmp_path / "package", Path(__file__).stat().st_mtime_ns
-    package.mkdir()
-    write(package / "__init__.py", "", now)
-    write(package / "inner.py", INNER.format(added=1), now)
-    write(package / "outer.py", OUTER, now)
-    assert run(tmp_path) == 2
+    for room in ("", "folder", "folder/a", "folder/b"):
+        (package / room).mkdir()
+        write(package / room / "__init__.py", "", now)
+    helper = package / inner.replace(".", "/") / "inner.py"
+    write(helper, INNER.format(added=1), now)
+    write(package / outer.replace(".", "/") / "outer.py", OUTER.format(room=inner), now)
+    assert run(tmp_path, outer) == 2
     compiled = list(package.rglob("*.nb[ic]"))
     assert compiled, "kernels are kept on disk"
     assert discard_stale_kernels(package) == 0, "what is newer than its sources stays"
 
     newer = max(file.stat().st_mtime_ns for file in compiled) + 1
-    write(package / "inner.py", INNER.format(added=10), newer)
+    write(helper, INNER.format(added=10), newer)
     assert discard_stale_kernels(package) == len(compiled)
-    assert run(tmp_path) == 11
+    assert run(tmp_path, outer) == 11
 
 
 def load(file: Path) -> Any:

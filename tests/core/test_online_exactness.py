@@ -260,7 +260,7 @@ def test_all_labels_known_is_a_complete_set(make: type[FALT]) -> None:
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_no_known_label_teaches_nothing(make: type[FALT]) -> None:
     stream = make_stream(10)
-    model = make(eta=0.137).partial_fit(stream.X, stream.Y)
+    model = make(eta=0.137, scaling="none").partial_fit(stream.X, stream.Y)
     before = model.state()
     model.partial_fit(stream.X, stream.Y, known=np.zeros_like(stream.known))
     for name, array in before.items():
@@ -297,3 +297,22 @@ def test_a_multiple_of_the_labels_is_rounded_and_at_least_1(make: type[FALT]) ->
         by_multiple, by_number = make(passes=passes).partial_fit(X, Y), make(passes=whole).partial_fit(X, Y)
         assert by_multiple.scores(X)[0].tolist() == by_number.scores(X)[0].tolist()
         assert by_number.scores(X)[0].all()
+
+
+@pytest.mark.parametrize(("make", "step"), [(make, step) for make in (FALT, SALT) for step in make._etas])
+def test_labels_that_are_never_true_are_hardly_ever_predicted(make: type[FALT], step: str) -> None:
+    """Declared up front, a label is irrelevant in every example; appearing late, it is learnt from there on."""
+    rng = np.random.default_rng(11)
+    X = rng.normal(size=(600, 10))
+    Y = np.hstack([X @ rng.normal(size=(10, 5)) > 0.5, np.zeros((600, 3), dtype=bool)]).astype(int)
+    model = make(step=step, scaling="unit", optimise="none")
+    predicted = np.zeros((600, 3))
+    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
+        n_labels = 7 if t < 300 else 8
+        if model.n_labels_ == 8:
+            predicted[t] = model.predict([x])[0, 5:]
+        elif model.n_labels_:
+            predicted[t, :2] = model.predict([x])[0, 5:]
+        model.partial_fit([x], [y[:n_labels]])
+    assert (predicted.mean(axis=0) < 0.02).all()
+    assert predicted[-100:].sum() == 0

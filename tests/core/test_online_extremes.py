@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from manylabel_core import FALT, SALT, KernelFALT
-from manylabel_core.online._rounds import MAX_PASSES
-from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
+from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.rounds._passes import MAX_PASSES
+from manylabel_core.rows import MAX_MAGNITUDE, as_rows, as_targets
 
 LARGE: list[tuple[type[FALT] | type[SALT] | type[KernelFALT], dict[str, Any]]] = [
     (FALT, {}),
+    (FALT, {"average": True}),
     (SALT, {"delta": 1e-300}),
+    (SALT, {"delta": 1e-300, "average": True}),
     (SALT, {"delta": 2.0**20}),
     (KernelFALT, {"kernel": "rbf", "gamma": 2.0**20}),
     (KernelFALT, {"kernel": "rbf", "gamma": 1e-300}),
@@ -23,12 +27,51 @@ LARGE: list[tuple[type[FALT] | type[SALT] | type[KernelFALT], dict[str, Any]]] =
     (KernelFALT, {"kernel": "poly", "gamma": 2.0**20, "degree": 10}),
 ]
 
+UNDER_A_BUDGET: list[dict[str, Any]] = [
+    *(
+        {"strategy": strategy, "kernel": "rbf", "gamma": gamma}
+        for strategy in ("drop", "merge", "project", "rff", "nystroem")
+        for gamma in (2.0**20, 1.0, 1e-300)
+    ),
+    *(
+        {"strategy": strategy, **kernel}
+        for strategy in ("project", "nystroem")
+        for kernel in ({"kernel": "linear"}, {"kernel": "poly", "gamma": 2.0**20, "degree": 10, "coef0": 0.0})
+    ),
+]
 
-@pytest.mark.parametrize("scaling", ["none", "unit", "standard"])
+
+@pytest.mark.parametrize("scaling", ["auto", "none"])
+@pytest.mark.parametrize("parameters", UNDER_A_BUDGET, ids=str)
+@pytest.mark.parametrize("eta", [2.0**20, 1e-300])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_states_under_a_budget_stay_finite(parameters: dict[str, Any], eta: float, scaling: str, dtype: str) -> None:
+    for passes, average, fit_intercept in ((3000, False, True), (None, True, False), (None, True, True)):
+        common = {"eta": eta, "passes": passes, "average": average, "fit_intercept": fit_intercept}
+        stays_finite(KernelFALT(budget=6, scaling=scaling, dtype=dtype, **common, **parameters))
+    if parameters["strategy"] in ("rff", "nystroem"):
+        stays_finite(KernelSALT(budget=6, delta=1e-300, eta=eta, scaling=scaling, dtype=dtype, **parameters))
+
+
+@pytest.mark.parametrize("passes", [3000, None])
+@pytest.mark.parametrize("scaling", ["auto", "none", "unit", "standard"])
 @pytest.mark.parametrize(("make", "parameters"), LARGE)
 @pytest.mark.parametrize("eta", [2.0**20, 1e-300])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_states_stay_finite(make: Any, parameters: dict[str, Any], eta: float, scaling: str, dtype: str) -> None:
+def test_states_stay_finite(
+    make: Any, parameters: dict[str, Any], eta: float, scaling: str, dtype: str, passes: int | None
+) -> None:
+    stays_finite(make(eta=eta, passes=passes, scaling=scaling, dtype=dtype, **parameters))
+
+
+@pytest.mark.parametrize("scaling", ["auto", "none", "unit", "standard"])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bets_stay_finite(scaling: str, average: bool, dtype: str) -> None:
+    stays_finite(SALT(step="coin", scaling=scaling, average=average, dtype=dtype))
+
+
+def stays_finite(model: OnlineLearner) -> None:
     rng = np.random.default_rng(0)
     X = np.vstack(
         [
@@ -36,16 +79,56 @@ def test_states_stay_finite(make: Any, parameters: dict[str, Any], eta: float, s
             rng.normal(size=(5, 30)) * 10.0 ** rng.integers(-300, 15, size=(5, 30)),
             np.full((5, 30), 1e-30),
             rng.choice([-MAX_MAGNITUDE, MAX_MAGNITUDE], size=(20, 30)),
+            np.repeat(10.0 ** np.array([[-155.0], [-100.0], [-80.0], [-40.0], [-20.0]]), 30, axis=1),
         ]
     )
-    Y = rng.integers(0, 2, size=(50, 4))
-    model = make(eta=eta, passes=3000, scaling=scaling, dtype=dtype, **parameters)
+    Y = rng.integers(0, 2, size=(55, 4))
     for _ in range(3):
-        model.partial_fit(X, Y)
+        assert np.isfinite(scores_before(model, X, Y)).all()
         for scores in model.scores(X):
             assert np.isfinite(scores).all()
     for name, array in model.state().items():
         assert np.isfinite(array).all(), name
+
+
+def scores_before(model: OnlineLearner, X: NDArray[np.float64], Y: NDArray[np.int64]) -> NDArray[np.float64]:
+    model.grow(X.shape[1], Y.shape[1])
+    rows, _ = as_rows(X, model.dtype)
+    return model.learn(rows, as_targets(Y))
+
+
+@pytest.mark.parametrize("sizes", [{"step": "implicit", "eta": 2.0**20, "delta": 1e-300}, {"step": "coin"}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_metric_at_the_edge_of_what_a_state_may_hold(sizes: dict[str, Any], dtype: str) -> None:
+    """Sums so large, or small, that rates differ by all that they can; and an example just as uneven."""
+    rng = np.random.default_rng(0)
+    x = 10.0 ** rng.uniform(-38, 15, size=(40, 200))
+    Y = rng.integers(0, 2, size=(40, 6))
+    model = SALT(**sizes, dtype=dtype, scaling="none", average=True).partial_fit(x[:1], Y[:1])
+    state = model.state()
+    for name, (least, most) in SALT._ranges.items():
+        if name in state:
+            edges = np.array([least, 0.0, 1e-30, 1.0, min(most, 3e38)], dtype=dtype)
+            state[name] = rng.choice(edges, size=state[name].shape)
+    state["weights"] = rng.choice(np.array([-1e28, 1e28, 0.0], dtype=dtype), size=state["weights"].shape)
+    model.restore(state)
+    assert np.isfinite(scores_before(model, x, Y)).all()
+    for name, array in model.state().items():
+        assert np.isfinite(array).all(), name
+
+
+def test_a_step_out_of_the_box_ends_on_its_edge() -> None:
+    """The first feature makes the loss huge and hardly moves; the second moves as far as the largest eta lets it."""
+    model = SALT(step="implicit", eta=2.0**20, delta=1e-300, scaling="none", fit_intercept=False)
+    model.grow(2, 6)
+    state = model.state()
+    state["weights"][1, :2] = [1e28, -1e28]
+    state["squares"][1] = 3e38
+    model.restore(state)
+    model.partial_fit([[MAX_MAGNITUDE, 1e4]], [[1, 0, 0, 0, 0, 0]])
+    weights = model.state()["weights"]
+    assert np.isfinite(weights).all()
+    assert weights[2, 1] == np.float32(1e28)
 
 
 @pytest.mark.parametrize("make", [FALT, SALT])
@@ -60,8 +143,8 @@ def test_sums_in_float32_stop_long_before_they_overflow(make: type[FALT]) -> Non
         state["squares"][:] = 1e38
     model.restore(state)
     model.partial_fit([[MAX_MAGNITUDE, MAX_MAGNITUDE]], [[1]])
-    for name, array in model.state().items():
-        np.testing.assert_array_equal(array, state[name])
+    for name in {"weights", "squares"} & set(state):
+        np.testing.assert_array_equal(model.state()[name], state[name])
 
 
 def test_passes_as_a_multiple_of_many_labels_are_limited() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from manylabel_core import FALT, SALT, KernelFALT, Vocabulary
+from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, Vocabulary
 from manylabel_core.online.base import OnlineLearner
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 0.0], [3.0, 1.0, 1.0]])
@@ -16,12 +16,58 @@ Y = np.array([[1, 0], [0, 1], [1, 1]])
 Make = Callable[..., OnlineLearner]
 Forge = Callable[[NDArray[Any]], Any]
 
+
+def watched() -> OnlineLearner:
+    return FALT(drift="adwin", calibrate=False)
+
+
+def averaged() -> OnlineLearner:
+    return KernelFALT(average=True)
+
+
+def merging() -> OnlineLearner:
+    return KernelFALT(budget=2, strategy="merge", fit_intercept=True)
+
+
+def projecting() -> OnlineLearner:
+    return KernelFALT(budget=2, strategy="project")
+
+
+def linear_projecting() -> OnlineLearner:
+    return KernelFALT(budget=3, strategy="project", kernel="linear", scaling="none")
+
+
+def on_landmarks() -> OnlineLearner:
+    return KernelSALT(budget=4)
+
+
+def on_random_features() -> OnlineLearner:
+    return KernelFALT(budget=4, strategy="rff")
+
+
 FORGED: dict[str, tuple[Make, str, Forge]] = {
     "weights-nan": (FALT, "weights", lambda w: w * np.nan),
     "weights-infinite": (FALT, "weights", lambda w: w - np.float32(np.inf)),
     "weights-huge": (lambda: FALT(dtype="float64"), "weights", lambda w: w + 1e61),
     "squares-negative": (SALT, "squares", lambda s: s - 1),
+    "planes-unlike": (SALT, "squares", lambda s: s[:-1]),
+    "steady-nan": (FALT, "steady", lambda w: w * np.nan),
+    "record-negative": (FALT, "record", lambda r: r - 9),
+    "record-nan": (SALT, "record", lambda r: r * np.nan),
+    "record-huge": (FALT, "record", lambda r: r + 1e14),
+    "record-short": (FALT, "record", lambda r: r[:1]),
+    "drag-nan": (lambda: FALT(average=True), "drag", lambda d: d * np.nan),
+    "drag-infinite": (lambda: SALT(average=True), "steady_drag", lambda d: d + np.float32(np.inf)),
+    "ages-short": (lambda: FALT(average=True), "ages", lambda a: a[:-1]),
+    "ages-negative": (lambda: FALT(average=True), "ages", lambda a: a - 9),
+    "ages-huge": (lambda: SALT(average=True), "ages", lambda a: a + 2**60),
+    "sums-huge": (lambda: SALT(step="coin"), "sums", lambda s: s - np.float32(1e30)),
+    "magnitudes-negative": (lambda: SALT(step="coin"), "magnitudes", lambda m: m - 9),
+    "rewards-negative": (lambda: SALT(step="coin"), "rewards", lambda r: r - 9),
+    "largest-nan": (lambda: SALT(step="coin"), "largest", lambda g: g * np.nan),
     "squares-nan": (SALT, "squares", lambda s: s * np.nan),
+    "weights-aggressive-nan": (PassiveAggressive, "weights", lambda w: w * np.nan),
+    "threshold-aggressive": (PassiveAggressive, "weights", lambda w: w + 1),
     "moments-short": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: m[:2]),
     "moments-long": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: np.vstack([m, m])),
     "moments-wide": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: np.hstack([m, m])),
@@ -31,6 +77,56 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "count-negative": (lambda: FALT(scaling="standard"), "scaling.count", lambda c: -c),
     "count-huge": (lambda: FALT(scaling="standard"), "scaling.count", lambda c: c + 2**60),
     "count-none": (lambda: FALT(scaling="standard"), "scaling.count", lambda c: c[:0]),
+    "seen-short": (FALT, "seen", lambda s: s[:2]),
+    "seen-negative": (FALT, "seen", lambda s: s - 99),
+    "seen-nan": (FALT, "seen", lambda s: s * np.nan),
+    "auto-moments-short": (FALT, "scaling.moments", lambda m: m[:2]),
+    "auto-moments-wide": (FALT, "scaling.moments", lambda m: np.hstack([m, m])),
+    "auto-moments-nan": (FALT, "scaling.moments", lambda m: m * np.nan),
+    "auto-values-negative": (FALT, "scaling.moments", lambda m: m - [9, 0, 0]),
+    "auto-values-too-many": (FALT, "scaling.moments", lambda m: m + np.array([9, 0, 0])),
+    "auto-count-negative": (FALT, "scaling.count", lambda c: -c),
+    "drift-seen-short": (watched, "drift.seen", lambda s: s[:1]),
+    "drift-seen-negative": (watched, "drift.seen", lambda s: s - 9),
+    "drift-seen-too-many": (watched, "drift.seen", lambda s: s + np.array([2**60, 0])),
+    "drift-seen-labels": (watched, "drift.seen", lambda s: s + np.array([0, 1])),
+    "drift-alarms-wide": (watched, "drift.alarms", lambda a: np.hstack([a, a])),
+    "drift-alarms-long": (watched, "drift.alarms", lambda a: np.vstack([a, a])),
+    "drift-alarms-negative": (watched, "drift.alarms", lambda a: a - 1),
+    "drift-alarms-too-many": (watched, "drift.alarms", lambda a: a + 4),
+    "drift-lengths-short": (watched, "drift.lengths", lambda n: n[:2]),
+    "drift-lengths-negative": (watched, "drift.lengths", lambda n: n - 9),
+    "drift-lengths-too-long": (watched, "drift.lengths", lambda n: n + 2),
+    "drift-lengths-too-small": (watched, "drift.lengths", lambda n: n - 1),
+    "drift-sums-wide": (watched, "drift.sums", lambda s: np.hstack([s, s])),
+    "drift-sums-nan": (watched, "drift.sums", lambda s: s * np.nan),
+    "drift-sums-negative": (watched, "drift.sums", lambda s: s - 1),
+    "drift-sums-too-large": (watched, "drift.sums", lambda s: s + 3),
+    "drift-runs-long": (watched, "drift.runs", lambda r: np.vstack([r, r])),
+    "drift-runs-none": (watched, "drift.runs", lambda r: r[:0]),
+    "drift-runs-narrow": (watched, "drift.runs", lambda r: r[:, :2]),
+    "drift-runs-few": (watched, "drift.runs", lambda r: r[..., :4]),
+    "drift-runs-nan": (watched, "drift.runs", lambda r: r * np.nan),
+    "drift-runs-negative": (watched, "drift.runs", lambda r: r - 1),
+    "drift-runs-too-large": (watched, "drift.runs", lambda r: r + np.array([1.1, 0, 0, 0, 0])),
+    "drift-runs-none-such": (watched, "drift.runs", lambda r: r + np.array([0, 0, 0, 0, 1])),
+    "decisions-existing-none": (FALT, "decisions.existing", lambda e: e[:0]),
+    "decisions-existing-negative": (FALT, "decisions.existing", lambda e: e - 9),
+    "decisions-existing-too-many": (FALT, "decisions.existing", lambda e: e + 1),
+    "decisions-labels-short": (FALT, "decisions.labels", lambda d: d[:, :1]),
+    "decisions-labels-narrow": (FALT, "decisions.labels", lambda d: d[:5]),
+    "decisions-labels-nan": (FALT, "decisions.labels", lambda d: d * np.nan),
+    "decisions-slope-negative": (FALT, "decisions.labels", lambda d: d - 1e3 * np.eye(6, 2)),
+    "decisions-intercept-huge": (FALT, "decisions.labels", lambda d: d + 1e41 * np.eye(6, 2, -1)),
+    "decisions-centre-huge": (FALT, "decisions.labels", lambda d: d + 1e31 * np.eye(6, 2, -2)),
+    "decisions-spread-none": (FALT, "decisions.labels", lambda d: d * (1 - np.eye(6, 2, -3))),
+    "decisions-weight-none": (FALT, "decisions.labels", lambda d: d * (1 - np.eye(6, 2, -4))),
+    "decisions-positives-negative": (FALT, "decisions.labels", lambda d: d - 99 * np.eye(6, 2, -5)),
+    "decisions-counts-none": (FALT, "decisions.counts", lambda c: c[:, :0]),
+    "decisions-counts-wide": (FALT, "decisions.counts", lambda c: np.hstack([c, c])),
+    "decisions-counts-few": (lambda: FALT(optimise="macro_f1"), "decisions.counts", lambda c: c[:, :1]),
+    "decisions-hits-negative": (FALT, "decisions.counts", lambda c: c - [[99], [0]]),
+    "decisions-total-none": (FALT, "decisions.counts", lambda c: c * [[1], [0]]),
     "kernel-moments": (lambda: KernelFALT(scaling="standard"), "scaling.moments", lambda m: m[:2]),
     "size-none": (KernelFALT, "size", lambda s: s[:0]),
     "size-negative": (KernelFALT, "size", lambda s: [-3, 2]),
@@ -51,6 +147,32 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "indices-repeat": (KernelFALT, "vectors.indices", lambda i: [0, 0, *i[2:]]),
     "indices-fall": (KernelFALT, "vectors.indices", lambda i: [2, 0, *i[2:]]),
     "indices-short": (KernelFALT, "vectors.indices", lambda i: i[:-1]),
+    "kernel-drag-short": (averaged, "drag", lambda d: d[:-1]),
+    "kernel-drag-nan": (averaged, "drag", lambda d: d * np.nan),
+    "kernel-ages-short": (averaged, "ages", lambda a: a[:-1]),
+    "kernel-ages-negative": (averaged, "ages", lambda a: a - 99),
+    "kernel-ages-huge": (averaged, "ages", lambda a: a + 2**60),
+    "intercept-nan": (merging, "intercept", lambda i: i * np.nan),
+    "intercept-short": (merging, "intercept", lambda i: i[:, 1:]),
+    "intercept-planes": (merging, "intercept", lambda i: np.vstack([i, i])),
+    "inverse-nan": (projecting, "inverse", lambda q: q * np.nan),
+    "inverse-small": (projecting, "inverse", lambda q: q[:1, :1]),
+    "inverse-another": (projecting, "inverse", lambda q: q + 0.01),
+    "inverse-huge": (projecting, "inverse", lambda q: q * 1e300),
+    "replaced-negative": (projecting, "replaced", lambda r: r - 99),
+    "replaced-late": (projecting, "replaced", lambda r: r + 99),
+    "replaced-two": (projecting, "replaced", lambda r: [0, 0]),
+    "vectors-zero": (linear_projecting, "vectors.values", lambda v: v * 0),
+    "vectors-another": (linear_projecting, "vectors.values", lambda v: v * [1, 9, 1, -1, 1, 1]),
+    "landmarks-equal": (on_landmarks, "landmarks.values", lambda v: v * 0),
+    "landmarks-outside": (on_landmarks, "landmarks.indices", lambda i: i + 3),
+    "landmarks-few": (on_landmarks, "landmarks.indptr", lambda p: p[:-1]),
+    "landmarks-nan": (on_landmarks, "landmarks.values", lambda v: v * np.nan),
+    "landmark-weights-many": (on_landmarks, "weights", lambda w: np.vstack([w, w])),
+    "random-weights-few": (on_random_features, "weights", lambda w: w[:-1]),
+    "random-weights-labels": (on_random_features, "weights", lambda w: w[:, :-1]),
+    "random-size-labels": (on_random_features, "size", lambda s: s + np.array([0, 1])),
+    "random-size-huge": (on_random_features, "size", lambda s: [2**40, 2]),
     "values-short": (KernelFALT, "vectors.values", lambda v: v[:-1]),
     "values-nan": (KernelFALT, "vectors.values", lambda v: v * np.nan),
     "values-huge": (KernelFALT, "vectors.values", lambda v: v * np.float32(2e15)),
@@ -79,8 +201,8 @@ def test_a_forged_state_changes_nothing(make: Make, name: str, forge: Forge) -> 
 def test_more_support_vectors_than_the_budget() -> None:
     arrays = KernelFALT().partial_fit(X, Y).state()
     with pytest.raises(ValueError, match="at most 2 support vectors"):
-        KernelFALT(budget=2).restore(arrays)
-    KernelFALT(budget=3).restore(arrays)
+        KernelFALT(budget=2, strategy="drop").restore(arrays)
+    KernelFALT(budget=3, strategy="drop").restore(arrays)
 
 
 def test_offsets_of_names_that_wrap_around() -> None:

@@ -70,7 +70,7 @@ def test_it_is_as_exact_as_any_falt():
     whole.partial_fit(X, Y)
     for i in range(len(X)):
         parts.partial_fit(X[[i]], Y[[i]])
-    restored = FALT()
+    restored = FALT(scaling="none")
     restored.restore(parts.state())
     np.testing.assert_array_equal(whole.state()["weights"], parts.state()["weights"])
     np.testing.assert_array_equal(restored.decision_function(X), whole.decision_function(X))
@@ -110,7 +110,7 @@ X, Y = data(30)
         (Shaped([1.0, 2.0], [1.0]), {}, r"model must have coef_ of shape .* got \(2,\) and \(1,\)"),
         (Shaped([[1.0, 2.0]], [1.0, 2.0]), {}, "model must have coef_ of shape"),
         (Shaped([[1.0, np.nan]], [1.0]), {}, "model must have finite weights"),
-        (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "standard"}, "scaling must not be 'standard'"),
+        (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "standard"}, "scaling must be 'none' or 'unit'"),
         (Shaped([[1.0, 2.0]], [1.0]), {"fit_intercept": False}, "fit_intercept must be True: the model has intercepts"),
         (Shaped([[1.0, 2.0]], [1.0]), {"eta": 0}, "eta must be"),
     ],

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from manylabel_core import FALT, SALT, KernelFALT
-from manylabel_core.online import scaling
-from manylabel_core.online._adaptive import learn_salt
+from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online._checks import find_problem
-from manylabel_core.online._expansion import score_expansion
-from manylabel_core.online._linear import learn_falt
-from manylabel_core.online._scaling import standardise, to_unit_norm
 from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.kernel._expansion import score_expansion
+from manylabel_core.online.kernel.learner import KernelLearner
+from manylabel_core.online.linear._adaptive import learn_salt
+from manylabel_core.online.linear._falt import learn_falt
+from manylabel_core.online.scaling import scaling
+from manylabel_core.online.scaling._scaling import standardise, to_unit_norm
 from manylabel_core.rows import Rows, Targets
 
 
@@ -57,20 +58,39 @@ def streams(draw: st.DrawFn) -> Stream:
 def learners(draw: st.DrawFn) -> OnlineLearner:
     common = {
         "eta": draw(st.sampled_from([0.01, 0.5, 3.0])),
-        "passes": draw(st.sampled_from([1, 5, 0.5, 2.0])),
-        "scaling": draw(st.sampled_from(["none", "unit", "standard"])),
+        "passes": draw(st.sampled_from([None, None, 1, 5, 0.5, 2.0])),
+        "scaling": draw(st.sampled_from(["auto", "auto", "none", "unit", "standard"])),
         "fit_intercept": draw(st.booleans()),
+        "average": draw(st.booleans()),
+        "optimise": draw(st.sampled_from([None, None, "none", "macro_f1", "hamming"])),
+        "drift": draw(st.sampled_from([None, None, "adwin"])),
         "dtype": draw(st.sampled_from(["float32", "float32", "float64"])),
     }
-    match draw(st.sampled_from(["falt", "salt", "kernel", "budget"])):
+    match draw(
+        st.sampled_from(["falt", "salt", "coin", "passive-aggressive", "kernel-pa", "kernel", "budget", "features"])
+    ):
         case "falt":
-            return FALT(**common)
+            steps = [None, "adaptive", "implicit"] if common["passes"] is None else [None]
+            return FALT(step=draw(st.sampled_from(steps)), **common)
         case "salt":
-            return SALT(delta=draw(st.sampled_from([0.01, 1.0])), **common)
+            steps = [None, "implicit"] if common["passes"] is None else [None]
+            return SALT(step=draw(st.sampled_from(steps)), delta=draw(st.sampled_from([0.01, 1.0])), **common)
+        case "coin":
+            del common["eta"], common["passes"]
+            return SALT(step="coin", **common)
+        case "passive-aggressive" | "kernel-pa" as name:
+            C, _ = common.pop("eta"), common.pop("passes")
+            make = PassiveAggressive if name == "passive-aggressive" else KernelPassiveAggressive
+            return make(C=C, variant=draw(st.sampled_from(["PA-I", "PA-II"])), **common)
         case "kernel":
             return KernelFALT(kernel=draw(st.sampled_from(["rbf", "linear", "poly"])), gamma=0.2, **common)
+        case "budget":
+            strategy = draw(st.sampled_from(["drop", "merge", "project"]))
+            return KernelFALT(budget=draw(st.integers(1, 6)), strategy=strategy, gamma=0.2, **common)
         case _:
-            return KernelFALT(budget=draw(st.integers(1, 6)), gamma=0.2, **common)
+            make = draw(st.sampled_from([KernelFALT, KernelSALT]))
+            strategy, budget = draw(st.sampled_from(["rff", "nystroem"])), 2 * draw(st.integers(1, 4))
+            return make(budget=budget, strategy=strategy, seed=draw(st.integers(0, 2**63 - 1)), gamma=0.2, **common)
 
 
 def as_arrays(batch: Stream) -> tuple[Rows, Targets]:
@@ -115,6 +135,15 @@ def assert_same_bits(one: OnlineLearner, other: OnlineLearner) -> None:
         assert array.tobytes() == theirs[name].tobytes(), name
 
 
+def assert_counted(model: OnlineLearner, arrays: dict[str, NDArray[np.generic]]) -> None:
+    """All bytes of the state count, and what features of a kernel are computed by, which is in no state."""
+    held = sum(array.nbytes for array in arrays.values())
+    if getattr(model, "strategy", None) in ("rff", "nystroem"):
+        assert held <= model.nbytes
+    else:
+        assert held == model.nbytes
+
+
 def reference(model: OnlineLearner, stream: Stream) -> tuple[OnlineLearner, list[list[float]]]:
     """The examples learnt one by one, with room made as it is needed."""
     model = again(model)
@@ -140,6 +169,26 @@ def test_room_made_ahead(model: OnlineLearner, stream: Stream) -> None:
     assert_same_bits(model, one_by_one)
 
 
+@given(learners(), streams(), st.integers(1, 9))
+def test_probabilities_of_a_group_are_those_of_each_example(model: OnlineLearner, stream: Stream, size: int) -> None:
+    one_by_one = again(model)
+    for first in range(0, len(stream), size):
+        batch = stream[first : first + size]
+        for learner in (model, one_by_one):
+            learner.grow(batch[-1].n_features, batch[-1].n_labels)
+        rows, targets = as_arrays(batch)
+        expected, seen = np.empty((2, len(batch), model.n_labels_))
+        model.learn(rows, targets, expected)
+        for i in range(len(batch)):
+            own = slice(i, i + 1)
+            shown = one_by_one.probabilities(one_by_one.score(rows.part(i, i + 1)))
+            one_by_one.learn(rows.part(i, i + 1), targets.part(i, i + 1), seen[own])
+            n_labels = batch[i].n_labels
+            assert shown[0, :n_labels].tobytes() == expected[i, :n_labels].tobytes()
+            assert not expected[i, n_labels:].any()
+        assert seen.tobytes() == expected.tobytes()
+
+
 @given(learners(), streams(), st.sets(st.integers(0, 24)))
 def test_restart_in_between(model: OnlineLearner, stream: Stream, restarts: set[int]) -> None:
     one_by_one, expected = reference(model, stream)
@@ -148,7 +197,7 @@ def test_restart_in_between(model: OnlineLearner, stream: Stream, restarts: set[
         if i in restarts:
             arrays = model.state()
             assert all(array.flags.c_contiguous and array.flags.owndata for array in arrays.values())
-            assert model.nbytes == sum(array.nbytes for array in arrays.values())
+            assert_counted(model, arrays)
             model = again(model)
             model.restore(arrays)
         seen += learn(model, [example])
@@ -158,14 +207,16 @@ def test_restart_in_between(model: OnlineLearner, stream: Stream, restarts: set[
 
 @given(learners(), streams(), st.integers(1, 9))
 def test_the_size_after_learning_is_known_beforehand(model: OnlineLearner, stream: Stream, size: int) -> None:
-    """Exactly for linear models, as a bound for support vectors."""
+    """Exactly for linear models, as a bound for support vectors and detectors of drift."""
     for first in range(0, len(stream), size):
         batch = stream[first : first + size]
         n_values = sum(len(e.x) for e in batch)
         bound = model.nbytes_after(batch[-1].n_features, batch[-1].n_labels, len(batch), n_values)
         learn(model, batch)
-        assert model.nbytes == sum(array.nbytes for array in model.state().values())
-        assert model.nbytes == bound if not isinstance(model, KernelFALT) else model.nbytes <= bound
+        assert_counted(model, model.state())
+        assert model.nbytes <= bound
+        if not isinstance(model, KernelLearner) and model.drift is None:
+            assert model.nbytes == bound
 
 
 @given(learners(), streams())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, KernelFALT
-from manylabel_core.online.scaling import RunningStandardisation, UnitNorm
+from manylabel_core.online.scaling.scaling import RunningStandardisation, UnitNorm
 from manylabel_core.rows import Rows, as_rows
 
 
@@ -98,9 +98,9 @@ def test_a_learner_with_scaling_is_a_learner_on_scaled_rows(make: type[FALT]) ->
     X = sparse_matrix(3)
     Y = (X[:, :3] > np.median(X[:, :3], axis=0)).astype(int)
     by_itself = make(scaling="standard", dtype="float64").partial_fit(X, Y)
-    beforehand = make(dtype="float64").partial_fit(standardised(X), Y)
+    beforehand = make(scaling="none", dtype="float64").partial_fit(standardised(X), Y)
     unit = make(scaling="unit", dtype="float64").partial_fit(X, Y)
-    unit_beforehand = make(dtype="float64").partial_fit(X / np.linalg.norm(X, axis=1, keepdims=True), Y)
+    unit_beforehand = make(scaling="none", dtype="float64").partial_fit(X / np.linalg.norm(X, axis=1, keepdims=True), Y)
     for one, other in ((by_itself, beforehand), (unit, unit_beforehand)):
         for name, array in one.state().items():
             if name in ("weights", "coefficients"):

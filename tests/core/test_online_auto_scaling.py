@@ -1,0 +1,163 @@
+"""Automatic scaling: against NumPy over the whole stream so far."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, KernelFALT
+from manylabel_core.online.scaling.automatic import AutomaticScaling
+from manylabel_core.rows import Rows, as_rows
+
+Array = NDArray[np.float64]
+
+
+def mixed_matrix(seed: int, n: int = 40) -> Array:
+    """Quantities with an offset, words, a category that most have, a rare quantity, a constant, and nothing."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack(
+        [
+            rng.normal(50.0, 3.0, n),
+            rng.normal(0.0, 1e-3, n) * (rng.random(n) < 0.8),
+            rng.random(n) < 0.1,
+            rng.random(n) < 0.9,
+            rng.normal(0.0, 1e4, n) * (rng.random(n) < 0.2),
+            np.full(n, 7.0),
+            np.zeros(n),
+        ]
+    )
+
+
+def scaled_last(X: Array) -> Array:
+    """The last row, by the statistics of all rows."""
+    x, z = X[-1], np.zeros(X.shape[1])
+    for feature, values in enumerate(X.T):
+        given = values[values != 0]
+        if 2 * len(given) > len(values) and given.var() > 1e-6 * given.mean() ** 2:
+            z[feature] = (x[feature] - values.mean()) / values.std()
+        elif len(given):
+            z[feature] = x[feature] / np.sqrt(np.mean(given**2))
+    return z / max(np.linalg.norm(z), 1e-300)
+
+
+def dense(rows: Rows, n_features: int) -> Array:
+    X = np.zeros((len(rows.indptr) - 1, n_features))
+    for i in range(len(X)):
+        features, values = rows.row(i)
+        X[i, features] = values
+    return X
+
+
+@given(st.integers(0, 1000))
+def test_each_row_by_the_stream_up_to_it(seed: int) -> None:
+    X = mixed_matrix(seed)
+    scaling = AutomaticScaling()
+    scaling.grow(X.shape[1])
+    scaled = scaling.learn(as_rows(X, "float64")[0])
+    expected = np.array([scaled_last(X[: i + 1]) for i in range(len(X))])
+    np.testing.assert_allclose(dense(scaled, X.shape[1]), expected, atol=1e-7)
+    assert scaled.values.all(), "what is 0 is not stored"
+
+
+def test_scoring_is_learning_without_a_trace() -> None:
+    X = mixed_matrix(1)
+    scaling = AutomaticScaling()
+    scaling.grow(5)
+    scaling.learn(as_rows(X[:20, :5], "float64")[0])
+    before = {name: array.copy() for name, array in scaling.state().items()}
+    scored = dense(scaling.score(as_rows(X[20:22], "float64")[0]), 7)
+    for name, array in scaling.state().items():
+        np.testing.assert_array_equal(array, before[name])
+    for i in (20, 21):  # each as if it came next, with two features not seen before
+        past = np.hstack([X[:20, :5], np.zeros((20, 2))])
+        np.testing.assert_allclose(scored[i - 20], scaled_last(np.vstack([past, X[i]])), atol=1e-9)
+
+
+def test_words_stay_as_they_are() -> None:
+    """Of examples with as many words each, automatic scaling is unit norm."""
+    rng = np.random.default_rng(2)
+    X = np.array([rng.permutation(30) < 5 for _ in range(50)], dtype=float)
+    scaling = AutomaticScaling()
+    scaling.grow(30)
+    np.testing.assert_allclose(dense(scaling.learn(as_rows(X, "float64")[0]), 30), X / np.sqrt(5.0), atol=1e-12)
+
+
+def test_the_work_is_in_proportion_to_the_values() -> None:
+    """However many features there are, rows are scaled to about the number of values that they have."""
+    rng = np.random.default_rng(3)
+    n_features = 100_000
+    indices = np.sort(np.concatenate([[0, 1], rng.choice(np.arange(2, n_features), 8, replace=False)]).astype(np.int32))
+    scaling = AutomaticScaling()
+    scaling.grow(n_features)
+    for _ in range(50):
+        values = rng.normal(5.0, 1.0, 10)
+        scaled = scaling.learn(Rows(np.array([0, 10]), indices, values))
+        indices = np.sort(
+            np.concatenate([[0, 1], rng.choice(np.arange(2, n_features), 8, replace=False)]).astype(np.int32)
+        )
+    assert len(scaled.values) <= 10
+    few = scaling.score(Rows(np.array([0, 1]), np.array([5], dtype=np.int32), np.ones(1)))
+    assert few.indices.tolist() == [0, 1, 5], "of what it lacks, only the two quantities that most examples have"
+
+
+@pytest.mark.parametrize("factor", [1e-150, 1e-6, 1e9])
+def test_units_do_not_matter(factor: float) -> None:
+    X = mixed_matrix(4)
+    scaling, other = AutomaticScaling(), AutomaticScaling()
+    for each in (scaling, other):
+        each.grow(X.shape[1])
+    one = dense(scaling.learn(as_rows(X, "float64")[0]), X.shape[1])
+    two = dense(other.learn(as_rows(X * factor, "float64")[0]), X.shape[1])
+    np.testing.assert_allclose(one, two, atol=1e-7)
+
+
+@pytest.mark.parametrize("make", [FALT, KernelFALT])
+def test_a_learner_with_it_learns_what_was_scaled(make: type[FALT]) -> None:
+    X = mixed_matrix(5)
+    Y = (X[:, :3] > np.median(X[:, :3], axis=0)).astype(int)
+    by_itself = make(dtype="float64").partial_fit(X, Y)
+    rows = np.array([scaled_last(X[: i + 1]) for i in range(len(X))])
+    beforehand = make(scaling="none", dtype="float64").partial_fit(rows, Y)
+    name = "weights" if make is FALT else "coefficients"
+    np.testing.assert_allclose(by_itself.state()[name], beforehand.state()[name], atol=1e-5)
+    assert by_itself.state()[name].any()
+
+
+@pytest.mark.parametrize("wild", [1e3, 1e6, -1e12])
+def test_a_wild_row_does_not_spoil_the_scale(wild: float) -> None:
+    X = mixed_matrix(3, n=400)
+    other = X.copy()
+    other[50] *= wild
+    scaled = []
+    for rows in (X, other):
+        scaling = AutomaticScaling()
+        scaling.grow(X.shape[1])
+        scaled.append(dense(scaling.learn(as_rows(rows, "float64")[0]), X.shape[1]))
+    assert np.abs(scaled[0] - scaled[1])[100:].max() < 0.25, "soon after it"
+    assert np.abs(scaled[0] - scaled[1])[300:].max() < 0.1, "it counts as a value among many"
+
+
+def test_a_scale_that_changes_is_followed() -> None:
+    """By leaps: each value beyond the reach counts as one at its end."""
+    X = np.random.default_rng(4).normal(2.0, 1.0, size=(3000, 3))
+    X[1000:] *= 1e4
+    scaling = AutomaticScaling()
+    scaling.grow(3)
+    scaling.learn(as_rows(X, "float64")[0])
+    _, mean, squares = scaling.state()["scaling.moments"][0]
+    assert 0.3e4 < mean < 3e4
+    assert 0.3e4 < np.sqrt(squares / len(X)) < 3e4
+
+
+@pytest.mark.parametrize("row", [20, 6000])
+def test_a_wild_row_does_not_spoil_a_learner(row: int) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(8000, 8))
+    Y = (X[:, :3] + 0.3 * X[:, 3:6] > 0.5).astype(int)
+    other = X.copy()
+    other[row] *= 1e6
+    plain, spoilt = FALT().partial_fit(X, Y), FALT().partial_fit(other, Y)
+    assert (spoilt.predict(X) != Y).mean() < (plain.predict(X) != Y).mean() + 0.01

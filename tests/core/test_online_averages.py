@@ -1,0 +1,136 @@
+"""Averages: prediction by the mean of the weights after each example, against literal snapshots of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, SALT, PassiveAggressive
+from manylabel_core.online.linear._table import drag, keep
+from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.rows import as_rows, as_targets
+
+Array = NDArray[np.float64]
+
+LEARNERS: dict[str, tuple[type[LinearLearner], dict[str, Any]]] = {
+    "falt": (FALT, {}),
+    "falt-adaptive": (FALT, {"step": "adaptive"}),
+    "falt-implicit": (FALT, {"step": "implicit"}),
+    "falt-passes": (FALT, {"passes": 3}),
+    "salt": (SALT, {}),
+    "salt-implicit": (SALT, {"step": "implicit"}),
+    "salt-coin": (SALT, {"step": "coin"}),
+    "salt-one-pass": (SALT, {"passes": 1}),
+    "salt-passes": (SALT, {"passes": 7}),
+    "passive-aggressive": (PassiveAggressive, {}),
+}
+
+
+def make_stream(n: int = 80, d: int = 6) -> tuple[Array, list[NDArray[np.int64]]]:
+    """Two labels, from the 30th example on a third, and from the 31st two more; at the end examples without a loss."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X[-20:] = X[-21]  # learnt again and again until there is nothing to learn
+    Y = (X @ rng.normal(size=(d, 5)) > 0.4).astype(int)
+    return X, [Y[t, : 2 if t < 30 else 3 if t < 31 else 5] for t in range(n)]
+
+
+def means(snapshots: list[Array]) -> Array:
+    """Of weights (1 + n_features, 1 + n_labels) after each example: of every column since it is there."""
+    latest = snapshots[-1]
+    total, count = np.zeros_like(latest), np.zeros(latest.shape[1])
+    for weights in snapshots:
+        total[:, : weights.shape[1]] += weights
+        count[: weights.shape[1]] += 1
+    return total / count
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
+def test_the_mean_is_that_of_literal_snapshots(
+    make: type[LinearLearner], parameters: dict[str, Any], intercept: bool
+) -> None:
+    X, Y = make_stream()
+    common = {"scaling": "none", "optimise": "none", "fit_intercept": intercept, "dtype": "float64", **parameters}
+    averaged, plain = make(average=True, **common), make(**common)
+    paired = averaged.settled_params().get("step") == "paired"
+    planes = {"weights": "drag", **({"steady": "steady_drag"} if paired else {})}
+    snapshots: dict[str, list[Array]] = {name: [] for name in planes}
+    for t, (x, y) in enumerate(zip(X, Y, strict=True)):
+        averaged.partial_fit([x], [y])
+        plain.partial_fit([x], [y])
+        state, other = averaged.state(), plain.state()
+        for name, drags in planes.items():
+            np.testing.assert_array_equal(state[name], other[name], err_msg="learning goes by the present weights")
+            snapshots[name].append(other[name])
+            found = state[name] - state[drags] / state["ages"]
+            np.testing.assert_allclose(found, means(snapshots[name]), rtol=1e-11, atol=1e-11)
+        moved = t == 0 or not np.array_equal(*snapshots["weights"][-2:])
+        if not paired:
+            labels, thresholds = averaged.scores(X)
+            constant = np.full((len(X), 1), averaged.intercept_scaling * intercept)
+            expected = np.hstack([constant, X]) @ means(snapshots["weights"])
+            np.testing.assert_allclose(np.column_stack([thresholds, labels]), expected, rtol=1e-9, atol=1e-9)
+    assert not moved or "coin" in parameters.values(), "the last rounds are without a loss"
+    assert state["ages"].tolist() == [80, 80, 80, 50, 49, 49]
+    assert np.abs(means(snapshots["weights"]) - snapshots["weights"][-1]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
+def test_learning_gives_what_predicting_would_have(make: type[LinearLearner], parameters: dict[str, Any]) -> None:
+    X, Y = make_stream()
+    model = make(average=True, **parameters)
+    for x, y in zip(X, Y, strict=True):
+        model.grow(len(x), len(y))
+        rows, _ = as_rows(x[np.newaxis])
+        expected = model.score(rows)
+        np.testing.assert_array_equal(model.learn(rows, as_targets(y[np.newaxis])), expected)
+
+
+def test_unknown_truth_counts_as_an_example() -> None:
+    X, Y = np.ones((3, 1)), np.ones((3, 1), dtype=int)
+    model = FALT(average=True, passes=1, fit_intercept=False).partial_fit(X[:1], Y[:1])
+    after = model.state()["weights"][1]
+    model.partial_fit(X, Y, known=np.zeros_like(Y))
+    assert model.state()["ages"].tolist() == [4, 4]
+    np.testing.assert_array_equal(model.scores(X)[0][0], after[1:])
+
+
+@pytest.mark.parametrize("start", [0, 10_000_000])
+def test_the_mean_in_float32_keeps_its_bound(start: int) -> None:
+    """Against literal snapshots in float64: weights that stood still for `start` examples, then change for long."""
+    rng = np.random.default_rng(1)
+    n, width, every = 200_000, 16, 2  # half of the examples change nothing
+    table = np.zeros((1, 2, width), dtype=np.float32)
+    table[0, 0] = 0.7
+    rows, before = np.zeros(1, dtype=np.int64), np.empty((1, width), dtype=np.float32)
+    total = start * table[0, 0].astype(np.float64)
+    distance = np.zeros(width)
+    steps = rng.normal(size=(n // every, width)).astype(np.float32) * np.geomspace(1e-5, 0.1, width, dtype=np.float32)
+    for i, step in enumerate(steps):
+        age = np.full(width, start + every * i, dtype=np.float32)
+        keep(table, 0, rows, before)
+        table[0, 0] = np.float32(0.999) * table[0, 0] + step
+        drag(table, 0, 1, rows, age, before)
+        total += every * table[0, 0].astype(np.float64)
+        present = table[0, 0].astype(np.float64)
+        distance = np.maximum(distance, np.abs(present - total / (start + every * (i + 1))))
+    found = present - table[0, 1].astype(np.float64) / (start + n)
+    error = np.abs(found - total / (start + n))
+    assert (error <= 2.0**-24 * len(steps) * distance).all()
+    assert (error <= 3 * 2.0**-24 * np.sqrt(len(steps)) * distance).all(), "roundings do not conspire"
+    assert np.abs(found - present).min() > 100 * error.max(), "the mean is something else than the present weight"
+
+
+def test_a_label_that_comes_late_is_not_faint() -> None:
+    """Its mean is over its own examples: the same scores as if the stream had begun when it came."""
+    X = np.eye(2)
+    late = FALT(average=True, passes=5, eta=0.4, fit_intercept=False)
+    for _ in range(50):
+        late.partial_fit(X, np.zeros((2, 0), dtype=int))
+    late.partial_fit(X, [[1], [0]])
+    early = FALT(average=True, passes=5, eta=0.4, fit_intercept=False).partial_fit(X, [[1], [0]])
+    np.testing.assert_array_equal(late.scores(X)[0], early.scores(X)[0])

@@ -1,0 +1,237 @@
+"""Kernel learners under a budget: what they may hold, and what the strategies have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from manylabel_core import KernelFALT, KernelSALT
+from manylabel_core.online.base import OnlineLearner
+
+Array = NDArray[np.float64]
+SUPPORT = ("drop", "merge", "project")
+STRATEGIES = (*SUPPORT, "rff", "nystroem")
+ROUNDS: list[dict[str, Any]] = [{"step": "implicit"}, {"step": "gradient"}, {"passes": 3}]
+
+
+def stream(n: int, seed: int = 0, d: int = 4, n_labels: int = 3) -> tuple[Array, NDArray[np.int64]]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, ((X[:, :n_labels] * X[:, 1 : 1 + n_labels] > 0) ^ (rng.random((n, n_labels)) < 0.1)).astype(int)
+
+
+@st.composite
+def under_a_budget(draw: st.DrawFn) -> OnlineLearner:
+    strategy = draw(st.sampled_from(STRATEGIES))
+    budget = 2 * draw(st.integers(1, 5)) if strategy == "rff" else draw(st.integers(1, 9))
+    kernel = draw(st.sampled_from(["rbf", "linear", "poly"])) if strategy in ("drop", "project", "nystroem") else "rbf"
+    common = {
+        "budget": budget,
+        "strategy": strategy,
+        "kernel": kernel,
+        "average": draw(st.booleans()),
+        "fit_intercept": draw(st.booleans()),
+        "gamma": draw(st.sampled_from([0.01, 1.0, 30.0])),
+        **draw(st.sampled_from(ROUNDS)),
+    }
+    if strategy in ("rff", "nystroem") and draw(st.booleans()):
+        return KernelSALT(**common)
+    return KernelFALT(**common)
+
+
+@settings(max_examples=60)
+@given(under_a_budget(), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 12), min_size=1, max_size=8))
+def test_it_never_holds_more_than_its_budget(model: OnlineLearner, seed: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    d, n_labels = 3, 1
+    for size in sizes:
+        d, n_labels = d + int(rng.integers(0, 2)), n_labels + int(rng.integers(0, 2))
+        X = np.float32(rng.normal(size=(size, d)) * (rng.random((size, d)) < 0.6))
+        bound = model.nbytes_after(d, n_labels, size, np.count_nonzero(X))
+        most = model.nbytes_after(d, n_labels, 2**53, 2**53 * d)
+        model.partial_fit(X, rng.integers(0, 2, size=(size, n_labels)))
+        assert model.n_support_ <= model.budget
+        assert sum(array.nbytes for array in model.state().values()) <= model.nbytes <= bound <= most < 2**53
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) -> None:
+    model = KernelFALT(budget=20, strategy=strategy, average=average, fit_intercept=True)
+    sizes, held = set(), set()
+    for seed in range(12):
+        model.partial_fit(*stream(150, seed))
+        if seed >= 2:
+            sizes.add(model.nbytes)
+            content = model._content
+            arrays = content._support if strategy in SUPPORT else getattr(content._map, "_points", None)
+            held.add(len(arrays.values) if arrays is not None else 0)
+    assert len(sizes) == 1
+    assert model.nbytes == model.nbytes_after(4, 3, 2**53, 2**53)
+    assert max(held) <= 3 * 20 * 4 + 100, "the pool behind the vectors does not grow either"
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("strategy", SUPPORT)
+def test_with_room_for_every_round_it_is_the_learner_without_a_budget(strategy, average, rounds) -> None:
+    X, Y = stream(60)
+    free = KernelFALT(average=average, **rounds).partial_fit(X, Y)
+    model = KernelFALT(budget=60, strategy=strategy, average=average, **rounds).partial_fit(X, Y)
+    assert free.n_support_ > 30
+    np.testing.assert_array_equal(model.scores(X)[0], free.scores(X)[0])
+    np.testing.assert_array_equal(model.state()["coefficients"], free.state()["coefficients"])
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
+def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_intercept: bool) -> None:
+    """Of the scores of probes after each example, by a learner without averaging, since a label is there."""
+    X, Y = stream(90)
+    probes = np.random.default_rng(9).normal(size=(6, 4))
+    common = {"strategy": strategy, "budget": strategy and 10, "dtype": "float64", "scaling": "none"}
+    plain, model = (
+        KernelFALT(average=average, fit_intercept=fit_intercept, calibrate=False, **common) for average in (False, True)
+    )
+    total, ages = np.zeros((6, 4)), np.zeros(4)
+    for i in range(90):
+        n_labels = 2 if i < 40 else 3
+        for learner in (plain, model):
+            learner.partial_fit(X[[i]], Y[[i], :n_labels])
+        labels, thresholds = plain.scores(probes)
+        total[:, : 1 + n_labels] += np.column_stack([thresholds, labels])
+        ages[: 1 + n_labels] += 1
+        labels, thresholds = model.scores(probes)
+        # Once a vector has left, its past has left with it, and the mean is another one.
+        if strategy not in SUPPORT or model.n_support_ < 10:
+            means = total[:, : 1 + n_labels] / ages[: 1 + n_labels]
+            np.testing.assert_allclose(np.column_stack([thresholds, labels]), means, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("strategy", SUPPORT)
+def test_the_drag_goes_through_what_the_coefficients_go_through(strategy: str) -> None:
+    """With every change made at the same age, coefficients and drag stay in proportion."""
+    X, Y = stream(80)
+    model = KernelFALT(budget=8, strategy=strategy, average=True, dtype="float64", scaling="none", step="implicit")
+    model.grow(4, 3)
+    for i in range(80):
+        model.partial_fit(X[[i]], Y[[i]])
+        model._content._ages[:] = 7
+        if i < 3:  # the first changes were made at other ages
+            model._content._support.alpha[:, 1] = 7 * model._content._support.alpha[:, 0]
+    state = model.state()
+    np.testing.assert_allclose(state["drag"], 7 * state["coefficients"], rtol=1e-7, atol=1e-9)
+    assert np.abs(state["coefficients"]).max() > 0.1
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
+def test_a_label_that_restarts_is_forgotten_and_no_other(strategy: str | None, average: bool) -> None:
+    X, Y = stream(60)
+    model = KernelFALT(strategy=strategy, budget=strategy and 10, average=average, fit_intercept=True, calibrate=False)
+    model.partial_fit(X, Y)
+    before = model.scores(X)
+    model._restart(1)
+    labels, thresholds = model.scores(X)
+    assert not labels[:, 1].any()
+    np.testing.assert_array_equal(np.delete(labels, 1, axis=1), np.delete(before[0], 1, axis=1))
+    np.testing.assert_array_equal(thresholds, before[1])
+    again = type(model)(**model.get_params())
+    again.restore(model.state())
+    for learner in (model, again):
+        learner.partial_fit(X, Y)
+    for name, array in model.state().items():
+        assert array.tobytes() == again.state()[name].tobytes(), name
+    assert model.scores(X)[0][:, 1].any(), "it is learnt anew"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_sparse_rows_of_many_features(strategy: str) -> None:
+    X = sp.random_array((120, 3000), density=0.004, rng=np.random.default_rng(1), format="csr")
+    Y = np.random.default_rng(2).integers(0, 2, size=(120, 3))
+    sparse = KernelFALT(budget=10, strategy=strategy).partial_fit(X, Y)
+    dense = KernelFALT(budget=10, strategy=strategy).partial_fit(X.toarray(), Y)
+    for name, array in sparse.state().items():
+        assert array.tobytes() == dense.state()[name].tobytes(), name
+    np.testing.assert_array_equal(sparse.scores(X)[0], dense.scores(X.toarray())[0])
+
+
+def test_the_default_strategy() -> None:
+    assert KernelFALT(budget=10).settled_params()["strategy"] == "project"
+    assert KernelFALT(budget=10, kernel="linear").settled_params()["strategy"] == "project"
+    assert KernelFALT().settled_params()["strategy"] is None
+    assert KernelSALT().settled_params()["strategy"] == "nystroem"
+    X, Y = stream(50)
+    for parameters in ({"budget": 10}, {"budget": 10, "kernel": "poly"}):
+        chosen = KernelFALT(**parameters)
+        named = KernelFALT(**chosen.settled_params())
+        np.testing.assert_array_equal(chosen.partial_fit(X, Y).scores(X)[0], named.partial_fit(X, Y).scores(X)[0])
+
+
+BAD: list[tuple[type, dict[str, Any], str]] = [
+    (KernelFALT, {"strategy": "merge"}, "^budget must be given with strategy='merge'"),
+    (
+        KernelFALT,
+        {"strategy": "forget", "budget": 5},
+        "^strategy must be one of 'project', 'merge', 'drop', 'rff', 'nystroem'",
+    ),
+    (
+        KernelFALT,
+        {"strategy": "merge", "budget": 5, "kernel": "linear"},
+        "^strategy must be one of 'project', 'drop', 'nystroem' with kernel='linear'",
+    ),
+    (KernelFALT, {"strategy": "rff", "budget": 6, "kernel": "poly"}, "^strategy must be one of .* with kernel='poly'"),
+    (KernelFALT, {"strategy": "rff", "budget": 7}, "^budget must be even with strategy='rff', not 7"),
+    (KernelFALT, {"strategy": "rff", "budget": 16386}, "^budget must be an integer from 1 to 16384"),
+    (KernelFALT, {"strategy": "project", "budget": 4097}, "^budget must be an integer from 1 to 4096"),
+    (KernelFALT, {"strategy": "nystroem", "budget": 4097}, "^budget must be an integer from 1 to 4096"),
+    (KernelFALT, {"seed": -1}, "^seed must be an integer from 0 to"),
+    (KernelFALT, {"seed": True}, "^seed must be an integer from 0 to"),
+    (KernelFALT, {"seed": 2**63}, "^seed must be an integer from 0 to"),
+    (KernelFALT, {"average": 2}, "^average must be True or False"),
+    (KernelSALT, {"budget": None}, "^budget must be given with strategy='nystroem'"),
+    (KernelSALT, {"strategy": "merge"}, "^strategy must be one of 'nystroem', 'rff', not 'merge'"),
+    (KernelSALT, {"strategy": "rff", "kernel": "linear"}, "^strategy must be one of 'nystroem' with kernel='linear'"),
+    (KernelSALT, {"delta": -1.0}, "^delta must be a number above 0"),
+    (KernelSALT, {"step": "implicit", "passes": 3}, "^passes must be None"),
+]
+
+
+@pytest.mark.parametrize(("make", "parameters", "message"), BAD)
+def test_bad_parameters_are_refused_before_memory_is_taken(
+    make: type, parameters: dict[str, Any], message: str
+) -> None:
+    for use in (lambda model: model.settled_params(), lambda model: model.grow(1, 1)):
+        with pytest.raises(ValueError, match=message):
+            use(make(**parameters))
+
+
+def test_an_eta_changed_in_use_reaches_the_learner_on_the_features() -> None:
+    X, Y = stream(40)
+    for make, changes in ((KernelFALT, {"eta": 0.01}), (KernelSALT, {"eta": 0.01, "delta": 9.0})):
+        model = make(budget=10, strategy="nystroem", step="implicit").partial_fit(X[:20], Y[:20])
+        other = make(budget=10, strategy="nystroem", step="implicit", **changes)
+        other.restore(model.state())
+        model.set_params(**changes).partial_fit(X[20:], Y[20:])
+        np.testing.assert_array_equal(model.scores(X)[0], other.partial_fit(X[20:], Y[20:]).scores(X)[0])
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_calls_and_restarts_leave_no_trace(strategy: str, average: bool) -> None:
+    """Long after the budget is full, to the bit."""
+    X, Y = stream(200)
+    common = {"budget": 10, "strategy": strategy, "average": average, "fit_intercept": True}
+    whole, parts = KernelFALT(**common).partial_fit(X, Y), KernelFALT(**common)
+    for i in range(200):
+        parts.partial_fit(X[[i]], Y[[i]])
+        arrays, parts = parts.state(), KernelFALT(**common)
+        parts.restore(arrays)
+    for name, array in whole.state().items():
+        assert array.tobytes() == parts.state()[name].tobytes(), name

@@ -1,0 +1,280 @@
+"""Probabilities: the equations, what they converge to, and that they come from the past alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core.online.decisions._calibration import MAX_LOGIT, START, sigmoid
+from manylabel_core.online.decisions.decisions import Decisions, chosen_decisions
+from manylabel_core.rows import as_rows, as_targets
+
+Array = NDArray[np.float64]
+
+
+def logistic(z: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-np.clip(z, -MAX_LOGIT, MAX_LOGIT)))
+
+
+def as_scores(margins: Array) -> Array:
+    """Scores with these margins, and thresholds that are not 0."""
+    thresholds = 0.25 * (np.arange(len(margins)) % 9)[:, None]
+    return np.hstack([thresholds, margins + thresholds])
+
+
+def calibrated(margins: Array, Y: Array, known: NDArray[np.bool_] | None = None) -> tuple[Array, Decisions]:
+    """The probabilities of examples, each before its truth is known."""
+    decisions = chosen_decisions(True, "none")
+    assert isinstance(decisions, Decisions)
+    decisions.grow(Y.shape[1])
+    probabilities = np.empty(Y.shape)
+    decisions.learn(as_scores(margins), as_targets(Y, known), probabilities)
+    return probabilities, decisions
+
+
+class PlainLabel:
+    """Newton's step, with the curvature as a matrix and a general solver."""
+
+    def __init__(self) -> None:
+        self.theta, self.weight, self.centre, self.spread = np.array(START[:2]), 1.0, 0.0, 1.0
+
+    def learn(self, margin: float, y: float) -> None:
+        p = logistic(self.theta @ [margin, 1.0])
+        before, own = max(0.999 * self.weight, 1.0), p * (1.0 - p)
+        mean = (before * self.centre + own * margin) / (before + own)
+        self.spread = max(0.999 * self.spread, 1.0) + before * (self.centre - mean) ** 2 + own * (margin - mean) ** 2
+        self.weight, self.centre = before + own, mean
+        across = self.weight * mean
+        H = np.array([[self.spread + across * mean, across], [across, self.weight]])
+        self.theta = self.theta - np.linalg.solve(H, (p - y) * np.array([margin, 1.0]))
+        if self.theta[0] < 0.0:  # the least of the quadratic where the slope is 0
+            self.theta = np.array([0.0, self.theta[1] + H[0, 1] / H[1, 1] * self.theta[0]])
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 1.0, 10.0]))
+def test_the_equations(seed: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_labels = 60, 5
+    margins = rng.normal(size=(n, n_labels)) * scale + rng.normal(size=n_labels)
+    Y = (rng.random((n, n_labels)) < logistic(rng.normal(size=n_labels) * margins)).astype(float)
+    known = rng.random((n, n_labels)) < 0.7
+    probabilities, decisions = calibrated(margins, Y, known)
+    labels = [PlainLabel() for _ in range(n_labels)]
+    for i in range(n):
+        for column, label in enumerate(labels):
+            expected = logistic(label.theta @ [margins[i, column], 1.0])
+            np.testing.assert_allclose(probabilities[i, column], expected, rtol=1e-6, atol=1e-12)
+            if known[i, column] and i > 0:  # the example that brings a label does not count
+                label.learn(margins[i, column], Y[i, column])
+    slope, intercept, *_, positives = decisions.state()["decisions.labels"]
+    np.testing.assert_allclose(slope, [label.theta[0] for label in labels], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(intercept, [label.theta[1] for label in labels], rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(positives, (Y * known)[1:].sum(axis=0))
+
+
+def test_the_quick_sigmoid() -> None:
+    z = np.concatenate([np.linspace(-MAX_LOGIT, MAX_LOGIT, 100_001), [-1e300, -31.0, 31.0, 1e300]])
+    quick = np.array([sigmoid(value) for value in z])
+    exact = np.array([1.0 / (1.0 + math.exp(-value)) for value in np.clip(z, -MAX_LOGIT, MAX_LOGIT)])
+    assert np.abs(quick / exact - 1.0).max() < 1e-12
+    assert (np.diff(quick[:100_001]) >= 0.0).all()
+    assert (quick > 0.0).all()
+    assert (quick < 1.0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3, 1e9])
+def test_probabilities_are_in_the_order_of_the_scores(scale: float) -> None:
+    """Also where lower scores are the better sign, and the best slope would be negative."""
+    rng = np.random.default_rng(0)
+    margins = rng.normal(size=(400, 3)) * scale
+    Y = (rng.random((400, 3)) < logistic(margins / scale * [3.0, 0.0, -3.0])).astype(float)
+    _, decisions = calibrated(margins, Y)
+    ladder = np.sort(np.concatenate([rng.normal(size=300) * scale, [-1e30, 0.0, 1e30]]))
+    rated = decisions.rate(np.column_stack([np.zeros(len(ladder)), *3 * [ladder]]))
+    assert (np.diff(rated, axis=0) >= 0.0).all()
+    assert rated[-1, 0] > 0.9
+    assert rated[0, 0] < 0.1
+    assert rated[-1, 2] == rated[0, 2], "a label whose scores say the opposite has its base rate"
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(2.0, -1.0), (0.5, 0.0), (5.0, 1.5), (1.0, -3.0), (0.0, -1.0)])
+def test_the_truth_is_approached(slope: float, intercept: float) -> None:
+    """On a logistic stream: the pair itself, and almost the log loss of the best pair in hindsight."""
+    rng = np.random.default_rng(1)
+    margins = rng.normal(size=(6000, 4))
+    Y = (rng.random(margins.shape) < logistic(slope * margins + intercept)).astype(float)
+    probabilities, decisions = calibrated(margins, Y)
+    slopes, intercepts = decisions.state()["decisions.labels"][:2]
+    np.testing.assert_allclose(slopes.mean(), slope, atol=0.1 * slope + 0.15)
+    np.testing.assert_allclose(intercepts.mean(), intercept, atol=0.1 * abs(intercept) + 0.1)
+    for column in range(4):
+        best = best_pair(margins[:, column], Y[:, column])
+        regret = log_loss(probabilities[:, column], Y[:, column]) - log_loss(
+            logistic(best @ [margins[:, column], np.ones(6000)]), Y[:, column]
+        )
+        assert regret < 0.004, "nats an example"
+
+
+def best_pair(margins: Array, y: Array) -> Array:
+    """The logistic regression, by Newton's method."""
+    Z, theta = np.column_stack([margins, np.ones(len(margins))]), np.zeros(2)
+    for _ in range(50):
+        p = logistic(Z @ theta)
+        theta = theta - np.linalg.solve((Z * (p * (1 - p))[:, None]).T @ Z, Z.T @ (p - y))
+    return theta
+
+
+def log_loss(p: Array, y: Array) -> float:
+    return float(-np.where(y > 0, np.log(p), np.log1p(-p)).mean())
+
+
+def test_a_label_without_a_sign_has_its_base_rate() -> None:
+    rng = np.random.default_rng(2)
+    rates = np.array([0.0, 0.03, 0.3, 1.0])
+    margins = rng.normal(size=(4000, 4))
+    Y = (rng.random((4000, 4)) < rates).astype(float)
+    probabilities, _ = calibrated(margins, Y)
+    assert np.abs(probabilities[-500:].mean(axis=0) - rates).max() < 0.02
+    assert probabilities[-500:, 0].max() < 0.005, "never seen true in 4,000 examples"
+
+
+@pytest.mark.parametrize("scale", [0.3, 1e4, 1e9])
+def test_scores_of_another_size_are_learnt(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    margins = rng.normal(size=(6000, 2))
+    chances = logistic(3.0 * margins - 1.0)
+    probabilities, _ = calibrated(margins * scale, (rng.random((6000, 2)) < chances).astype(float))
+    assert np.abs(probabilities - chances)[4000:].mean() < 0.06
+
+
+def test_a_shift_of_the_base_rate_is_followed() -> None:
+    rng = np.random.default_rng(4)
+    margins = rng.normal(size=(12_000, 6))
+    chances = logistic(2.0 * margins + np.where(np.arange(12_000) < 6000, -2.0, 1.5)[:, None])
+    probabilities, _ = calibrated(margins, (rng.random(margins.shape) < chances).astype(float))
+    error = np.abs(probabilities - chances).mean(axis=1)
+    assert error[5000:6000].mean() < 0.03
+    assert error[6000:6050].mean() > 0.2, "the test can fail"
+    assert error[10_000:].mean() < 0.03
+
+
+def test_better_than_the_plain_sigmoid_and_than_base_rates_on_yeast() -> None:
+    from river import datasets
+
+    stream = list(datasets.Yeast())  # type: ignore[no-untyped-call]
+    X = np.array([list(x.values()) for x, _ in stream])
+    Y = np.array([list(y.values()) for _, y in stream], dtype=float)
+    for model in (FALT(optimise="none"), SALT(optimise="none"), KernelFALT(optimise="none")):
+        rows, n_features = as_rows(X)
+        model.grow(n_features, Y.shape[1])
+        probabilities = np.empty(Y.shape)
+        scores = model.learn(rows, as_targets(Y), probabilities)
+        brier = ((probabilities - Y) ** 2).mean()
+        rates = (np.cumsum(Y, axis=0) - Y + 0.5) / np.arange(1, 1 + len(Y))[:, None]
+        assert brier < 0.96 * ((logistic(scores[:, 1:] - scores[:, :1]) - Y) ** 2).mean()
+        assert brier < 0.96 * ((rates - Y) ** 2).mean()
+        bins = np.minimum((probabilities * 10).astype(int), 9)
+        gaps = [abs(probabilities[bins == b].sum() - Y[bins == b].sum()) for b in range(10)]
+        assert sum(gaps) / Y.size < 0.02, "calibration error"
+
+
+def test_states_stay_finite_and_probabilities_inside() -> None:
+    rng = np.random.default_rng(5)
+    margins = rng.choice([0.0, 1.0, 1e-300, 1e15, 1e30, 1e90], size=(3000, 4)) * rng.choice([-1.0, 1.0], size=(3000, 4))
+    Y = rng.integers(0, 2, size=(3000, 4)).astype(float)
+    for optimise in ("none", "micro_f1", "macro_f1", "hamming"):
+        decisions = chosen_decisions(True, optimise)
+        decisions.grow(4)
+        probabilities, scores = np.empty(Y.shape), as_scores(margins)
+        decisions.learn(scores, as_targets(Y), probabilities)
+        assert np.isfinite(scores).all()
+        assert (probabilities > 0.0).all()
+        assert (probabilities < 1.0).all()
+        state = decisions.state()
+        assert all(np.isfinite(array).all() for array in state.values())
+        chosen_decisions(True, optimise).restore(state, 4)
+
+
+def test_unknown_truth_moves_nothing() -> None:
+    rng = np.random.default_rng(6)
+    margins, Y = rng.normal(size=(50, 3)), rng.integers(0, 2, size=(50, 3)).astype(float)
+    known = np.ones((50, 3), bool)
+    known[20:, 1] = False
+    _, decisions = calibrated(margins, Y, known)
+    _, shorter = calibrated(margins[:20], Y[:20])
+    ours, theirs = decisions.state()["decisions.labels"], shorter.state()["decisions.labels"]
+    np.testing.assert_array_equal(ours[:, 1], theirs[:, 1])
+    assert (ours[:2, 0] != theirs[:2, 0]).all()
+
+
+def test_a_label_does_not_count_in_the_example_that_brings_it() -> None:
+    rng = np.random.default_rng(7)
+    targets = as_targets(rng.integers(0, 2, size=(3, 2)).astype(float))
+    targets.n_labels[:] = [1, 1, 2]
+    targets.indices[:] = 0
+    decisions = chosen_decisions(True, "macro_f1")
+    decisions.grow(5)
+    fresh, probabilities = decisions.state()["decisions.labels"].copy(), np.empty((3, 5))
+    decisions.learn(as_scores(rng.normal(size=(3, 5))), targets, probabilities)
+    after = decisions.state()["decisions.labels"]
+    assert (after[:2, 0] != fresh[:2, 0]).all()
+    np.testing.assert_array_equal(after[:, 1:], fresh[:, 1:])
+    assert not probabilities[:2, 1:].any()
+    assert not probabilities[2, 2:].any()
+    assert probabilities[2, :2].all()
+
+
+def test_a_label_that_is_restarted_is_as_a_new_one() -> None:
+    rng = np.random.default_rng(8)
+    margins, Y = rng.normal(size=(50, 3)), rng.integers(0, 2, size=(50, 3)).astype(float)
+    _, decisions = calibrated(margins, Y)
+    before = decisions.state()["decisions.labels"].copy()
+    decisions.restart(1)
+    after = decisions.state()["decisions.labels"]
+    np.testing.assert_array_equal(after[:, 1], START)
+    np.testing.assert_array_equal(after[:, [0, 2]], before[:, [0, 2]])
+
+
+X = np.random.default_rng(9).normal(size=(80, 6))
+Y = (X[:, :3] + 0.3 * X[:, 3:] > 0.2).astype(int)
+
+
+@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
+@pytest.mark.parametrize("optimise", ["none", "micro_f1", "macro_f1", "hamming"])
+def test_probabilities_of_learning_and_of_scoring_are_the_same_bits(make: type[FALT], optimise: str) -> None:
+    model = make(optimise=optimise).partial_fit(X[:60], Y[:60])
+    rows, _ = as_rows(X)
+    for i in range(60, 80):
+        shown, probabilities = model.predict_proba(X[i : i + 1]), np.empty((1, 3))
+        scores = model.score(rows.part(i, i + 1))
+        learnt = model.learn(rows.part(i, i + 1), as_targets(Y[i : i + 1]), probabilities)
+        assert probabilities.tobytes() == shown.tobytes()
+        assert scores.tobytes() == learnt.tobytes()
+
+
+@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
+def test_without_probabilities(make: type[FALT]) -> None:
+    model, other = make(calibrate=False).partial_fit(X, Y), make(optimise="none").partial_fit(X, Y)
+    assert not any(name.startswith("decisions") for name in model.state())
+    assert model.nbytes == other.nbytes - sum(a.nbytes for n, a in other.state().items() if n.startswith("decisions"))
+    np.testing.assert_array_equal(model.scores(X)[0], other.scores(X)[0])
+    with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
+        model.predict_proba(X)
+    rows, targets = as_rows(X)[0], as_targets(Y)
+    before = model.state()
+    with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
+        model.learn(rows, targets, np.empty(Y.shape))
+    assert all(array.tobytes() == before[name].tobytes() for name, array in model.state().items())
+    wrongs: list[Any] = [np.empty((80, 2)), np.empty((80, 3), np.float32)]
+    for wrong in wrongs:
+        with pytest.raises(ValueError, match=r"probabilities must be float64 of shape \(80, 3\)"):
+            other.learn(rows, targets, wrong)
+    with pytest.raises(ValueError, match="scores must have 4 columns"):
+        other.probabilities(np.zeros((2, 3)))

@@ -1,0 +1,193 @@
+"""Cuts: predictions come near the best that a cut of the same probabilities could do, by the measure asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core.online.decisions._calibration import SLOPE, START
+from manylabel_core.online.decisions.decisions import MEASURES, chosen_decisions
+from manylabel_core.rows import as_rows, as_targets
+
+Array = NDArray[np.float64]
+
+
+def f1(predicted: Array, Y: Array) -> Any:
+    """F1 of every label; of all together where the arrays are flat."""
+    return 2 * (predicted * Y).sum(axis=0) / np.maximum(1, (predicted + Y).sum(axis=0))
+
+
+def decided(optimise: str, margins: Array, Y: Array) -> tuple[Array, Array]:
+    """What is predicted of examples, each before its truth is known, and their probabilities."""
+    decisions = chosen_decisions(True, optimise)
+    decisions.grow(Y.shape[1])
+    scores, probabilities = np.hstack([np.zeros((len(Y), 1)), margins]), np.empty(Y.shape)
+    decisions.learn(scores, as_targets(Y), probabilities)
+    return (scores[:, 1:] > scores[:, :1]).astype(float), probabilities
+
+
+def rare_labels(n: int = 12_000, seed: int = 0) -> tuple[Array, Array, Array]:
+    """Margins, chances and truth of labels from rare to frequent, some easy and some not."""
+    rng = np.random.default_rng(seed)
+    margins = rng.normal(size=(n, 8))
+    slopes, intercepts = np.array([3, 1, 3, 1, 4, 0.5, 2, 2]), np.array([-5, -3, -2, -1, 0, 0, -4, -3])
+    chances = 1.0 / (1.0 + np.exp(-(slopes * margins + intercepts)))
+    return margins, chances, (rng.random(margins.shape) < chances).astype(float)
+
+
+GRID = np.arange(0.01, 0.9, 0.01)
+
+
+def test_micro_f1_is_near_that_of_the_best_cut() -> None:
+    margins, chances, Y = rare_labels()
+    later = slice(2000, None)
+    best = max(f1((chances > cut)[later].ravel().astype(float), Y[later].ravel()) for cut in GRID)
+    reached = f1(decided("micro_f1", margins, Y)[0][later].ravel(), Y[later].ravel())
+    assert reached > best - 0.01
+    assert f1((margins > 0)[later].ravel().astype(float), Y[later].ravel()) < best - 0.05, "the test can fail"
+
+
+def test_macro_f1_is_near_that_of_the_best_cut_of_every_label() -> None:
+    margins, chances, Y = rare_labels()
+    later = slice(2000, None)
+    best = np.max([f1((chances > cut)[later].astype(float), Y[later]) for cut in GRID], axis=0).mean()
+    assert f1(decided("macro_f1", margins, Y)[0][later], Y[later]).mean() > best - 0.02
+    assert f1(decided("micro_f1", margins, Y)[0][later], Y[later]).mean() < best - 0.025, "the test can fail"
+
+
+def test_hamming_loss_is_near_the_least() -> None:
+    margins, chances, Y = rare_labels()
+    later = slice(2000, None)
+    least = ((chances > 0.5) != Y)[later].mean()
+    assert (decided("hamming", margins, Y)[0] != Y)[later].mean() < least + 0.002
+    assert ((margins > 0) != Y)[later].mean() > least + 0.05, "the test can fail"
+
+
+def test_a_shift_is_followed() -> None:
+    margins, _, Y = rare_labels()
+    other = 1.0 / (1.0 + np.exp(-(2.0 * margins + 1.0)))
+    Y[6000:] = (np.random.default_rng(1).random(margins.shape) < other)[6000:]
+    later = slice(9000, None)
+    best = max(f1((other > cut)[later].ravel().astype(float), Y[later].ravel()) for cut in GRID)
+    assert f1(decided("micro_f1", margins, Y)[0][later].ravel(), Y[later].ravel()) > best - 0.01
+
+
+@pytest.mark.parametrize("optimise", ["micro_f1", "macro_f1"])
+def test_labels_that_are_never_true_are_not_predicted(optimise: str) -> None:
+    """An F of 0 asks for a cut at 0, and that would predict them everywhere."""
+    rng = np.random.default_rng(2)
+    margins, Y = rng.normal(size=(3000, 30)) - 2.0, np.zeros((3000, 30))
+    Y[:, 0] = rng.random(3000) < 0.3
+    predicted, _ = decided(optimise, margins, Y)
+    np.testing.assert_array_equal(predicted[:, 1:], margins[:, 1:] > 0)
+
+
+class Plain:
+    """The cuts, label by label, of the probabilities of another."""
+
+    def __init__(self, optimise: str, n_labels: int) -> None:
+        self.optimise, self.positives = optimise, np.zeros(n_labels)
+        self.hits, self.total = np.full(n_labels, 0.25), np.full(n_labels, 1.0)
+
+    def cut(self, slope: Array, intercept: Array) -> Array:
+        at = {"hamming": np.full(len(slope), 0.5)}.get(self.optimise, self.hits / self.total)
+        full = (np.log(at / (1 - at)) - intercept) / np.maximum(slope, 2.0**-10)
+        return np.asarray(self.positives / (self.positives + 20.0) * full)
+
+    def learn(self, predicted: Array, p: Array, y: Array, known: NDArray[np.bool_]) -> None:
+        self.positives += y * known
+        hits, total = known * predicted * p, known * (predicted + p)
+        if self.optimise == "micro_f1":
+            hits, total = hits.sum(), total.sum()
+            known = np.full(len(y), known.any())
+        self.hits = np.where(known, 0.999 * self.hits + hits, self.hits)
+        self.total = np.where(known, 0.999 * self.total + total, self.total)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["micro_f1", "macro_f1", "hamming"]))
+def test_the_equations(seed: int, optimise: str) -> None:
+    rng = np.random.default_rng(seed)
+    margins = rng.normal(size=(40, 4))
+    Y = (rng.random((40, 4)) < [0.1, 0.3, 0.5, 0.9]).astype(float)
+    decisions, plain = chosen_decisions(True, optimise), Plain(optimise, 4)
+    decisions.grow(4)
+    curves: Any = np.repeat(np.array(START)[:, None], 4, axis=1)
+    for i in range(40):
+        scores, p = np.array([[0.5, *(margins[i] + 0.5)]]), np.empty((1, 4))
+        known = rng.random(4) < rng.choice([0.0, 0.5, 1.0])
+        decisions.learn(scores, as_targets(Y[i : i + 1], known[None]), p)
+        shown = scores[0, 1:] - scores[0, 0]
+        expected = np.maximum(curves[0], 2.0**-10) / 2.0 * (margins[i] - plain.cut(*curves[:2]))
+        np.testing.assert_allclose(shown, expected, rtol=1e-9, atol=1e-9)
+        if i > 0:  # the example that brings a label does not count
+            plain.learn((shown > 0).astype(float), p[0], Y[i], known)
+        curves = decisions.state()["decisions.labels"].copy()
+
+
+X = np.random.default_rng(3).normal(size=(200, 6))
+Y = (X[:, :3] + 0.3 * X[:, 3:] > 0.7).astype(int)
+
+
+@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
+def test_only_what_is_shown_depends_on_the_measure(make: type[FALT]) -> None:
+    """Margins move by one number for each label, and are stretched by its slope; weights and probabilities stay."""
+    plain = make(optimise="none").partial_fit(X[:150], Y[:150])
+    for optimise in MEASURES:
+        model = make(optimise=optimise).partial_fit(X[:150], Y[:150])
+        for name, array in plain.state().items():
+            if name == "decisions.labels":
+                np.testing.assert_allclose(model.state()[name], array, rtol=1e-9)
+            elif name != "decisions.counts":
+                np.testing.assert_array_equal(model.state()[name], array)
+        slopes = 1.0 if optimise == "none" else model.state()["decisions.labels"][SLOPE] / START[SLOPE]
+        moved = plain.decision_function(X[150:]) - model.decision_function(X[150:]) / slopes
+        np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=1e-12)
+        assert (np.abs(moved[0]) > 1e-3).all() == (optimise != "none")
+        np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=1e-9)
+        np.testing.assert_array_equal(model.predict(X), model.decision_function(X) > 0)
+
+
+@pytest.mark.parametrize("optimise", ["micro_f1", "hamming"])
+def test_labels_stand_in_the_order_of_their_probabilities(optimise: str) -> None:
+    """With one cut for all: where labels have been seen true often enough, and their slopes differ."""
+    rng = np.random.default_rng(4)
+    slopes, intercepts = np.array([0.5, 2.0, 6.0]), np.array([-2.0, 0.0, -1.0])
+    margins = rng.normal(size=(20_000, 3))
+    Y = (rng.random(margins.shape) < 1.0 / (1.0 + np.exp(-(slopes * margins + intercepts)))).astype(float)
+    scores = np.hstack([np.zeros((len(Y), 1)), margins])
+    probabilities = np.empty(margins.shape)
+    decisions = chosen_decisions(True, optimise)
+    decisions.grow(3)
+    decisions.learn(scores, as_targets(Y), probabilities)
+    inside = ((probabilities > 1e-6) & (probabilities < 1 - 1e-6)).all(axis=1)
+    inside[:10_000] = False
+    odds = np.log(probabilities / (1 - probabilities))[inside]
+    differences = np.ptp(odds - START[SLOPE] * scores[inside, 1:], axis=1)
+    assert np.median(differences) < 0.05, "but for what trust is missing"
+    assert np.median(np.ptp(odds - margins[inside], axis=1)) > 1.0, "the test can fail"
+
+
+def test_what_is_chosen_by_default() -> None:
+    assert FALT().settled_params()["optimise"] == "micro_f1"
+    assert FALT(calibrate=False).settled_params()["optimise"] == "none"
+    assert FALT(passes=3).settled_params()["optimise"] == "none", "as in the paper"
+    assert FALT(passes=3, optimise="hamming").settled_params()["optimise"] == "hamming"
+
+
+def test_cuts_need_probabilities() -> None:
+    rows, targets = as_rows(X)[0], as_targets(Y)
+    for optimise in ("micro_f1", "macro_f1", "hamming"):
+        with pytest.raises(ValueError, match=r"^optimise must be 'none' with calibrate=False"):
+            FALT(calibrate=False, optimise=optimise).learn(rows, targets)
+    with pytest.raises(
+        ValueError, match=r"^optimise must be one of 'none', 'micro_f1', 'macro_f1', 'hamming', not 'f1'"
+    ):
+        FALT(optimise="f1").grow(1, 1)
+    with pytest.raises(ValueError, match=r"^calibrate must be True or False"):
+        FALT(calibrate="no").grow(1, 1)  # type: ignore[arg-type]
