@@ -20,6 +20,7 @@ ServiceError
 │   └── PredictionLabelled   it has its labels already
 ├── PredictionsFull          a model has as many predictions kept as it may
 ├── SnapshotNotFound         no snapshot at that position
+├── NoProbabilities          a model has no probabilities to answer
 ├── ModelIsTrained           jobs make its versions: it does not learn from single examples
 ├── ModelIsOnline            it learns from single examples: it has no versions
 ├── VersionError             a version of a trained model cannot be had
@@ -246,6 +247,15 @@ class SnapshotNotFound(ServiceError):
         )
         self.name = name
         self.position = position
+
+
+class NoProbabilities(ServiceError):
+    """The model's predictions have no probabilities."""
+
+    def __init__(self, name: str) -> None:
+        self.detail = "must be false or left out: this model has no probabilities"
+        super().__init__(f"/probabilities {self.detail}")
+        self.name = name
 
 
 class ModelIsTrained(ServiceError):

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from importlib.metadata import version
 from typing import Any
 
@@ -97,6 +97,7 @@ class Telemetry:
         self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
         self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
         self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
+        self._alarms = self._counter("manylabel_drift_alarms", "Detectors of drift that sounded.", "model", "detector")
         self._predict_seconds = self._histogram(
             "manylabel_predict_duration_seconds", "From the whole body of predict to its answer."
         )
@@ -130,10 +131,15 @@ class Telemetry:
         self._of_model(model)[0].inc(n_examples)
         self._predict_seconds.observe(seconds)
 
-    def updated(self, model: str, n_examples: int, seconds: float) -> None:
-        """Count an update; a repeated answer has learnt 0 examples."""
+    def updated(self, model: str, n_examples: int, seconds: float, alarms: Iterable[str | None] = ()) -> None:
+        """Count an update; a repeated answer has learnt 0 examples.
+
+        `alarms` are the labels whose detectors of drift sounded, None for the one of all labels.
+        """
         self._of_model(model)[1].inc(n_examples)
         self._update_seconds.observe(seconds)
+        for label in alarms:
+            self._alarms.labels(model, "all" if label is None else "label").inc()
 
     def labelled(self, delay_seconds: float) -> None:
         """Count a kept prediction that got its labels."""
@@ -160,7 +166,7 @@ class Telemetry:
         """Drop the series of all other models."""
         for model in self._by_model.keys() - set(models):
             del self._by_model[model]
-            for counter in (self._predictions, self._updates, self._rejected):
+            for counter in (self._predictions, self._updates, self._rejected, self._alarms):
                 counter.remove_by_labels({"model": model})
 
     def _of_model(self, model: str) -> tuple[Counter, Counter]:

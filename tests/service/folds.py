@@ -33,6 +33,9 @@ SPECS: list[dict[str, Any]] = [
     {"algorithm": "kernel_falt", "params": {"budget": 4}},
 ]
 
+DRIFTING_LENGTH = 600
+"""Rows of the stream of `drifting`."""
+
 
 def new_model(**spec: Any) -> StreamModel:
     return StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
@@ -80,6 +83,14 @@ def learn(model: StreamModel, *examples: tuple[Features, Sequence[str]], **kwarg
     return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
 
 
+def drifting(n: int) -> Example:
+    """Row n of a stream with two labels that a feature each tells, until its middle: from there on, chance does."""
+    rng = np.random.default_rng(n)
+    told, chance = rng.integers(0, 2, 2).tolist(), rng.integers(0, 2, 2).tolist()
+    first, second = told if n < DRIFTING_LENGTH // 2 else chance
+    return Example(named(a=told[0], b=told[1]), Labels.all_of(["first"] * first + ["second"] * second))
+
+
 def ulid(ms: int, random: int = 0) -> str:
     """The id of a prediction."""
     return prediction_ids.make(ms, random.to_bytes(10))
@@ -108,13 +119,15 @@ def updates(draw: st.DrawFn) -> Update:
     size = len(learnt)
     ids = st.lists(st.integers(1, 9).map(ulid), min_size=size, max_size=size).map(tuple)
     lines = st.lists(st.integers(1, 9), min_size=size, max_size=size, unique=True).map(lambda few: tuple(sorted(few)))
+    want_predictions = draw(st.booleans())
     return Update(
         learnt,
         "log",
         draw(keys),
-        draw(st.booleans()),
+        want_predictions,
         draw(st.none() | ids),
         draw(st.none() | st.builds(StreamPart, st.sampled_from("st"), lines)),
+        want_probabilities=want_predictions and draw(st.booleans()),
     )
 
 

@@ -233,3 +233,17 @@ def test_a_wrong_parameter_is_refused(
     problem = refused(answer, 422, "invalid_request", *([] if place is None else [place]))
     assert all(error.keys() == {"parameter", "detail"} for error in problem["errors"])
     assert client.get("/metrics").status_code == 200
+
+
+def test_features_that_cannot_be_learnt_are_told_at_the_id(client: TestClient, create: Callable[..., str]) -> None:
+    """They are not in the body, and an error points into it."""
+    address = create(client, "full", limits={"features": {"most": 1, "policy": "reject"}})
+    kept = [keep(client, address, {"x": {name: 1}})["id"] for name in ("a", "b")]
+    truths = {"examples": [{"id": prediction, "y": ["p"]} for prediction in kept]}
+    answer = client.post(f"{address}/labels", json=truths)
+    assert answer.status_code == 422
+    (error,) = answer.json()["errors"]
+    assert error["pointer"] == "/examples/1/id"
+    assert "/x/b" in error["detail"]
+    assert client.get(address).json()["updates"] == 0
+    client.post(f"{address}/labels", json=truths["examples"][0]).raise_for_status()

@@ -59,6 +59,18 @@ def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, ref
     client.delete("/v1/models/tags").raise_for_status()
 
 
+def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
+    client.post("/v1/models", json={"name": "untuned", "algorithm": "falt"}).raise_for_status()
+    shown = client.get("/v1/models/untuned").json()
+    assert shown["scaling"] == "auto"
+    assert [name for name, value in shown["params"].items() if value is None] == ["drift", "on_drift", "passes"]
+    spec = {"name": "again", "algorithm": "falt", "params": shown["params"], "scaling": shown["scaling"]}
+    again = client.post("/v1/models", json=spec)
+    assert (again.status_code, again.json()["params"]) == (201, shown["params"])
+    for name in ("untuned", "again"):
+        client.delete(f"/v1/models/{name}").raise_for_status()
+
+
 def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str]) -> None:
     for name in ("b", "a.2", "c", "a-1"):
         create(client, name)
@@ -96,6 +108,12 @@ def test_a_name_is_taken_once(
         ({"params": {"delta": 1}}, ["/params/delta"]),
         ({"params": {"passes": 0}}, ["/params/passes"]),
         ({"params": {"passes": 1_000_000}}, ["/params/passes"]),
+        ({"params": {"passes": 3, "step": "implicit"}}, ["/params/passes"]),
+        ({"params": {"step": "newton"}}, ["/params/step"]),
+        ({"params": {"calibrate": False, "optimise": "hamming"}}, ["/params/optimise"]),
+        ({"params": {"on_drift": "restart"}}, ["/params/on_drift"]),
+        ({"params": {"budget": 10}}, ["/params/budget"]),
+        ({"algorithm": "kernel_falt", "params": {"strategy": "rff"}}, ["/params/budget"]),
         ({"params": []}, ["/params"]),
         ({"features": 0}, ["/features"]),
         ({"features": -1}, ["/features"]),

@@ -142,6 +142,11 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
     assert described["UpdateItem"]["required"] == ["x", "y"]
     assert described["PredictItem"]["required"] == ["x"]
     assert described["ModelRequest"]["required"] == ["name", "algorithm"]
+    predicting = (schemas.PredictRequest, schemas.PredictBatch)
+    for asking in (*predicting, schemas.PredictUpdateRequest, schemas.PredictUpdateBatch):
+        assert described[asking.__name__]["properties"]["probabilities"]["type"] == "boolean"
+    for never in (schemas.UpdateItem, schemas.UpdateBatch, schemas.PredictItem, schemas.LabelBatch):
+        assert "probabilities" not in described[never.__name__]["properties"]
     for model in (schemas.ModelRequest, schemas.UpdateItem, schemas.UpdateBatch, schemas.SparseFeatures):
         assert described[model.__name__]["additionalProperties"] is False
 

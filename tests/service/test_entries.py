@@ -51,13 +51,15 @@ durabilities = st.sampled_from(["memory", "log", "fsync"])
 def updates(draw: st.DrawFn) -> Update:
     examples = draw(st.lists(st.builds(Example, features(), labels()), min_size=1, max_size=4))
     size = len(examples)
+    want_predictions = draw(st.booleans())
     ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)
     lines = st.lists(st.integers(1, 2**63 - 1), min_size=size, max_size=size, unique=True)
     return Update(
         tuple(examples),
         draw(durabilities),
         draw(keys),
-        want_predictions=draw(st.booleans()),
+        want_predictions=want_predictions,
+        want_probabilities=want_predictions and draw(st.booleans()),
         prediction_ids=draw(st.none() | ids.map(tuple)),
         stream=draw(st.none() | st.builds(StreamPart, st.text(), lines.map(sorted).map(tuple))),
     )
@@ -108,10 +110,14 @@ EXAMPLE = [None, None, b"", [], b"", True]
         b"\xc1",
         msgpack.packb({}),
         msgpack.packb([VERSION]),
-        msgpack.packb([VERSION, 0, "log", None, None, 1, None, [3]]),
-        msgpack.packb([VERSION, 0, "log", None, None, 1, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, 1, [None, "s", None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, 1, [["a", "b"], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, None, [3]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, "s", None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a", "b"], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, False, True, None, [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, None, [EXAMPLE]]),
+        msgpack.packb([2, 0, "log", None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([2, 0, "log", None, None, True, False, None, [EXAMPLE]]),
         msgpack.packb([VERSION, 1, "log", None, None]),
         msgpack.packb([VERSION, 2, "log", None, None, "7"]),
         msgpack.packb([VERSION, 2, "log", None, None, True, None, [EXAMPLE]]),
@@ -135,6 +141,12 @@ def test_an_update_whose_parts_do_not_fit_is_not_written(stream: StreamPart | No
         encode(Update(examples, "log", prediction_ids=("a",) if stream is None else None, stream=stream))
 
 
+def test_probabilities_without_predictions_are_not_written() -> None:
+    example = Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([]))
+    with pytest.raises(ValueError, match="part of predictions"):
+        encode(Update((example,), "log", want_probabilities=True))
+
+
 FIRST_VERSION = (
     "9601a36c6f67a16bc41064646464646464646464646464646464c3929692a161a162c0c4080000803f0000004091a178c40101c3"
     "9691a162c0c404000080bf92a179a178c40201ffc2"
@@ -151,3 +163,19 @@ def test_an_entry_of_the_first_version_is_read() -> None:
         (("x",), [1], True),
         (("y", "x"), [1, -1], False),
     ]
+
+
+SECOND_VERSION = (
+    "980200a36c6f67a16bc41064646464646464646464646464646464c39392a170a171a173920409929692a161a162c0c4080000803f000000"
+    "4091a178c40101c396c0c4080100000004000000c408000080bf0000003f92a179a178c40201ffc2"
+)
+
+
+def test_an_entry_of_the_second_version_is_read() -> None:
+    update = decode(bytes.fromhex(SECOND_VERSION))
+    assert isinstance(update, Update)
+    assert (update.durability, update.key) == ("log", IdempotencyKey("k", b"d" * 16))
+    assert (update.want_predictions, update.want_probabilities) == (True, False)
+    assert (update.prediction_ids, update.stream) == (("p", "q"), StreamPart("s", (4, 9)))
+    assert [(x.names, x.values.tolist()) for x, _ in update.examples] == [(("a", "b"), [1, 2]), (None, [-1, 0.5])]
+    assert decode(bytes.fromhex("960201a36c6f67c0c0a137")) == Rollback("7", "log")

@@ -29,7 +29,7 @@ from manylabel_service.replicas.folding import Folding, LogEntry
 from manylabel_service.replicas.stream_model import StreamModel
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'none')}")
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
 @settings(max_examples=30, deadline=None)
 @given(log=logs(), data=st.data())
 def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: Log, data: st.DataObject) -> None:

@@ -30,6 +30,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.InvalidDataset("line 2: 'x' is not feature:number", line=2), 422, "invalid_dataset", None),
     (errors.ModelIsTrained("a"), 409, "model_is_trained", None),
     (errors.ModelIsOnline("a"), 409, "model_is_online", None),
+    (errors.NoProbabilities("a"), 422, "invalid_request", None),
     (errors.VersionNotFound("a", 2), 404, "version_not_found", None),
     (errors.VersionServed("a", 2), 409, "version_served", None),
     (errors.VersionDamaged("a", 2, "its contents are gone"), 500, "version_damaged", None),

@@ -7,6 +7,7 @@ from manylabel_service.errors import KeyReused, PredictionLabelled
 from manylabel_service.replicas.answers import Answer
 from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
 from manylabel_service.replicas.folding import Folding, LogEntry
+from manylabel_service.replicas.projection import Checked, Growth
 from manylabel_service.replicas.stream_model import StreamModel
 
 KEY = IdempotencyKey("k", b"d" * 16)
@@ -165,11 +166,11 @@ def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
     model = new_model()
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1), ["x"]))
-    fits = model.features.layout
+    checked = Checked(model.features, model.features.layout, Growth(labels=1))
     append(model, Rollback("0", "log"), states)
     learn(model, (dense(1, 2), ["y"]))
     update = Update((Example(named(a=1), Labels.all_of(["x"])),), "log")
-    (outcome,) = fold(model, [LogEntry("4", update, fits)])
+    (outcome,) = fold(model, [LogEntry("4", update, checked)])
     assert not isinstance(outcome.answer, Answer)
 
 

@@ -25,20 +25,21 @@ async def answer(
     if predictions is None:
         return pydantic_core.to_json(facts)
     if not batch:
-        shown = {**_shown(predictions[0], None if ids is None else ids[0]), **facts}
-        return pydantic_core.to_json(shown, inf_nan_mode="null")
+        document = {**shown(predictions[0], None if ids is None else ids[0]), **facts}
+        return pydantic_core.to_json(document, inf_nan_mode="null")
     parts = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
     for prediction, id in zip(predictions, repeat(None) if ids is None else ids, strict=False):
         if time.perf_counter() > slice_ends:
             await asyncio.sleep(0)
             slice_ends = time.perf_counter() + SLICE_SECONDS
-        parts.append(pydantic_core.to_json(_shown(prediction, id), inf_nan_mode="null"))
+        parts.append(pydantic_core.to_json(shown(prediction, id), inf_nan_mode="null"))
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
 
-def check_size(items: Items[Any], scores: int, context: Context) -> None:
-    """Refuse a batch whose answer would have too many scores; raises a Problem."""
+def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
+    """Refuse a batch whose answer would have too many scores, or as many probabilities with them; raises a Problem."""
+    scores = numbers(scores, probabilities)
     most = context.settings.max_answer_scores
     if items.batch and scores > most:
         fitting = max(1, len(items.values) * most // scores)
@@ -50,8 +51,16 @@ def receipt(updated: Updated) -> dict[str, Any]:
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 
 
-def _shown(prediction: Prediction, id: str | None) -> dict[str, Any]:
-    shown = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
+def numbers(scores: int, probabilities: bool) -> int:
+    """How many numbers an answer has: as many scores, and a probability for each if they are asked for."""
+    return 2 * scores if probabilities else scores
+
+
+def shown(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
+    """A prediction as a value of JSON, with its id if it is kept."""
+    document = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
+    if prediction.probabilities is not None:
+        document["probabilities"] = prediction.probabilities
     if id is not None:
-        shown["id"] = id
-    return shown
+        document["id"] = id
+    return document

@@ -27,6 +27,7 @@ router = APIRouter(route_class=DirectRoute, tags=["models"])
             "description": "Server-sent events",
             **content(
                 schemas.UpdateEvent,
+                schemas.DriftEvent,
                 schemas.RollbackEvent,
                 schemas.PromotedEvent,
                 schemas.Metrics,
@@ -39,9 +40,10 @@ router = APIRouter(route_class=DirectRoute, tags=["models"])
     openapi_extra={"parameters": [PARAMETER]},
 )
 async def watch(request: Request, name: str) -> Response:
-    """An `update` for each update, a `rollback`, `promoted` (of a trained model: another version predicts from here
-    on), `metrics` at most once a second, and `dropped` where some are missing: the client was too slow, or away for too
-    long. The id of an event is its position in the log."""
+    """An `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`, `promoted`
+    (of a trained model: another version predicts from here on), `metrics` at most once a second, and `dropped` where
+    some are missing: the client was too slow, or away for too long. The id of an event is the position in the log up to
+    which whoever has read it has read all."""
     context = context_of(request)
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
@@ -58,4 +60,4 @@ def _ahead(position: str, replica: Hosted) -> bool:
 
 def _written(event: Event) -> bytes:
     data = pydantic_core.to_json(event.data, inf_nan_mode="null").decode()
-    return format_sse_event(data_str=data, event=event.kind, id=event.position)
+    return format_sse_event(data_str=data, event=event.kind, id=event.resume or event.position)

@@ -7,7 +7,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from manylabel_service.api.problems import Problem, pointer
+from manylabel_service.api.problems import Problem, invalid, pointer
 from manylabel_service.api.schemas import Batch
 from manylabel_service.api.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample
@@ -56,6 +56,14 @@ async def to_items(document: Any, convert: Callable[[Any, Path], T], max_example
             slice_ends = time.perf_counter() + SLICE_SECONDS
         values.append(convert(item, _at(index, batch=True)))
     return Items(values, batch=True)
+
+
+def take_flag(document: Any, name: str) -> bool:
+    """Take a field that is true or false, false if it is not there, out of a body; raises a Problem invalid_request."""
+    flag = document.pop(name, False) if isinstance(document, dict) else False
+    if not isinstance(flag, bool):
+        raise invalid((name,), "must be true or false")
+    return flag
 
 
 def _examples(document: dict[str, Any]) -> list[Any]:

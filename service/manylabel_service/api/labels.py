@@ -63,7 +63,7 @@ async def labels(request: Request, name: str) -> Response:
         updated = await _learn(context, replica, items, key)
         content = await answer(None, items.batch, receipt(updated))
         seconds = time.perf_counter() - started
-    context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds)
+    context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
     if not updated.replayed:
         await _count_delays(items.values, context)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
@@ -94,7 +94,15 @@ async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: 
     except PredictionError as error:
         raise _problem(error, items) from error
     except InvalidExample as error:
-        raise items.problem(error) from error
+        raise items.problem(_in_the_body(error)) from error
+
+
+def _in_the_body(error: InvalidExample) -> InvalidExample:
+    """The features are not in the body: what is wrong with those kept is said of the prediction's id."""
+    if error.path[0] != "x":
+        return error
+    place = "".join(f"/{part}" for part in error.path)
+    return InvalidExample(error.index, ("id",), f"has features that cannot be learnt: {place} {error.detail}")
 
 
 async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:

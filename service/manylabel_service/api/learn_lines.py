@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pydantic_core
 from starlette.types import Scope
 
+from manylabel_service.api.answers import numbers, shown
 from manylabel_service.api.context import Context
 from manylabel_service.api.hosted import online
 from manylabel_service.api.items import SLICE_SECONDS
@@ -48,13 +49,17 @@ class LineLearner:
     replica : the model.
     key : names the stream, so that a line that comes again is not learnt again.
     scope : of the request.
+    probabilities : whether the answers have them.
     """
 
-    def __init__(self, context: Context, replica: Replica, key: str | None, scope: Scope) -> None:
+    def __init__(
+        self, context: Context, replica: Replica, key: str | None, scope: Scope, probabilities: bool = False
+    ) -> None:
         self._context = context
         self._record = replica.record
         self._key = key
         self._scope = scope
+        self._probabilities = probabilities
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and answer its lines in order, in portions.
@@ -107,7 +112,7 @@ class LineLearner:
                 known = replica.model.labels
                 scores += len(known) + len(new)
                 new.update(name for name in line.content.y.names if name not in known)
-            if scores >= self._context.settings.max_answer_scores:
+            if numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores:
                 yield part
                 part, scores, new = [], 0, set()
         if part:
@@ -151,7 +156,9 @@ class LineLearner:
     async def _update(self, replica: Replica, good: list[Line]) -> Updated:
         part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
         examples: list[Any] = [line.content for line in good]
-        return await replica.update(examples, want_predictions=True, stream=part)
+        return await replica.update(
+            examples, want_predictions=True, want_probabilities=self._probabilities, stream=part
+        )
 
     def _count(self, lines: list[Line], updated: Updated | None, seconds: float) -> None:
         telemetry = self._context.telemetry
@@ -160,7 +167,7 @@ class LineLearner:
                 telemetry.rejected(self._record.name, line.content.code)
         if updated is not None:
             n_good = sum(isinstance(line.content, Example) for line in lines)
-            telemetry.updated(self._record.name, n_good - updated.skipped, seconds)
+            telemetry.updated(self._record.name, n_good - updated.skipped, seconds, updated.alarms)
 
 
 def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
@@ -171,14 +178,7 @@ def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
     new = numbers[updated.skipped :]
     learnt = zip(new, updated.predictions or (), strict=True)
     for updates, (number, prediction) in enumerate(learnt, updated.updates - len(new) + 1):
-        yield {
-            "line": number,
-            "labels": prediction.labels,
-            "scores": prediction.scores,
-            "threshold": prediction.threshold,
-            "position": updated.position,
-            "updates": updates,
-        }
+        yield {"line": number, **shown(prediction), "position": updated.position, "updates": updates}
 
 
 async def _without_misfits(replica: Replica, lines: list[Line], found: Line, error: InvalidExample) -> list[Line]:

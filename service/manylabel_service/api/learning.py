@@ -15,7 +15,7 @@ from manylabel_service.api.bodies import read_json
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.convert import to_example, to_features, to_inputs
 from manylabel_service.api.hosted import asked, counting_refusals, online
-from manylabel_service.api.items import Items, to_items
+from manylabel_service.api.items import Items, take_flag, to_items
 from manylabel_service.api.keeping import keep
 from manylabel_service.api.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.errors import InvalidExample
@@ -47,10 +47,6 @@ LEARNING = (
 )
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
-_UPDATE = {
-    **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
-    **idempotency.PARAMETER,
-}
 _PARAMETERS = {"keep": query.read_flag, "at_least": query.read_position}
 _DESCRIBED = [
     query.described("keep", "Keep the examples, so that their labels can be told later.", {"type": "boolean"}),
@@ -65,29 +61,31 @@ _DESCRIBED = [
     responses=problems(*READING, "model_is_trained", "no_version_served", "predictions_full", "version_damaged"),
     openapi_extra={
         **body(
-            schemas.PredictItem,
+            schemas.PredictRequest,
             schemas.PredictBatch,
-            schemas.TrainedItem,
+            schemas.TrainedRequest,
             schemas.TrainedBatch,
-            example={"x": {"word=cat": 1}},
+            example={"x": {"word=cat": 1}, "probabilities": True},
         ),
         "parameters": _DESCRIBED,
     },
 )
 async def predict(request: Request, name: str) -> Response:
-    """Labels and scores by what the model has learnt so far. A batch is answered as a batch, in its order."""
+    """Labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is answered as a
+    batch, in its order."""
     context = context_of(request)
     settings = context.settings
     wanted = query.parameters(request, _PARAMETERS)
     hosted = await context.registry.get(name)
     document, _ = await read_json(request, settings.max_body_bytes)
     started = time.perf_counter()
+    probabilities = take_flag(document, "probabilities")
     to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
     items: Items[Any] = await to_items(
         document, partial(to_any, max_features=settings.max_features), settings.max_batch_examples
     )
-    check_size(items, len(items.values) * hosted.n_labels, context)
-    predicted = await _predict(context, hosted, items, wanted.get("at_least"))
+    check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
+    predicted = await _predict(context, hosted, items, wanted.get("at_least"), probabilities)
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
@@ -104,7 +102,10 @@ async def predict(request: Request, name: str) -> Response:
     summary="Learn one example or a batch",
     response_model=schemas.Updated,
     responses=problems(*LEARNING),
-    openapi_extra=_UPDATE,
+    openapi_extra={
+        **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
+        **idempotency.PARAMETER,
+    },
 )
 async def update(request: Request, name: str) -> Response:
     """Answered when the examples are logged and learnt. A batch is learnt in its order, all or none."""
@@ -116,16 +117,28 @@ async def update(request: Request, name: str) -> Response:
     summary="Predict, then learn, one example or a batch",
     response_model=schemas.PredictedUpdated | schemas.PredictedUpdatedBatch,
     responses=problems(*LEARNING),
-    openapi_extra=_UPDATE,
+    openapi_extra={
+        **body(
+            schemas.PredictUpdateRequest,
+            schemas.PredictUpdateBatch,
+            example={**_EXAMPLE, "probabilities": True},
+        ),
+        **idempotency.PARAMETER,
+    },
 )
 async def predict_update(request: Request, name: str) -> Response:
     """As update; answers what was predicted for each example just before it was learnt."""
     return await _learn(request, name, "predict-update")
 
 
-async def _predict(context: Context, hosted: Hosted, items: Items[Any], at_least: str | None) -> Predicted:
+async def _predict(
+    context: Context, hosted: Hosted, items: Items[Any], at_least: str | None, probabilities: bool
+) -> Predicted:
+    def ask(hosted: Hosted) -> Awaitable[Predicted]:
+        return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
+
     try:
-        return await asked(context, hosted, lambda hosted: hosted.predict(items.values, at_least=at_least))
+        return await asked(context, hosted, ask)
     except InvalidExample as error:
         raise items.problem(error) from error
 
@@ -142,23 +155,32 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     document, raw = await read_json(request, settings.max_body_bytes)
     started = time.perf_counter()
     key = idempotency.idempotency_key(request, operation, raw)
+    want_predictions = operation == "predict-update"
+    probabilities = want_predictions and take_flag(document, "probabilities")
     convert = partial(to_example, max_features=settings.max_features)
     items = await to_items(document, convert, settings.max_batch_examples)
-    want_predictions = operation == "predict-update"
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
-        check_size(items, _scores_before_learning(items.values, replica), context)
-    updated = await _update(context, replica, items, key, want_predictions)
+        check_size(items, _scores_before_learning(items.values, replica), probabilities, context)
+    updated = await _update(context, replica, items, key, want_predictions, probabilities)
     seconds = time.perf_counter() - started
     content = await answer(updated.predictions, items.batch, receipt(updated))
-    context.telemetry.updated(replica.spec.name, 0 if updated.replayed else len(items.values), seconds)
+    learnt = 0 if updated.replayed else len(items.values)
+    context.telemetry.updated(replica.spec.name, learnt, seconds, updated.alarms)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
 async def _update(
-    context: Context, replica: Replica, items: Items[Example], key: IdempotencyKey | None, want_predictions: bool
+    context: Context,
+    replica: Replica,
+    items: Items[Example],
+    key: IdempotencyKey | None,
+    want_predictions: bool,
+    want_probabilities: bool,
 ) -> Updated:
     def ask(replica: Replica) -> Awaitable[Updated]:
-        return replica.update(items.values, key=key, want_predictions=want_predictions)
+        return replica.update(
+            items.values, key=key, want_predictions=want_predictions, want_probabilities=want_probabilities
+        )
 
     try:
         return await asked(context, replica, ask)

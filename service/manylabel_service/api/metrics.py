@@ -21,6 +21,9 @@ _GAUGES = {
     "model_labels": "Labels known.",
     "model_features": "Features known.",
     "model_bytes": "Memory held by the model.",
+    "model_bytes_at_most": "The most memory that it can take, where something bounds it.",
+    "model_ignored_features": "Features left out of examples learnt, where the model ignores those beyond a limit.",
+    "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
     "model_version": "Version that a trained model serves; 0 for none.",
     "queue_depth": "Examples waiting to be learnt.",
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
@@ -86,8 +89,9 @@ class _Gauges(Collector):
             self._families[gauge].add_metric([name], value)
         if not isinstance(replica, Replica):
             return
-        for window, measures in replica.measures().items():
-            for measure, value in measures.items():
+        measures = replica.measures()
+        for window in ("cumulative", "window"):
+            for measure, value in measures[window].items():
                 self._families["score"].add_metric([name, measure, window], value)
 
     def collect(self) -> Iterator[Metric]:

@@ -33,6 +33,7 @@ from manylabel_service.errors import (
     ModelIsOnline,
     ModelIsTrained,
     ModelNotFound,
+    NoProbabilities,
     NotReady,
     NoVersionServed,
     PredictionExpired,
@@ -168,6 +169,8 @@ def problem_of(error: ServiceError) -> Problem:
     """The answer to an error of the service."""
     if isinstance(error, InvalidJob):
         return invalid(error.path, error.detail)
+    if isinstance(error, NoProbabilities):
+        return invalid(("probabilities",), error.detail)
     code = next((_CODES[cls] for cls in type(error).__mro__ if cls in _CODES), "internal_error")
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if isinstance(error, StorageError) else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}

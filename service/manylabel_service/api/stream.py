@@ -19,12 +19,12 @@ from manylabel_service.api.learn_lines import LineLearner, StreamFailed
 from manylabel_service.api.problems import problem_of
 from manylabel_service.api.read_ahead import ReadAhead
 from manylabel_service.api.routes import DirectRoute, content, problems
-from manylabel_service.errors import NotReady
+from manylabel_service.errors import NoProbabilities, NotReady
 from manylabel_service.replicas.examples import Example
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
-_PARAMETERS = {"from": query.read_line_number}
+_PARAMETERS = {"from": query.read_line_number, "probabilities": query.read_flag}
 
 
 @router.post(
@@ -57,6 +57,7 @@ _PARAMETERS = {"from": query.read_line_number}
         "parameters": [
             idempotency.described("Names the stream: lines that come again under it are not learnt again."),
             query.described("from", "Number of the first line.", {"type": "integer", "minimum": 1, "default": 1}),
+            query.described("probabilities", "Whether the answers have probabilities.", {"type": "boolean"}),
         ],
     },
 )
@@ -66,9 +67,13 @@ async def stream(request: Request, name: str) -> Response:
     context = context_of(request)
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)
-    number = query.parameters(request, _PARAMETERS).get("from", 1)
+    wanted = query.parameters(request, _PARAMETERS)
+    probabilities = wanted.get("probabilities", False)
     replica = online(await context.registry.get(name))
-    return _StreamAnswer(context, LineLearner(context, replica, key, request.scope), number)
+    if probabilities and not replica.has_probabilities:
+        raise query.wrong("probabilities", NoProbabilities(name).detail)
+    learner = LineLearner(context, replica, key, request.scope, probabilities)
+    return _StreamAnswer(context, learner, wanted.get("from", 1))
 
 
 class _StreamAnswer(Response):

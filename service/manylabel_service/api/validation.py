@@ -107,8 +107,6 @@ def path_in_item(location: Sequence[str | int]) -> Path:
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
     """Path inside a model's spec, where the form recognised comes after `features` and after `passes`."""
-    return tuple(
-        part
-        for before, part in zip(("", *location), location, strict=False)
-        if not (before == "features" and isinstance(part, str)) and before != "passes"
-    )
+    if location and location[0] == "features":
+        location = ("features", *(part for part in location[1:] if not isinstance(part, str)))
+    return tuple(part for before, part in zip(("", *location), location, strict=False) if before != "passes")

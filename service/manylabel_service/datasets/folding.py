@@ -31,7 +31,7 @@ def fold(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     log, result = files
     frames = list(read_frames(log))
     try:
-        folded = _Log(log, frames, StreamModel(ModelSpec.model_validate_json(order["spec"])))
+        folded = _Log(log, frames, StreamModel(ModelSpec.from_bytes(order["spec"])))
         recorder = _Recorder(Tail(order["last"], order["bytes"]), folded.forgotten())
         model = folded.played(recorder)
     except DamagedState as error:
@@ -102,6 +102,7 @@ class _Recorder:
     """
 
     nbytes = 0
+    sounded: tuple[tuple[int, int], ...] = ()
 
     def __init__(self, tail: Tail, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
         self.tail = tail
@@ -123,8 +124,12 @@ class _Recorder:
     def grow(self, n_features: int, n_labels: int) -> None:
         """As a learner: nothing."""
 
-    def learn(self, rows: Rows, targets: Targets) -> NDArray[np.float64]:
-        """As a learner; all scores are 0."""
+    def learn(
+        self, rows: Rows, targets: Targets, probabilities: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """As a learner; all scores and probabilities are 0."""
+        if probabilities is not None:
+            probabilities.fill(0.0)
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
             self.n_forgotten += n_rows

@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from pydantic import ValidationError
-
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.frames import BASE, ENTRY, SNAPSHOT, write_frame
 from manylabel_service.datasets.helper import BASE_BYTES, run, scratch_file
@@ -24,6 +22,7 @@ from manylabel_service.replicas.examples import Rollback
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+from manylabel_service.trained.spec import is_trained
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -65,7 +64,8 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     ------
     ModelNotFound, ModelIsTrained, ModelGone, StorageGone
     InvalidDataset
-        There is no example with all labels known, or the rows are larger than a data set may be.
+        There is no example with all labels known, or the rows are larger than a data set may be, or the model
+        hashes its features: a trained model would not know them by their names.
     LogTrimmed, LogLost
         No snapshot that is intact reaches back to where the log begins.
     OSError
@@ -74,10 +74,11 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     record = await store.find_model(model)
     if record is None:
         raise ModelNotFound(model)
-    try:
-        ModelSpec.model_validate_json(record.spec)
-    except ValidationError:
-        raise ModelIsTrained(model) from None  # it has no examples in its log
+    if is_trained(record.spec):
+        raise ModelIsTrained(model)  # it has no examples in its log
+    limits = ModelSpec.from_bytes(record.spec).limits
+    if limits is not None and limits.hashes:
+        raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         try:

@@ -7,6 +7,7 @@ from manylabel_service.errors import InvalidJob, ModelNotFound
 from manylabel_service.jobs.office import Office
 from manylabel_service.jobs.records import DataOfSet, DataOfStream, JobSpec, Rows
 from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.trained.publishing import check_publishable
 from manylabel_service.trained.spec import is_trained
 
@@ -92,3 +93,6 @@ async def _check_stream(office: Office, spec: JobSpec, data: DataOfStream) -> No
         raise ModelNotFound(data.stream)
     if is_trained(record.spec):
         raise InvalidJob(("data", "stream"), f"must be a model that learns online; {data.stream} is trained by jobs")
+    limits = ModelSpec.from_bytes(record.spec).limits
+    if limits is not None and limits.hashes:
+        raise InvalidJob(("data", "stream"), f"must be a model that hashes no features; {data.stream} does")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from manylabel_service.errors import LimitExceeded, QueueFull
 from manylabel_service.replicas.entries import encode_parts
 from manylabel_service.replicas.examples import Update
-from manylabel_service.replicas.feature_space import Layout
-from manylabel_service.replicas.projection import Growth, Projection
+from manylabel_service.replicas.projection import Checked, Growth, Projection, grown
 from manylabel_service.replicas.slices import SLICE_SECONDS
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.replicas.update_queue import RETRY_SECONDS, UpdateQueue
@@ -22,17 +21,17 @@ WEIGHED_VALUES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An update that may wait: its log entry, the layout with which it was checked, and what it brings."""
+    """An update that may wait: its log entry, and with what it was checked."""
 
     payload: bytes
-    fits: Layout
-    growth: Growth
+    checked: Checked
 
 
 class Admission:
     """Checks and encodes updates of one model.
 
-    Limits are the policy of this server, not part of the model: what another server has let into the log is learnt.
+    These limits are the policy of this server, not part of the model: what another server has let into the log is
+    learnt. Those of the model itself are looked after by `Projection`, here and in the fold.
     """
 
     def __init__(self, model_name: str, settings: Settings) -> None:
@@ -58,9 +57,9 @@ class Admission:
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             projection.add(example)
             payload += part
-        growth = projection.growth
-        self._check_size(model, growth, queue.growth)
-        return Admitted(bytes(payload), projection.layout, growth)
+        checked = projection.checked
+        self._check_size(model, checked.growth, queue.growth)
+        return Admitted(bytes(payload), checked)
 
     def _check_size(self, model: StreamModel, growth: Growth, waiting: Growth) -> None:
         self._unweighed = self._unweighed.plus(growth)
@@ -74,7 +73,7 @@ class Admission:
             self._unweighed = Growth()
 
     def _sizes(self, model: StreamModel, growth: Growth) -> Iterator[tuple[str, int, int]]:
-        n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
+        n_features, n_labels = grown(model, growth)
         yield "features", n_features, self._settings.max_features
         yield "labels", n_labels, self._settings.max_labels
         if self._must_weigh(growth):

@@ -17,6 +17,7 @@ class Answer(NamedTuple):
     ----------
     scores : the raw scores of each example before it was learnt, the threshold first and then one for each
         label known then (float64); None when no predictions were asked for.
+    probabilities : likewise one for each label known then (float64); None when they were not asked for.
     skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
         have no scores.
     rolled_back_to : the position of the snapshot that a rollback went back to.
@@ -30,12 +31,14 @@ class Answer(NamedTuple):
     skipped: int = 0
     rolled_back_to: str | None = None
     label_names: tuple[str, ...] | None = None
+    probabilities: tuple[NDArray[np.float64], ...] | None = None
 
     def predictions(self, label_names: Sequence[str]) -> "Predictions | None":
         """The predictions, given the names of the model's labels in column order."""
         if self.scores is None:
             return None
-        return Predictions(self.scores, label_names if self.label_names is None else self.label_names)
+        names = label_names if self.label_names is None else self.label_names
+        return Predictions(self.scores, names, self.probabilities)
 
     def keeping(self, label_names: tuple[str, ...], n_lasting: int) -> "Answer":
         """The same answer for a time when only the first `n_lasting` of the model's labels have these names."""
@@ -45,35 +48,46 @@ class Answer(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the scores."""
-        return sum(row.nbytes for row in self.scores or ())
+        """Bytes of the scores and of the probabilities."""
+        return sum(row.nbytes for row in (*(self.scores or ()), *(self.probabilities or ())))
 
 
 class Predictions(Sequence[Prediction]):
     """Predictions made from raw scores when they are asked for: a long batch need not be made at once."""
 
-    def __init__(self, rows: Sequence[NDArray[np.float64]], label_names: Sequence[str]) -> None:
-        self._rows = rows
+    def __init__(
+        self,
+        scores: Sequence[NDArray[np.float64]],
+        label_names: Sequence[str],
+        probabilities: Sequence[NDArray[np.float64]] | None = None,
+    ) -> None:
+        self._scores = scores
         self._label_names = label_names
+        self._probabilities = probabilities
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._scores)
 
     @overload
     def __getitem__(self, index: int) -> Prediction: ...
     @overload
     def __getitem__(self, index: slice) -> "Predictions": ...
     def __getitem__(self, index: int | slice) -> "Prediction | Predictions":
+        likely = self._probabilities
         if isinstance(index, slice):
-            return Predictions(self._rows[index], self._label_names)
-        return prediction(self._rows[index], self._label_names)
+            return Predictions(self._scores[index], self._label_names, None if likely is None else likely[index])
+        return prediction(self._scores[index], self._label_names, None if likely is None else likely[index])
 
 
-def prediction(row: NDArray[np.float64], label_names: Sequence[str]) -> Prediction:
-    """The prediction from raw scores: the threshold, then one for each of the first labels."""
+def prediction(
+    row: NDArray[np.float64], label_names: Sequence[str], probabilities: NDArray[np.float64] | None = None
+) -> Prediction:
+    """The prediction from raw scores: the threshold, then one for each of the first labels, as probabilities have."""
     decisions = (row[1:] - row[0]).tolist()
     scores = dict(zip(label_names, decisions, strict=False))
-    return Prediction([name for name, score in scores.items() if score > 0], scores, float(row[0]))
+    relevant = [name for name, score in scores.items() if score > 0]
+    likely = None if probabilities is None else dict(zip(label_names, probabilities.tolist(), strict=False))
+    return Prediction(relevant, scores, float(row[0]), likely)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +95,8 @@ class Updated:
     """What a request to update, or to roll back, is told.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
-    `predictions` are those of the examples after the first `skipped`: see `Answer`.
+    `predictions` are those of the examples after the first `skipped`: see `Answer`. `alarms` are the labels whose
+    detectors of drift sounded now, None for the one of all labels.
     """
 
     position: str
@@ -91,6 +106,7 @@ class Updated:
     replayed: bool
     skipped: int = 0
     rolled_back_to: str | None = None
+    alarms: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

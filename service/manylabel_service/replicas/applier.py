@@ -6,7 +6,9 @@ here, `look` makes the task read what others have added.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import chain
 
 import structlog
 
@@ -27,6 +29,7 @@ from manylabel_service.replicas.events import Event, Events
 from manylabel_service.replicas.folding import LogEntry, Outcome
 from manylabel_service.replicas.hosted import Reason
 from manylabel_service.replicas.playback import READ_ENTRIES, Interrupted, Playback, TargetLost
+from manylabel_service.replicas.projection import Growth, grown
 from manylabel_service.replicas.shelf import Shelf
 from manylabel_service.replicas.snapshots import Snapshots
 from manylabel_service.replicas.stream_model import StreamModel
@@ -232,7 +235,7 @@ class Applier:
         n_foreign = len(entries) - len(group)
         changes = await self._playback.decoded(entries[:n_foreign])
         self._snapshots.met_others |= n_foreign > 0
-        changes += [LogEntry(e.position, p.update, p.fits) for e, p in zip(entries[n_foreign:], group, strict=True)]
+        changes += [LogEntry(e.position, p.update, p.checked) for e, p in zip(entries[n_foreign:], group, strict=True)]
         try:
             return await self._fold(changes), None
         except Interrupted as error:
@@ -287,16 +290,14 @@ class Applier:
         """Let those know who wait for a position, or for events."""
         self._arrivals.tell()
         if self.events:
-            for outcome in outcomes:
-                if (event := _event(outcome)) is not None:
-                    self.events.record(event)
+            for event in chain.from_iterable(map(_events, outcomes)):
+                self.events.record(event)
             self.events.notify()
 
     async def _make_room(self, group: list[Pending]) -> None:
         """Have the memory that the group's new columns need, if copying the model there takes a while."""
         model = self.model
-        n_features = len(model.features) + sum(pending.growth.features for pending in group)
-        n_labels = len(model.labels) + sum(pending.growth.labels for pending in group)
+        n_features, n_labels = grown(model, reduce(Growth.plus, (pending.growth for pending in group)))
         grows = n_features > len(model.features) or n_labels > len(model.labels)
         if grows and model.learner.nbytes > COPIED_BYTES:
             await asyncio.to_thread(model.learner.reserve, n_features, n_labels)
@@ -349,11 +350,15 @@ def _settle(doubters: Sequence[asyncio.Future[ServiceError | None]], error: Serv
             known.set_result(error)
 
 
-def _event(outcome: Outcome) -> Event | None:
+def _events(outcome: Outcome) -> Iterator[Event]:
     answer = outcome.answer
     if not isinstance(answer, Answer) or outcome.replayed:
-        return None
-    data: dict[str, object] = {"position": answer.position, "updates": answer.updates}
+        return
+    position = answer.position
+    data: dict[str, object] = {"position": position, "updates": answer.updates}
     if outcome.kind == "rollback":
-        return Event("rollback", answer.position, {**data, "to": answer.rolled_back_to})
-    return Event("update", answer.position, {**data, "examples": outcome.learnt})
+        yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
+        return
+    for updates, label in outcome.alarms:
+        yield Event("drift", position, {"position": position, "updates": updates, "label": label}, outcome.behind)
+    yield Event("update", position, {**data, "examples": outcome.learnt})

@@ -23,10 +23,11 @@ from manylabel_service.replicas.examples import (
     Update,
 )
 
-VERSION = 2
+VERSION = 3
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
-[want_predictions, origin, examples]: an origin is null or [prediction ids, stream key, stream lines], an example is
-[names, indices, values, label names, signs, complete].
+[want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, stream key, stream
+lines], an example is [names, indices, values, label names, signs, complete].
+Version 2 had no want_probabilities.
 Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
 
 _UPDATE, _ROLLBACK = 0, 1
@@ -47,18 +48,20 @@ def encode_parts(change: Change) -> Iterator[bytes]:
     Raises
     ------
     ValueError
-        If there is not one id, or not one line, for each example, or the lines do not ascend from 1.
+        If there is not one id, or not one line, for each example, or the lines do not ascend from 1; or if
+        probabilities are wanted without predictions.
     """
     key, digest = change.key or (None, None)
     if isinstance(change, Rollback):
         yield msgpack.packb((VERSION, _ROLLBACK, change.durability, key, digest, change.to))
         return
+    _check(change)
     origin = None
     if change.prediction_ids is not None or change.stream is not None:
-        _check_extent(change)
         origin = (change.prediction_ids, *(change.stream or (None, None)))
     packer = msgpack.Packer()
-    head = (VERSION, _UPDATE, change.durability, key, digest, change.want_predictions, origin)
+    wants = (change.want_predictions, change.want_probabilities)
+    head = (VERSION, _UPDATE, change.durability, key, digest, *wants, origin)
     fields = b"".join(map(packer.pack, head))
     yield packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(change.examples))
     for x, y in change.examples:
@@ -75,14 +78,16 @@ def decode(payload: bytes) -> Change:
     """
     try:
         version, *fields = msgpack.unpackb(payload)
-        if version == VERSION:
+        if version in (2, VERSION):
             kind, *fields = fields
             if kind not in (_UPDATE, _ROLLBACK):
                 raise ValueError(f"there is no kind {kind!r}")
-            return _rollback(*fields) if kind == _ROLLBACK else _update(*fields)
+            if kind == _ROLLBACK:
+                return _rollback(*fields)
+            return _update(*fields) if version == VERSION else _second_update(*fields)
         if version == 1:
             durability, key, digest, want_predictions, examples = fields
-            return _update(durability, key, digest, want_predictions, None, examples)
+            return _update(durability, key, digest, want_predictions, False, None, examples)
         raise UnreadableEntry(f"entry has version {version}, this program reads up to {VERSION}")
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
@@ -93,23 +98,28 @@ def _update(
     key: str | None,
     digest: bytes | None,
     want_predictions: bool,
+    want_probabilities: bool,
     origin: list[Any] | None,
     examples: list[list[Any]],
 ) -> Update:
-    learnt = tuple(_unpack(*example) for example in examples)
-    if origin is None:
-        return Update(learnt, durability, _key(key, digest), want_predictions)
-    ids, stream, lines = origin
+    ids, stream, lines = origin or (None, None, ())
     update = Update(
-        learnt,
+        tuple(_unpack(*example) for example in examples),
         durability,
         _key(key, digest),
         want_predictions,
         prediction_ids=None if ids is None else tuple(ids),
         stream=None if stream is None else StreamPart(stream, tuple(lines)),
+        want_probabilities=want_probabilities,
     )
-    _check_extent(update)
+    _check(update)
     return update
+
+
+def _second_update(
+    durability: str, key: str | None, digest: bytes | None, want_predictions: bool, origin: Any, examples: Any
+) -> Update:
+    return _update(durability, key, digest, want_predictions, False, origin, examples)
 
 
 def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
@@ -120,7 +130,9 @@ def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
     return None if key is None or digest is None else IdempotencyKey(key, digest)
 
 
-def _check_extent(update: Update) -> None:
+def _check(update: Update) -> None:
+    if update.want_probabilities and not update.want_predictions:
+        raise ValueError("probabilities are a part of predictions")
     n_examples = len(update.examples)
     if update.prediction_ids is not None and len(update.prediction_ids) != n_examples:
         raise ValueError(f"{n_examples} examples must have as many ids of predictions")

@@ -24,23 +24,25 @@ METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0
 
-Kind = Literal["update", "rollback", "promoted", "metrics", "dropped"]
+Kind = Literal["update", "drift", "rollback", "promoted", "metrics", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event; who has seen it has seen all up to its position.
+    """One event; who has seen it has seen all up to its position, or to `resume` if others of that position follow.
 
     update    {"position", "updates", "examples"}
+    drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
-    metrics   {"position", "updates", "cumulative", "window"}: the latest ones only
+    metrics   {"position", "updates", "cumulative", "window", "drift"}: the latest ones only
     dropped   {"count"}: events missed; null when nobody knows how many
     """
 
     kind: Kind
     position: str
     data: dict[str, Any]
+    resume: str | None = None
 
 
 class Watched(Protocol):

@@ -53,12 +53,13 @@ class Prediction:
     """Labels and scores of one example.
 
     `scores` holds, for every label the model knew, its score minus the threshold; a label is in
-    `labels` when that is above 0.
+    `labels` when that is above 0. `probabilities`, of the same labels, only if they were asked for.
     """
 
     labels: list[str]
     scores: dict[str, float]
     threshold: float
+    probabilities: dict[str, float] | None = None
 
 
 class IdempotencyKey(NamedTuple):
@@ -82,8 +83,8 @@ class StreamPart(NamedTuple):
 class Update:
     """What one log entry says: examples to learn, in order, and how to answer.
 
-    `prediction_ids`, where the truth of kept predictions is told, has one id for each example; none of
-    them is labelled twice.
+    `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
+    told, has one id for each example; none of them is labelled twice.
     """
 
     examples: tuple[Example, ...]
@@ -92,6 +93,7 @@ class Update:
     want_predictions: bool = False
     prediction_ids: tuple[str, ...] | None = None
     stream: StreamPart | None = None
+    want_probabilities: bool = False
 
 
 @dataclass(frozen=True, slots=True)

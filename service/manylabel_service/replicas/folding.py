@@ -16,37 +16,51 @@ from manylabel_core.rows import Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.replicas.answers import Answer
 from manylabel_service.replicas.examples import Change, Example, IdempotencyKey, Rollback, Update
-from manylabel_service.replicas.feature_space import Columns, Layout
-from manylabel_service.replicas.projection import Projection
+from manylabel_service.replicas.feature_space import Columns
+from manylabel_service.replicas.projection import Checked, Projection
 from manylabel_service.replicas.stream_model import StreamModel, as_rows
+from manylabel_service.storage import START
 
 Kind = Literal["update", "rollback"]
 """What an entry is."""
+
+
+class Alarm(NamedTuple):
+    """A detector of drift sounded: that of a label, or of all (None).
+
+    `updates` is what the model had learnt with the example at which it did.
+    """
+
+    updates: int
+    label: str | None
 
 
 class Outcome(NamedTuple):
     """What became of an entry: an answer, or the error it was refused with.
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
-    all its lines had been learnt. `learnt` is the number of examples learnt.
+    all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples, and
+    `behind` is the position of the entry before.
     """
 
     answer: Answer | ServiceError
     replayed: bool = False
     kind: Kind = "update"
     learnt: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    behind: str = START
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """An update, or a rollback, at its place in the log.
 
-    `fits` is the layout of features with which its examples have been checked; None: they have not been.
+    `checked` says with what its examples have been; None: they have not been.
     """
 
     position: str
     update: Change
-    fits: Layout | None = None
+    checked: Checked | None = None
 
 
 @dataclass(slots=True)
@@ -63,6 +77,9 @@ class _Entry:
     skipped: int = 0
     refusal: Outcome | None = None
     scores: list[NDArray[np.float64]] = field(default_factory=list)
+    probabilities: list[NDArray[np.float64]] = field(default_factory=list)
+    alarms: list[tuple[int, str | None]] = field(default_factory=list)
+    """Which of its examples, from 1, and the label."""
 
 
 class _Rollback(NamedTuple):
@@ -73,14 +90,16 @@ class _Rollback(NamedTuple):
 
 
 class _Block:
-    """Examples with their columns, to be learnt in one pass, and the entry that each is from."""
+    """Examples with their columns, to be learnt in one pass, the entry that each is from, and its number there."""
 
     def __init__(self) -> None:
         self.columns: list[Columns] = []
         self.examples: list[Example] = []
         self.entries: list[_Entry] = []
+        self.numbers: list[int] = []
         self.n_known: list[int] = []
         self._labels: list[int] = []
+        self._signs: list[NDArray[np.int8]] = []
         self._label_ends: list[int] = [0]
         self._n_labels: list[int] = []
 
@@ -88,22 +107,31 @@ class _Block:
         return len(self.examples)
 
     def add(self, model: StreamModel, entry: _Entry) -> None:
-        """Take the entry's next example; its new features and labels get their columns."""
+        """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
         self.examples.append(example)
         self.entries.append(entry)
+        self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))
         self.columns.append(model.features.add(example.x))
-        self._labels.extend(model.labels.add(example.y.names))
+        labels, signs = model.take_labels(example.y)
+        self._labels.extend(labels)
+        self._signs.append(signs)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
+
+    def probabilities(self, n_labels: int) -> NDArray[np.float64] | None:
+        """Room for the probabilities, if any of the entries wants them."""
+        if not any(entry.update.want_probabilities for entry in self.entries):
+            return None
+        return np.empty((len(self), n_labels), dtype=np.float64)
 
     def targets(self) -> Targets:
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
-            signs=np.concatenate([y.signs for _, y in self.examples]),
+            signs=np.concatenate(self._signs),
             complete=np.array([y.complete for _, y in self.examples], dtype=np.bool_),
             n_labels=np.array(self._n_labels, dtype=np.int64),
         )
@@ -222,7 +250,7 @@ class Folding:
                 model.labelled.check(update.prediction_ids)
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
-            if entry.logged.fits != model.features.layout:
+            if entry.logged.checked is None or not entry.logged.checked.holds(model):
                 _check_examples(model, update, entry.skipped)
         except (InvalidExample, PredictionError) as error:
             return Outcome(error)
@@ -231,25 +259,35 @@ class Folding:
     def _learn(self, block: _Block) -> None:
         model, targets = self._model, block.targets()
         model.learner.grow(len(model.features), len(model.labels))
-        scores = model.learner.learn(as_rows(block.columns), targets)
+        probabilities = block.probabilities(len(model.labels))
+        scores = model.learner.learn(as_rows(block.columns), targets, probabilities)
         self.learnt += len(block)
         model.prequential.update(scores, targets, np.array(block.n_known, dtype=np.int64))
-        for row, n_known, entry in zip(scores, block.n_known, block.entries, strict=True):
+        for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
-                entry.scores.append(row[: 1 + n_known].copy())
+                entry.scores.append(scores[row, : 1 + n_known].copy())
+            if entry.update.want_probabilities and probabilities is not None:
+                entry.probabilities.append(probabilities[row, :n_known].copy())
+        for row, column in model.learner.sounded:
+            label = model.labels.names[column - 1] if column else None
+            block.entries[row].alarms.append((block.numbers[row], label))
 
     def _finish(self, entry: _Entry) -> Outcome:
         model, update = self._model, entry.update
-        model.position = entry.logged.position
+        behind, model.position = model.position, entry.logged.position
         if entry.refusal is not None:
             return entry.refusal
         learnt = len(update.examples) - entry.skipped
+        alarms = tuple(Alarm(model.updates + number - entry.skipped, label) for number, label in entry.alarms)
         model.updates += learnt
         scores = tuple(entry.scores) if update.want_predictions else None
-        answer = Answer(model.position, model.updates, update.durability, scores, entry.skipped)
+        probabilities = tuple(entry.probabilities) if update.want_probabilities else None
+        answer = Answer(
+            model.position, model.updates, update.durability, scores, entry.skipped, probabilities=probabilities
+        )
         if update.key is not None:
             model.keys.add(update.key, answer)
-        return Outcome(answer, replayed=learnt == 0, learnt=learnt)
+        return Outcome(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, behind=behind)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback:

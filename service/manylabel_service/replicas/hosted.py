@@ -64,8 +64,10 @@ class Hosted(Protocol):
     def gauges(self) -> dict[str, float]:
         """What GET /metrics shows of it; raises as `status`."""
 
-    async def predict(self, xs: Sequence[Any], at_least: str | None = None) -> Predicted:
-        """Predict examples, in the form that its kind takes."""
+    async def predict(
+        self, xs: Sequence[Any], at_least: str | None = None, *, probabilities: bool = False
+    ) -> Predicted:
+        """Predict examples, in the form that its kind takes; raises NoProbabilities if it has none to answer."""
 
     async def confirm(self) -> ServiceError | None:
         """Hear what others have done to the model by now; what kept it from that, if anything."""

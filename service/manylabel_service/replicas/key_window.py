@@ -4,6 +4,7 @@ Part of a model's state: every replica gives a retry the answer that the first r
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ MAX_KEYS = 10_000
 MAX_ANSWER_BYTES = 32 * 2**20
 """Predictions remembered with them; beyond it the oldest keys are forgotten early, never the newest."""
 
+_KEY_BYTES = 400
 _NAME_BYTES = 64
 """Memory of a name beside its characters. A round figure: what is forgotten must not depend on the machine."""
 
@@ -27,7 +29,6 @@ _NAME_BYTES = 64
 class _Names:
     """Names of labels that the model no longer has in these columns, and how many answers need them."""
 
-    names: tuple[str, ...]
     nbytes: int
     answers: int = 0
 
@@ -37,7 +38,7 @@ class KeyWindow:
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, tuple[bytes, Answer]] = OrderedDict()
-        self._names: dict[int, _Names] = {}  # by the identity of the tuple, which many answers share
+        self._names: dict[tuple[str, ...], _Names] = {}  # which many answers share
         self._answer_bytes = 0
 
     def __len__(self) -> int:
@@ -71,10 +72,10 @@ class KeyWindow:
             self._count_names(answer.label_names)
 
     def _count_names(self, label_names: tuple[str, ...]) -> None:
-        names = self._names.get(id(label_names))
+        names = self._names.get(label_names)
         if names is None:
             nbytes = sum(_NAME_BYTES + len(name.encode()) for name in label_names)
-            names = self._names[id(label_names)] = _Names(label_names, nbytes)
+            names = self._names[label_names] = _Names(nbytes)
             self._answer_bytes += nbytes
         names.answers += 1
 
@@ -83,26 +84,36 @@ class KeyWindow:
             _, (_, oldest) = self._answers.popitem(last=False)
             self._answer_bytes -= oldest.nbytes
             if oldest.label_names is not None:
-                names = self._names[id(oldest.label_names)]
+                names = self._names[oldest.label_names]
                 names.answers -= 1
                 if not names.answers:
                     self._answer_bytes -= names.nbytes
-                    del self._names[id(oldest.label_names)]
+                    del self._names[oldest.label_names]
 
     @property
     def nbytes(self) -> int:
         """Memory held, estimated at 400 bytes a key beside its predictions."""
-        return 400 * len(self._answers) + self._answer_bytes
+        return _KEY_BYTES * len(self._answers) + self._answer_bytes
+
+    @staticmethod
+    def nbytes_at_most(answer_bytes: int) -> int:
+        """The largest `nbytes` that there is, where no answer has more than so many bytes."""
+        return _KEY_BYTES * MAX_KEYS + max(MAX_ANSWER_BYTES, answer_bytes)
+
+    @staticmethod
+    def names_at_most(n_names: int, name_bytes: int) -> int:
+        """What an answer takes more once it has to keep so many names, of at most so many bytes in UTF-8."""
+        return n_names * (_NAME_BYTES + name_bytes)
 
     def to_array(self) -> NDArray[np.uint8]:
         """All of it as bytes: lists of names, and a row for each answer, which has the place of its list."""
-        lists: dict[int, int] = {}
+        lists: dict[tuple[str, ...], int] = {}
         rows = []
         for key, (digest, answer) in self._answers.items():
             names = answer.label_names
-            place = None if names is None else lists.setdefault(id(names), len(lists))
-            rows.append([key, digest, *_pack(answer), place])
-        return np.frombuffer(msgpack.packb([[self._names[name].names for name in lists], rows]), dtype=np.uint8)
+            place = None if names is None else lists.setdefault(names, len(lists))
+            rows.append([key, digest, *_pack(answer), place, _packed_rows(answer.probabilities)])
+        return np.frombuffer(msgpack.packb([list(lists), rows]), dtype=np.uint8)
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "KeyWindow":
@@ -119,10 +130,11 @@ class KeyWindow:
         lists = [_checked_names(names) for names in document[0]]
         window = cls()
         for row in document[1]:
-            if not isinstance(row, list) or len(row) != 9:
-                raise ValueError("keys: an answer has 9 parts")
-            *answered, place = row
-            window._add_row(*answered, names=None if place is None else lists[_index(place, len(lists))])
+            if not isinstance(row, list) or len(row) not in (9, 10):
+                raise ValueError("keys: an answer has 10 parts, or 9 from the time before probabilities")
+            *answered, place = row[:9]
+            names = None if place is None else lists[_index(place, len(lists))]
+            window._add_row(*answered, *row[9:], names=names)
         return window
 
     @classmethod
@@ -145,20 +157,39 @@ class KeyWindow:
 
 
 def _pack(a: Answer) -> list[Any]:
-    scores = None if a.scores is None else [row.astype("<f8", copy=False).tobytes() for row in a.scores]
-    return [a.position, a.updates, a.durability, scores, a.skipped, a.rolled_back_to]
+    return [a.position, a.updates, a.durability, _packed_rows(a.scores), a.skipped, a.rolled_back_to]
 
 
-def _unpack(position: Any, updates: Any, durability: Any, scores: Any, skipped: Any, rolled_back_to: Any) -> Answer:
+def _packed_rows(rows: Sequence[NDArray[np.float64]] | None) -> list[bytes] | None:
+    return None if rows is None else [row.astype("<f8", copy=False).tobytes() for row in rows]
+
+
+def _unpack(
+    position: Any,
+    updates: Any,
+    durability: Any,
+    scores: Any,
+    skipped: Any,
+    rolled_back_to: Any,
+    probabilities: Any = None,
+) -> Answer:
     words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
         raise ValueError("keys: an answer's position, durability and target are strings")
     if not all(type(count) is int and count >= 0 for count in (updates, skipped)):
         raise ValueError("keys: an answer's numbers are counts")
-    rows = None if scores is None else tuple(np.frombuffer(row, dtype="<f8") for row in scores)
+    rows, likely = _unpacked_rows(scores), _unpacked_rows(probabilities)
     if not all(len(row) and np.isfinite(row).all() for row in rows or ()):
         raise ValueError("keys: an answer's scores are a threshold and finite numbers")
-    return Answer(position, updates, durability, rows, skipped, rolled_back_to)
+    if likely is not None and [1 + len(row) for row in likely] != [len(row) for row in rows or ()]:
+        raise ValueError("keys: an answer has as many probabilities as scores of labels")
+    if not all(((row >= 0) & (row <= 1)).all() for row in likely or ()):
+        raise ValueError("keys: an answer's probabilities are from 0 to 1")
+    return Answer(position, updates, durability, rows, skipped, rolled_back_to, probabilities=likely)
+
+
+def _unpacked_rows(rows: Any) -> tuple[NDArray[np.float64], ...] | None:
+    return None if rows is None else tuple(np.frombuffer(row, dtype="<f8") for row in rows)
 
 
 def _unpacked(packed: NDArray[np.uint8]) -> Any:

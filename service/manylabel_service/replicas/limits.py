@@ -1,6 +1,7 @@
 """How large a new model may be. What is added to it later passes `Admission`."""
 
 from manylabel_service.errors import LimitExceeded
+from manylabel_service.replicas.bounds import bytes_at_most, most_features, most_labels
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.settings import Settings
@@ -9,13 +10,16 @@ from manylabel_service.settings import Settings
 def check_size(spec: ModelSpec, state: StreamModel | None, settings: Settings) -> None:
     """Check the columns and the bytes that a model begins with, by its spec or by the state that it goes on from.
 
+    A model that is given limits has to be able to reach them: it counts as if it had.
+
     Raises
     ------
     LimitExceeded
     """
-    n_features = spec.features if isinstance(spec.features, int) else len(spec.features or ())
-    n_labels = len(spec.labels or ())
+    n_features, n_labels = most_features(spec) or 0, most_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
+    if spec.limits is not None and spec.limits.given:
+        nbytes = max(nbytes, bytes_at_most(spec, settings) or 0)
     if state is not None:
         n_features, n_labels = max(n_features, len(state.features)), len(state.labels)
         nbytes = max(nbytes, state.nbytes)

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from manylabel_service.errors import StorageGone
+from manylabel_service.replicas.bounds import bytes_at_most
 from manylabel_service.replicas.hosted import Hosted
+from manylabel_service.replicas.limit_policy import shown
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.trained.spec import TrainedSpec, read_spec
@@ -70,6 +72,8 @@ class Listing:
             "algorithm": spec.algorithm,
             "params": spec.params.model_dump(),
             "scaling": spec.scaling,
+            "limits": shown(spec.limits),
             "durability": spec.durability or self._settings.durability,
+            "bytes_at_most": bytes_at_most(spec, self._settings),
             "loaded": False,
         }

@@ -228,12 +228,12 @@ class Registry:
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
-            replica = self._online(await self._store.create_model(spec.name, _written(spec)))
+            replica = self._online(await self._store.create_model(spec.name, spec.to_bytes()))
             replica.start()
             return await self._host(replica)
         seed = await asyncio.to_thread(state.as_seed, spec.name)
         data = await asyncio.to_thread(seed.to_bytes)
-        return await self._restored(await self._store.create_model(spec.name, _written(seed.spec), data))
+        return await self._restored(await self._store.create_model(spec.name, seed.spec.to_bytes(), data))
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -301,7 +301,3 @@ class Registry:
         if self._replicas.get(name) is replica:
             del self._replicas[name]
             log.info("model_deleted_elsewhere", model=name)
-
-
-def _written(spec: ModelSpec) -> bytes:
-    return spec.model_dump_json().encode()

@@ -10,10 +10,19 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from manylabel_service.errors import InvalidExample, KeyReused, LimitExceeded, ModelNotFound, NotReady, ServiceError
+from manylabel_service.errors import (
+    InvalidExample,
+    KeyReused,
+    LimitExceeded,
+    ModelNotFound,
+    NoProbabilities,
+    NotReady,
+    ServiceError,
+)
 from manylabel_service.replicas.admission import Admission
 from manylabel_service.replicas.answers import Answer, Predicted, Updated
 from manylabel_service.replicas.applier import Applier
+from manylabel_service.replicas.bounds import bytes_at_most
 from manylabel_service.replicas.contact import Contact
 from manylabel_service.replicas.entries import encode
 from manylabel_service.replicas.events import Events
@@ -30,7 +39,7 @@ from manylabel_service.replicas.folding import Outcome
 from manylabel_service.replicas.hosted import Reason
 from manylabel_service.replicas.kept import KeptPredictions
 from manylabel_service.replicas.keys_in_flight import KeysInFlight
-from manylabel_service.replicas.projection import Growth
+from manylabel_service.replicas.limit_policy import shown
 from manylabel_service.replicas.shelf import Shelf
 from manylabel_service.replicas.slices import SliceSize
 from manylabel_service.replicas.snapshots import Snapshots
@@ -62,7 +71,7 @@ class Replica:
         on_gone: "Callable[[Replica], None]" = lambda replica: None,
     ) -> None:
         self.record = record
-        self.spec = ModelSpec.model_validate_json(record.spec)
+        self.spec = ModelSpec.from_bytes(record.spec)
         self.durability = self.spec.durability or settings.durability
         self.queue = UpdateQueue(record.name, settings)
         self._shelf = Shelf(record, store)
@@ -75,6 +84,7 @@ class Replica:
             record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._contact, self._ended
         )
         self._admission = Admission(record.name, settings)
+        self._bytes_at_most = bytes_at_most(self.spec, settings)
         self._on_gone = on_gone
         self._settings = settings
         self._keys = KeysInFlight()
@@ -129,25 +139,32 @@ class Replica:
             "algorithm": self.spec.algorithm,
             "params": self.spec.params.model_dump(),
             "scaling": self.spec.scaling,
+            "limits": shown(self.spec.limits),
             "durability": self.durability,
             "position": model.position,
             "updates": model.updates,
             "labels": len(model.labels),
             "features": len(model.features),
             "bytes": model.nbytes,
+            "bytes_at_most": self._bytes_at_most,
+            "ignored": model.ignored,
             "metrics": self.measures(),
         }
 
     def measures(self) -> dict[str, Any]:
-        """Prequential measures, cumulative and over the window; raises as `status`."""
+        """Prequential measures, cumulative and over the window, and drift where it is watched; raises as `status`."""
         self._check_open()
-        return self.model.prequential.measures()
+        return {**self.model.prequential.measures(), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
         """What GET /metrics shows beside the measures; raises as `status`."""
         self._check_open()
         model = self.model
+        bound = {} if self._bytes_at_most is None else {"model_bytes_at_most": self._bytes_at_most}
+        ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
         return {
+            **bound,
+            **(ignored if model.limits.ignores else {}),
             "model_labels": len(model.labels),
             "model_features": len(model.features),
             "model_bytes": model.nbytes,
@@ -249,20 +266,30 @@ class Replica:
 
     # -- predictions ------------------------------------------------------------------------------
 
-    async def predict(self, xs: Sequence[Features], at_least: str | None = None) -> Predicted:
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether its predictions may have probabilities."""
+        return self.model.learner.calibrate
+
+    async def predict(
+        self, xs: Sequence[Features], at_least: str | None = None, *, probabilities: bool = False
+    ) -> Predicted:
         """Predict without learning; a long batch yields to other requests between slices.
 
         Parameters
         ----------
         xs : examples.
         at_least : a position that the answer must not be older than; waited for, within limits.
+        probabilities : whether to answer them too.
 
         Raises
         ------
-        NotReady, InvalidExample
+        NotReady, InvalidExample, NoProbabilities
         """
         if self._closed is not None:
-            return await (await self._next()).predict(xs, at_least)
+            return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
+        if probabilities:
+            self._check_probabilities()
         if at_least is not None:
             await self._reach(at_least)
         predictions: list[Prediction] = []
@@ -273,9 +300,13 @@ class Replica:
             model, part = self._applier.model, xs[begin : begin + self._predict_slice.examples]
             for index, x in enumerate(part, begin):
                 model.features.check(index, x)
-            predictions += model.predict(part)
+            predictions += model.predict(part, probabilities)
             self._predict_slice.observe(len(part), time.perf_counter() - started)
         return Predicted(predictions, self._applier.model.position, self._contact.stale_seconds)
+
+    def _check_probabilities(self) -> None:
+        if not self.has_probabilities:
+            raise NoProbabilities(self.spec.name)
 
     async def _reach(self, position: str) -> None:
         seconds = self._settings.position_wait_seconds
@@ -300,6 +331,7 @@ class Replica:
         *,
         key: IdempotencyKey | None = None,
         want_predictions: bool = False,
+        want_probabilities: bool = False,
         prediction_ids: Sequence[str] | None = None,
         stream: StreamPart | None = None,
     ) -> Updated:
@@ -310,26 +342,35 @@ class Replica:
         examples : at least one.
         key : of the request; a retry is answered as the first was.
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
+        want_probabilities : whether to answer, with them, the probabilities just before.
         prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
         stream : where the examples stand in a stream; lines learnt before are skipped.
 
         Raises
         ------
         NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageGone
+        NoProbabilities
         ModelGone
             The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
         """
         try:
             self._check_learning()
+            if want_probabilities:
+                self._check_probabilities()
             if (earlier := await self._earlier_answer(key)) is not None:
                 return self._updated(earlier, replayed=True)
             ids = None if prediction_ids is None else tuple(prediction_ids)
-            update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream)
+            update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
             with self._keys.hold(key):
                 outcome = await self._learn(update)
         except NotReady:
             return await (await self._next()).update(
-                examples, key=key, want_predictions=want_predictions, prediction_ids=prediction_ids, stream=stream
+                examples,
+                key=key,
+                want_predictions=want_predictions,
+                want_probabilities=want_probabilities,
+                prediction_ids=prediction_ids,
+                stream=stream,
             )
         return self._answered(outcome)
 
@@ -349,7 +390,7 @@ class Replica:
             with self._keys.hold(key):
                 rollback = Rollback(await self._shelf.pin(position), self.durability, key)
                 self._check_learning()
-                outcome = await self.queue.put(rollback, encode(rollback), None, Growth())
+                outcome = await self.queue.put(rollback, encode(rollback), None)
         except NotReady:
             return await (await self._next()).rollback(position, key)
         self.snapshots.soon()
@@ -407,14 +448,14 @@ class Replica:
                 raise
             admitted = await self._admission.admit(update, self.model, self.queue)
         self._check_learning()  # it may have ended meanwhile
-        return await self.queue.put(update, admitted.payload, admitted.fits, admitted.growth)
+        return await self.queue.put(update, admitted.payload, admitted.checked)
 
     def _answered(self, outcome: Outcome) -> Updated:
         if isinstance(outcome.answer, ServiceError):
             raise outcome.answer
-        return self._updated(outcome.answer, outcome.replayed)
+        return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
 
-    def _updated(self, answer: Answer, replayed: bool) -> Updated:
+    def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> Updated:
         predictions = answer.predictions(self.model.labels.names)
         return Updated(
             answer.position,
@@ -424,6 +465,7 @@ class Replica:
             replayed,
             answer.skipped,
             answer.rolled_back_to,
+            alarms,
         )
 
     # -- snapshots --------------------------------------------------------------------------------

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MAX_UPDATES = 2**53
 """More examples than any stream has."""
 _MAX_POSITION = 64
+_EXAMPLES = ("scaling.count", "ages", "drift.seen")
+"""Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
+_LABELS = "decisions.existing"
+"""The one that is the number of labels in the latest."""
 
 
 def check_names(given: set[str], due: set[str]) -> None:
@@ -90,5 +94,11 @@ def _check_counts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> Non
         raise ValueError(f"the measures know {n_measured} labels, the model {len(model.labels)}")
     if model.prequential.measures()["cumulative"]["examples"] > model.updates:
         raise ValueError("the measures count more examples than were learnt")
-    if model.spec.scaling == "standard" and arrays["learner.scaling.count"][0] != model.updates:
-        raise ValueError("the scaling has not seen the examples that were learnt")
+    _check_learner(model, arrays)
+
+
+def _check_learner(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    due = {**dict.fromkeys(_EXAMPLES, model.updates), _LABELS: len(model.labels) if model.updates else 0}
+    for name, count in due.items():
+        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != count:
+            raise ValueError(f"{name}: {counted[0]} where {count} is due")

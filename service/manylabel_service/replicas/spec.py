@@ -1,7 +1,9 @@
 """What a client asks for when it creates a model. The spec is stored, and never changes."""
 
+import re
 from collections import Counter
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -10,111 +12,22 @@ from pydantic import (
     Discriminator,
     Field,
     SerializeAsAny,
-    StrictBool,
     Tag,
+    ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
-from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.online.base import OnlineLearner
+from manylabel_service.replicas.limit_policy import LimitsField
+from manylabel_service.replicas.params import PARAMS, AnyParams, Params, with_those_of_before
 
 MAX_NAME_BYTES = 256
 """Longest name of a label or a feature, in bytes of UTF-8."""
 
 Durability = Literal["memory", "log", "fsync"]
-
-_Positive = Annotated[float, Field(strict=True, gt=0, le=2.0**20, allow_inf_nan=False)]
-
-
-def _kind_of_number(value: Any) -> str | None:
-    return {int: "count", float: "multiple"}.get(type(value))
-
-
-# The paper searches M up to 4 L; the bounds keep one example's learning short.
-_Passes = Annotated[
-    Annotated[int, Field(strict=True, ge=1, le=1000), Tag("count")]
-    | Annotated[float, Field(strict=True, gt=0, le=4), Tag("multiple")],
-    Discriminator(
-        _kind_of_number,
-        custom_error_type="passes",
-        custom_error_message="must be an integer, or a float as a multiple of the number of labels",
-    ),
-]
-
-
-class _Params(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class FaltParams(_Params):
-    """FALT: a linear model, learnt by gradient steps."""
-
-    eta: _Positive = FALT().eta
-    """Step size."""
-    passes: _Passes = FALT().passes
-    """Most passes over one example: an integer, or a float as a multiple of the number of labels."""
-    fit_intercept: StrictBool = FALT().fit_intercept
-    """Whether a constant feature is added."""
-    intercept_scaling: _Positive = FALT().intercept_scaling
-    """That constant."""
-
-    def learner(self, scaling: str) -> OnlineLearner:
-        return FALT(**self.model_dump(), scaling=scaling)
-
-
-class SaltParams(_Params):
-    """SALT: a linear model with a step size per weight (AdaGrad)."""
-
-    eta: _Positive = SALT().eta
-    """Step size."""
-    delta: _Positive = SALT().delta
-    """Added to the root of the summed squared gradients; large values damp the first steps."""
-    passes: _Passes = SALT().passes
-    """Most passes over one example: an integer, or a float as a multiple of the number of labels."""
-    fit_intercept: StrictBool = SALT().fit_intercept
-    """Whether a constant feature is added."""
-    intercept_scaling: _Positive = SALT().intercept_scaling
-    """That constant."""
-
-    def learner(self, scaling: str) -> OnlineLearner:
-        return SALT(**self.model_dump(), scaling=scaling)
-
-
-class KernelFaltParams(_Params):
-    """Kernel FALT: a nonlinear model of support vectors."""
-
-    eta: _Positive = KernelFALT().eta
-    """Step size."""
-    passes: _Passes = KernelFALT().passes
-    """Most passes over one example: an integer, or a float as a multiple of the number of labels."""
-    fit_intercept: StrictBool = KernelFALT().fit_intercept
-    """Whether a constant is added to the kernel."""
-    intercept_scaling: _Positive = KernelFALT().intercept_scaling
-    """Root of that constant."""
-    kernel: Literal["rbf", "linear", "poly"] = "rbf"
-    """Kernel function."""
-    gamma: _Positive = KernelFALT().gamma
-    """Kernel coefficient: 1 / (2 s2) for an RBF kernel of width s2."""
-    coef0: Annotated[float, Field(strict=True, ge=0, le=2.0**20)] = KernelFALT().coef0
-    """Constant of the polynomial kernel."""
-    degree: Annotated[int, Field(strict=True, ge=1, le=10)] = KernelFALT().degree
-    """Degree of the polynomial kernel."""
-    budget: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = None
-    """Most support vectors kept; null keeps all, up to the size limit of a model."""
-
-    def learner(self, scaling: str) -> OnlineLearner:
-        return KernelFALT(**self.model_dump(), scaling=scaling)
-
-
-Params = FaltParams | SaltParams | KernelFaltParams
-
-_PARAMS: dict[str, type[Params]] = {
-    "falt": FaltParams,
-    "salt": SaltParams,
-    "kernel_falt": KernelFaltParams,
-}
 
 
 def _at_most_max_bytes(name: str) -> str:
@@ -156,13 +69,16 @@ _Features = Annotated[
 
 
 class ModelSpec(BaseModel):
-    """A model as created: its learner, what it may see, and how safely it is kept."""
+    """A model as created: its learner, what it may see, and how safely it is kept.
+
+    What a client leaves to the learner is filled in here, once: a release with other defaults reads the same from it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
     """The name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
-    algorithm: Literal["falt", "salt", "kernel_falt"]
+    algorithm: Literal["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
     """The learner."""
     params: SerializeAsAny[Params] = Field(default_factory=dict, validate_default=True)
     """The learner's parameters; those left out get their defaults."""
@@ -170,19 +86,74 @@ class ModelSpec(BaseModel):
     """Null: features get columns as they appear. A list of names, or a number of columns: only these."""
     labels: _Names | None = None
     """Null: labels get columns as they appear. A list of names: only these."""
-    scaling: Literal["none", "unit", "standard"] = "none"
-    """Scaling of features: none, each example to unit length, or running standardisation."""
+    limits: LimitsField = None
+    """How many features and labels there may be, and what becomes of those beyond. Null: as many as the server
+    allows."""
+    scaling: Literal["auto", "none", "unit", "standard"] | None = None
+    """Scaling of features: by what the stream shows of them, none, each example to unit length, or running
+    standardisation. Null takes auto, or none where `passes` are given."""
     durability: Durability | None = None
     """How safe an update is when it is answered; null takes the server's setting."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
     """Number of examples in the sliding window of the prequential measures."""
 
-    @field_validator("params", mode="plain", json_schema_input_type=Params)
+    @field_validator("params", mode="plain", json_schema_input_type=AnyParams)
     @classmethod
     def _of_the_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
-        params = _PARAMS.get(info.data.get("algorithm", ""))
+        params = PARAMS.get(info.data.get("algorithm", ""))
         return value if params is None else params.model_validate(value)
+
+    @model_validator(mode="after")
+    def _settle(self) -> Self:
+        """Have the learner check its parameters, and fill in what is left to it."""
+        try:
+            settled = self.learner().settled_params()
+        except ValueError as error:
+            raise _refused(str(error), self.params) from error
+        params = {name: settled[name] for name in type(self.params).model_fields}
+        # Frozen from here on.
+        object.__setattr__(self, "params", self.params.model_copy(update=params))
+        object.__setattr__(self, "scaling", settled["scaling"])
+        return self
+
+    @classmethod
+    def from_bytes(cls, written: bytes | str) -> Self:
+        """The spec that a store keeps; raises as `from_document`."""
+        return cls.from_document(from_json(written))
+
+    @classmethod
+    def from_document(cls, stored: Any) -> Self:
+        """The spec that a store or a snapshot keeps, perhaps one of an older release: it means what it meant then.
+
+        Raises
+        ------
+        ValueError
+            It is none.
+        """
+        if not isinstance(stored, Mapping):
+            raise ValueError("a spec is an object")
+        params = with_those_of_before(stored.get("algorithm"), stored.get("params", {}))
+        return cls.model_validate({"scaling": "none", **stored, "params": params})
+
+    def to_bytes(self) -> bytes:
+        """For `from_bytes`."""
+        return self.model_dump_json().encode()
 
     def learner(self) -> OnlineLearner:
         """A new, untrained learner."""
         return self.params.learner(self.scaling)
+
+
+_PYTHON = {"None": "null", "True": "true", "False": "false"}
+
+
+def _refused(detail: str, params: Params) -> ValidationError:
+    """What a learner does not accept, at the place of the parameter that it begins with, in words of JSON."""
+    name, _, rest = detail.partition(" ")
+    place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
+    if place == (name,) and name != "scaling":
+        place, rest = ("params",), detail
+    words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
+    problem = PydanticCustomError("parameter", "{detail}", {"detail": words})
+    value = getattr(params, name, None)
+    return ValidationError.from_exception_data("ModelSpec", [{"type": problem, "loc": place, "input": value}])

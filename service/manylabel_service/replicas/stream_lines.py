@@ -13,6 +13,9 @@ from manylabel_service.replicas.examples import StreamPart
 MAX_STREAMS = 1_000
 """Streams remembered per model; the one not used for longest is forgotten, and would be learnt again."""
 
+_STREAM_BYTES = 300
+"""Memory of a stream, estimated."""
+
 
 class StreamLines:
     """The last line learnt of each of the streams used last."""
@@ -26,7 +29,12 @@ class StreamLines:
     @property
     def nbytes(self) -> int:
         """Memory held, estimated."""
-        return 300 * len(self._last)
+        return _STREAM_BYTES * len(self._last)
+
+    @staticmethod
+    def nbytes_at_most() -> int:
+        """The largest `nbytes` that there is."""
+        return _STREAM_BYTES * MAX_STREAMS
 
     def last(self, key: str) -> int:
         """The last line learnt; 0 for a stream not known."""

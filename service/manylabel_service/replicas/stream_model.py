@@ -5,6 +5,7 @@ that fold the same entries hold the same bits.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,20 @@ from manylabel_core import Prequential, Vocabulary
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, dump, load
 from manylabel_service.replicas.answers import prediction
-from manylabel_service.replicas.examples import Features, Prediction
+from manylabel_service.replicas.drift import drift_shown
+from manylabel_service.replicas.examples import Features, Labels, Prediction
 from manylabel_service.replicas.feature_space import Columns, FeatureSpace
 from manylabel_service.replicas.key_window import KeyWindow
 from manylabel_service.replicas.labelled import LabelledIds
+from manylabel_service.replicas.limit_policy import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.replicas.soundness import check_facts, check_names, check_rollbacks
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_lines import StreamLines
 from manylabel_service.storage import SEED, START
 
-VERSION = 2
-"""Of the state as bytes. The first had no version, and of what is known of requests only the keys."""
+VERSION = 3
+"""Of the state as bytes. The second had specs of the learners of then, and kept no probabilities with the answers; the
+first had no version, and of what is known of requests only the keys."""
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
@@ -43,6 +47,7 @@ class StreamModel:
     ----------
     position : of the last log entry folded in.
     updates : examples learnt.
+    limits : of its features and labels.
     keys : the idempotency keys seen, with the answers.
     labelled : the kept predictions that have been given their labels.
     streams : how far each stream of examples has been learnt.
@@ -52,9 +57,11 @@ class StreamModel:
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
-        self.features = FeatureSpace(spec.features)
+        self.limits = spec.limits or UNLIMITED
+        self.features = FeatureSpace(spec.features, self.limits.features)
         self.labels = Vocabulary()
         self.labels.add(spec.labels or ())
+        self.ignored_labels = 0
         self.learner = spec.learner()
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
         self.learner.grow(0, len(self.labels))
@@ -78,18 +85,25 @@ class StreamModel:
         grown = self.learner.nbytes_after(n_features, n_labels, n_examples, n_values)
         return self.nbytes - self.learner.nbytes + grown
 
-    def predict(self, xs: Sequence[Features]) -> list[Prediction]:
+    def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
         """Predictions by the present state; features it has not learnt are left out.
 
-        The examples must have passed `features.check`.
+        The examples must have passed `features.check`; probabilities only of a learner that calibrates.
         """
         scores = self.learner.score(as_rows([self.features.find(x) for x in xs]))
         names = self.labels.names
-        return [prediction(row, names) for row in scores]
+        likely = self.learner.probabilities(scores) if probabilities else repeat(None)
+        return [prediction(row, names, own) for row, own in zip(scores, likely, strict=False)]
 
     def measures(self) -> dict[str, Any]:
-        """How much was learnt, and how well it was predicted before it was."""
-        return {"updates": self.updates, **self.prequential.measures()}
+        """How much was learnt, how well it was predicted before it was, and where that has changed."""
+        return {"updates": self.updates, **self.prequential.measures(), **self.drift()}
+
+    def drift(self) -> dict[str, Any]:
+        """What the detectors of drift have said, under that name; nothing of a model without them."""
+        if self.learner.drift is None:
+            return {}
+        return {"drift": drift_shown(*self.learner.alarms(), self.labels.names)}
 
     def roll_back(self, target: "StreamModel", to: str, position: str) -> None:
         """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
@@ -104,10 +118,22 @@ class StreamModel:
                 f"the state of {self.spec.name!r} at {to} is due, not {target.spec.name!r} at {target.position}"
             )
         self.features, self.labels = target.features, target.labels
+        self.ignored_labels = target.ignored_labels
         self.learner, self.prequential = target.learner, target.prequential
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """How many features and labels have been left out of examples learnt, each time that one was."""
+        return {"features": self.features.ignored, "labels": self.ignored_labels}
+
+    def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
+        """The columns and the signs of the labels of an example about to be learnt, without those beyond the limit."""
+        columns, signs = take_labels(self.labels, y, self.limits.labels)
+        self.ignored_labels += len(y.names) - len(columns)
+        return columns, signs
 
     def as_seed(self, name: str, position: str = SEED) -> "StreamModel":
         """A copy of what was learnt, for a new model of that name; nothing of this one's requests.
@@ -122,6 +148,7 @@ class StreamModel:
         seed.learner.restore(self.learner.state())
         seed.features.restore(features, layout)
         seed.labels = Vocabulary.from_arrays(self.labels.to_arrays())
+        seed.ignored_labels = self.ignored_labels
         seed.prequential.restore(self.prequential.state())
         seed.updates = self.updates
         seed.position = position
@@ -151,6 +178,8 @@ class StreamModel:
             "labelled_floor": bool(self.labelled.floor),
             "rollbacks": self.rollbacks,
         }
+        if most_of(self.limits.labels, "ignore") is not None:
+            header["ignored_labels"] = self.ignored_labels
         return arrays, header
 
     @classmethod
@@ -176,14 +205,15 @@ class StreamModel:
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "StreamModel":
         first = version is None
-        if not first and (type(version) is not int or version != VERSION):
+        if not first and (type(version) is not int or version not in (2, VERSION)):
             raise ValueError("the header names no version of a model")
-        model = cls(ModelSpec.model_validate(header["spec"]))
+        model = cls(ModelSpec.from_document(header["spec"]))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due) - (_SINCE_2 if first else set()))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
         model.labels = Vocabulary.from_arrays(_group("labels", arrays))
+        model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         model.updates = header["updates"]

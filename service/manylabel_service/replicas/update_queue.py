@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.replicas.examples import Change
-from manylabel_service.replicas.feature_space import Layout
 from manylabel_service.replicas.folding import Outcome
-from manylabel_service.replicas.projection import Growth
+from manylabel_service.replicas.projection import Checked, Growth
 from manylabel_service.settings import Settings
 
 GROUP_EXAMPLES = 10_000
@@ -21,13 +20,17 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that waits, as `Admission` let it in, or a rollback, which has no layout and brings nothing."""
+    """An update that waits, as `Admission` let it in, or a rollback, which needs no check and brings nothing."""
 
     update: Change
     payload: bytes
-    fits: Layout | None
-    growth: Growth
+    checked: Checked | None
     outcome: "asyncio.Future[Outcome]"
+
+    @property
+    def growth(self) -> Growth:
+        """What it brings."""
+        return Growth() if self.checked is None else self.checked.growth
 
 
 class UpdateQueue:
@@ -56,17 +59,17 @@ class UpdateQueue:
         """Examples that are waiting or being committed."""
         return self.growth.examples
 
-    async def put(self, update: Change, payload: bytes, fits: Layout | None, growth: Growth) -> Outcome:
+    async def put(self, update: Change, payload: bytes, checked: Checked | None) -> Outcome:
         """Wait in the queue, and for what becomes of the update.
 
         Raises
         ------
         QueueFull
         """
-        self._check_room(growth.examples, len(payload))
-        pending = Pending(update, payload, fits, growth, asyncio.get_running_loop().create_future())
+        pending = Pending(update, payload, checked, asyncio.get_running_loop().create_future())
+        self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
-        self.growth = self.growth.plus(growth)
+        self.growth = self.growth.plus(pending.growth)
         self.payload_bytes += len(payload)
         self._wake.set()
         return await pending.outcome

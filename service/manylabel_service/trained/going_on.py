@@ -3,6 +3,7 @@
 from manylabel_core import FALT, Vocabulary
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotGoOn, VersionDamaged
+from manylabel_service.replicas.limit_policy import UNLIMITED, Limits
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
 from manylabel_service.trained.contents import Contents
@@ -35,6 +36,8 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Stream
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
+    n_features = features if isinstance(features, int) else len(features)
+    _check_limits(spec.limits or UNLIMITED, n_features, len(contents.labels))
     try:
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling)
     except ValueError as error:
@@ -50,7 +53,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Stream
 def _check_kind(spec: ModelSpec, estimator: object, contents: Contents) -> None:
     if spec.algorithm != "falt":
         raise CannotGoOn(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
-    if spec.scaling == "standard":
+    if spec.scaling not in ("none", "unit"):
         raise CannotGoOn(("scaling",), "must be none or unit to go on from a trained model: as its data were scaled")
     if takes_views(estimator):
         raise CannotGoOn(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
@@ -70,10 +73,20 @@ def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tup
         raise CannotGoOn(("labels",), "must be null or as in the trained model: its names in their order")
 
 
+def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
+    if limits.hashes:
+        path = ("limits", "features", "policy")
+        raise CannotGoOn(path, "must be reject or ignore: the trained model knows its features one by one")
+    for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
+        if limit is not None and limit.most < n_columns:
+            raise CannotGoOn(("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many")
+
+
 def _name_columns(model: StreamModel, features: tuple[str, ...] | int) -> None:
     """Settle the form of examples as if those with such columns had been learnt; more may come."""
+    _, layout = model.features.state()
     if isinstance(features, int):
-        names, layout = Vocabulary(), {"kind": "numbered", "size": features, "fixed": False}
+        names, layout = Vocabulary(), {**layout, "kind": "numbered", "size": features}
     else:
-        names, layout = Vocabulary(features), {"kind": "named", "size": 0, "fixed": False}
+        names, layout = Vocabulary(features), {**layout, "kind": "named"}
     model.features.restore(names.to_arrays(), layout)

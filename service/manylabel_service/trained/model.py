@@ -15,6 +15,7 @@ import structlog
 from manylabel_service.errors import (
     ModelGone,
     ModelNotFound,
+    NoProbabilities,
     NotReady,
     ServiceError,
     StorageGone,
@@ -260,20 +261,25 @@ class TrainedModel:
 
     # -- predictions ------------------------------------------------------------------------------
 
-    async def predict(self, xs: Sequence[Inputs], at_least: str | None = None) -> Predicted:
+    async def predict(
+        self, xs: Sequence[Inputs], at_least: str | None = None, *, probabilities: bool = False
+    ) -> Predicted:
         """Predict by the version that is served when the prediction begins; long work is done in a thread.
 
         Parameters
         ----------
         xs : examples.
         at_least : a position that the answer must not be older than; waited for, within limits.
+        probabilities : there are none.
 
         Raises
         ------
-        NotReady, InvalidExample, NoVersionServed, VersionDamaged
+        NotReady, InvalidExample, NoProbabilities, NoVersionServed, VersionDamaged
         """
         if self._closed is not None:
-            return await (await self._next()).predict(xs, at_least)
+            return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
+        if probabilities:
+            raise NoProbabilities(self.record.name)
         if at_least is not None:
             await self._reach(at_least)
         serving, position = self._stage.on()

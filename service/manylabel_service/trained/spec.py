@@ -32,4 +32,4 @@ def is_trained(spec: bytes) -> bool:
 
 def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     """A spec as the store keeps it."""
-    return (TrainedSpec if is_trained(spec) else ModelSpec).model_validate_json(spec)
+    return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

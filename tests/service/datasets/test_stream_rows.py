@@ -124,6 +124,26 @@ async def test_by_a_process_of_its_own(stream: Stream) -> None:
 
 
 @here
+async def test_what_a_model_has_ignored_or_refused_is_not_in_its_rows(stream: Stream) -> None:
+    limits = {"features": {"most": 2, "policy": "ignore"}, "labels": {"most": 2, "policy": "reject"}}
+    await stream.create(limits=limits)
+    await stream.learn((named(a=1, b=2, c=3), ["x"]))
+    await stream.learn((named(a=9), ["y", "z"]))
+    await stream.snapshot()
+    await stream.learn((named(c=4, b=5), ["y"]), (named(d=6), ["x"]))
+    _, dataset = await stream.rows(9)
+    assert told(dataset) == [({"a": 1, "b": 2}, {"x"}), ({"b": 5}, {"y"}), (dict[str, float](), {"x"})]
+
+
+@here
+async def test_hashed_features_are_no_rows(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create(limits={"features": {"most": 2, "policy": "hash"}})
+    await sqlite_stream.learn((named(a=1), ["x"]))
+    with pytest.raises(InvalidDataset, match="hashes its features"):
+        await sqlite_stream.rows(9)
+
+
+@here
 async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
     await stream.create(scaling="standard")
     await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
@@ -177,7 +197,8 @@ async def test_who_names_every_label_is_complete_unless_more_appear(sqlite_strea
 async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> None:
     await sqlite_stream.create()
     key, id = IdempotencyKey("k", b"d" * 16), ulid(1)
-    await sqlite_stream.learn((named(a=1), ["x"]), key=key, want_predictions=True)
+    wants = {"want_predictions": True, "want_probabilities": True}
+    await sqlite_stream.learn((named(a=1), ["x"]), key=key, **wants)
     await sqlite_stream.learn((named(a=2), ["x"]), key=key)  # again
     await sqlite_stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
     await sqlite_stream.learn((dense(1, 2, 3), ["x"]))  # of another form

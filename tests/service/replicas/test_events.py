@@ -6,12 +6,15 @@ import time
 from typing import Any
 
 import pytest
+from tests.service.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.folds import drifting
 
 from manylabel_service.errors import QueueFull
 from manylabel_service.replicas import events as events_module
 from manylabel_service.replicas.events import Event, Events
 from manylabel_service.replicas.spec import ModelSpec
 from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.storage import position_key
 
 
 @pytest.fixture
@@ -58,6 +61,38 @@ class TestOfAReplica:
         first, second = await taken(watched, 2)
         assert (first.data["examples"], second.data["examples"]) == (2, 1)
         assert second.position == last.position
+
+    async def test_drift_comes_before_the_update_it_is_part_of_and_is_not_missed(self, lone_fleet: Any) -> None:
+        registry = await lone_fleet.start()
+        replica = await registry.create(lone_fleet.spec(params={"drift": "adwin"}))
+        kinds = ("update", "drift")
+        watched = replica.events.subscribe()
+        updates = [
+            await replica.update([drifting(i) for i in range(start, start + 50)]) for start in range(0, LENGTH, 50)
+        ]
+        drift = replica.measures()["drift"]
+        n_alarms = drift["alarms"] + sum(label["alarms"] for label in drift["labels"].values())
+        assert n_alarms >= 2
+        events = await taken(watched, len(updates) + n_alarms, kinds)
+        behind = "0"
+        for update in updates:
+            alarms = [event for event in events if event.kind == "drift" and event.position == update.position]
+            of_update = [event for event in events if event.position == update.position]
+            assert [event.kind for event in of_update] == ["drift"] * len(alarms) + ["update"]
+            for event in alarms:
+                assert event.resume == behind
+                assert event.data["position"] == update.position
+                assert update.updates - 50 < event.data["updates"] <= update.updates
+                assert event.data["label"] in (None, "first", "second")
+            behind = update.position
+        alarmed = [event.data["updates"] for event in events if event.kind == "drift"]
+        assert (len(alarmed), alarmed) == (n_alarms, sorted(alarmed))
+        # Whoever goes on after any of them gets all that came later, and the update of a drift with it.
+        for place, event in enumerate(events):
+            seen = event.resume or event.position
+            due = [one for one in events if position_key(one.position) > position_key(seen)]
+            assert due[len(due) - len(events) + place + 1 :] == events[place + 1 :]
+            assert await taken(replica.events.subscribe(seen), len(due), kinds) == due
 
     async def test_it_ends_when_the_model_goes(self, replica: Any, lone_fleet: Any) -> None:
         watched = replica.events.subscribe()

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.service.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.folds import drifting
 
 from manylabel_service.errors import (
     KeyReused,
@@ -22,6 +24,7 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.replicas import prediction_ids
+from manylabel_service.replicas.events import Event
 from manylabel_service.replicas.examples import IdempotencyKey, StreamPart
 
 
@@ -49,6 +52,24 @@ class TestOneLog:
         assert replicas[0].model.updates == 200
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
+
+    async def test_alarms_of_drift_are_the_same_events_everywhere(self, fleet: Any) -> None:
+        """However each has grouped the entries: the one writes small updates, the other reads them in one go."""
+        registries = await fleet.start_several(2)
+        await registries[0].create(fleet.spec(params={"drift": "adwin"}))
+        one, other = [await registry.get("m") for registry in registries]
+        watched = [replica.events.subscribe() for replica in (one, other)]
+        for start in range(0, LENGTH, 20):
+            receipt = await one.update([drifting(i) for i in range(start, start + 20)])
+        await other.predict([], at_least=receipt.position)
+        told: list[list[Event]] = [[], []]
+        for events, subscription in zip(told, watched, strict=True):
+            while not events or events[-1].kind != "update" or events[-1].position != receipt.position:
+                event = await asyncio.wait_for(anext(subscription), 10)
+                events += [event] if event.kind in ("update", "drift") else []
+        assert told[0] == told[1]
+        assert sum(event.kind == "drift" for event in told[0]) >= 2
+        assert one.measures()["drift"] == other.measures()["drift"]
 
     async def test_followers_learn_what_nobody_told_them(self, fleet: Any) -> None:
         _, (one, other) = await hosted(fleet, 2)
@@ -189,12 +210,8 @@ class TestDeletedElsewhere:
         replica = await one.create(fleet.spec("a"))
         await replica.update([fleet.example(0)])
         listed = {status["name"]: status for status in await other.list()}
-        assert listed == {
-            "a": {
-                **{name: replica.status()[name] for name in ("name", "algorithm", "params", "scaling", "durability")},
-                "loaded": False,
-            }
-        }
+        known = ("name", "algorithm", "params", "scaling", "limits", "durability", "bytes_at_most")
+        assert listed == {"a": {**{name: replica.status()[name] for name in known}, "loaded": False}}
         await other.get("a")
         memory = {"bytes": 0}  # room for growth is not part of the state
         expected = {**replica.status(), "loaded": True, **memory}

@@ -129,6 +129,17 @@ class TestPredict:
         )
         refused(answer, 422, "invalid_request", "/x/1")
 
+    def test_there_are_no_probabilities(self, served: TestClient, refused: Any) -> None:
+        item = {"x": [1, 2, 3, 4]}
+        for body in (item, {"examples": [item]}):
+            problem = refused(
+                served.post(f"{ONE}/predict", json={**body, "probabilities": True}),
+                *(422, "invalid_request", "/probabilities"),
+            )
+            assert "this model has no probabilities" in problem["detail"]
+            answer = served.post(f"{ONE}/predict", json={**body, "probabilities": False})
+            assert (answer.status_code, b"probabilities" in answer.content) == (200, False)
+
     def test_nothing_is_learnt_from_single_examples(self, served: TestClient, refused: Any) -> None:
         item = {"x": [1, 2, 3, 4], "y": ["rock"]}
         ndjson = {"Content-Type": "application/x-ndjson"}
@@ -246,7 +257,9 @@ class TestVersions:
 
     def test_trained_models_are_not_created_by_hand(self, client: TestClient, refused: Any) -> None:
         answer = client.post("/v1/models", json={"name": "m", "algorithm": "trained"})
-        assert refused(answer, 422, "invalid_request", "/algorithm")["detail"].endswith("'kernel_falt'")
+        assert refused(answer, 422, "invalid_request", "/algorithm")["detail"].endswith(
+            "or 'kernel_passive_aggressive'"
+        )
 
     def test_a_deleted_model_leaves_its_name(self, served: TestClient, create: Callable[..., str]) -> None:
         assert served.delete(ONE).status_code == 204
@@ -405,6 +418,9 @@ class TestGoingOn:
             ({"features": ["a", "b", "d", "c"]}, "/features"),
             ({"features": 4}, "/features"),
             ({"labels": ["rock", "jazz"]}, "/labels"),
+            ({"limits": {"features": {"most": 9, "policy": "hash"}}}, "/limits/features/policy"),
+            ({"limits": {"features": {"most": 3, "policy": "ignore"}}}, "/limits/features/most"),
+            ({"limits": {"labels": {"most": 2, "policy": "reject"}}}, "/limits/labels/most"),
             ({"init_from": {"model": "v"}}, "/init_from"),
             ({"init_from": {}}, "/init_from/model"),
             ({"init_from": {"model": "m", "version": 0}}, "/init_from/version"),
@@ -431,6 +447,18 @@ class TestGoingOn:
         online = create(served, "online")
         refused(begin(init_from={"model": "online"}), 409, "model_is_online")
         served.delete(online)
+
+    @pytest.mark.parametrize("policy", ["reject", "ignore"])
+    def test_it_may_have_limits_of_its_own(self, served: TestClient, begin: Any, two: Any, policy: str) -> None:
+        limits = {"features": {"most": 4, "policy": policy}, "labels": {"most": 3, "policy": policy}}
+        created = begin(limits=limits)
+        assert created.status_code == 201, created.text
+        assert created.json()["limits"] == limits
+        item = {"x": dict(zip("abcde", [*two.X[0].tolist(), 1.0], strict=True)), "y": ["rock", "new"]}
+        learnt = served.post("/v1/models/on/update", json=item)
+        assert learnt.status_code == (200 if policy == "ignore" else 422)
+        ignored = 1 if policy == "ignore" else 0
+        assert served.get("/v1/models/on").json()["ignored"] == {"features": ignored, "labels": ignored}
 
     def test_limits_hold(self, serve: Any, two: Any, meta_of: Any, refused: Any) -> None:
         with serve(max_labels=2) as client:

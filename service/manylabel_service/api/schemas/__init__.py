@@ -18,6 +18,7 @@ from manylabel_service.api.schemas.jobs import (
     TrainerList,
 )
 from manylabel_service.api.schemas.learning import (
+    DriftEvent,
     DroppedEvent,
     LineLearnt,
     LineRefused,
@@ -34,8 +35,10 @@ from manylabel_service.api.schemas.learning import (
     UpdateEvent,
 )
 from manylabel_service.api.schemas.models import (
+    Alarms,
     Alive,
     BothMeasures,
+    Drift,
     Measures,
     Metrics,
     ModelList,
@@ -60,11 +63,15 @@ from manylabel_service.api.schemas.requests import (
     ModelRequest,
     PredictBatch,
     PredictItem,
+    PredictRequest,
+    PredictUpdateBatch,
+    PredictUpdateRequest,
     PromoteRequest,
     RollbackRequest,
     SparseFeatures,
     TrainedBatch,
     TrainedItem,
+    TrainedRequest,
     UpdateBatch,
     UpdateItem,
 )
@@ -78,6 +85,7 @@ from manylabel_service.api.schemas.versions import (
 )
 
 __all__ = [
+    "Alarms",
     "Alive",
     "At",
     "Batch",
@@ -85,6 +93,8 @@ __all__ = [
     "Convergence",
     "Dataset",
     "DatasetList",
+    "Drift",
+    "DriftEvent",
     "DroppedEvent",
     "JobList",
     "JobLog",
@@ -103,6 +113,9 @@ __all__ = [
     "ModelStatus",
     "PredictBatch",
     "PredictItem",
+    "PredictRequest",
+    "PredictUpdateBatch",
+    "PredictUpdateRequest",
     "Predicted",
     "PredictedBatch",
     "PredictedUpdated",
@@ -123,6 +136,7 @@ __all__ = [
     "StoredTrained",
     "TrainedBatch",
     "TrainedItem",
+    "TrainedRequest",
     "TrainedStatus",
     "TrainerDescription",
     "TrainerList",

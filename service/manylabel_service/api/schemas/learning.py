@@ -13,9 +13,11 @@ class Prediction(Answer):
     labels: list[str]
     """Labels whose score is above 0."""
     scores: dict[str, float]
-    """For each label known: its score minus the threshold."""
+    """For each label known: its score minus the threshold; with `optimise`, half its log-odds above its cut."""
     threshold: float
     """The raw score that a label has to exceed."""
+    probabilities: dict[str, float] | None = None
+    """For each label known, if they were asked for: how likely it is, as far as the model knows."""
     id: str | None = None
     """For `labels`, when the prediction is kept."""
 
@@ -87,6 +89,15 @@ class UpdateEvent(At):
     """Examples that the model has learnt in all."""
     examples: int
     """How many of them now."""
+
+
+class DriftEvent(At):
+    """A detector of drift sounded. It comes before the update of its example, and has the id of the one before that."""
+
+    updates: int
+    """Examples that the model had learnt with the one at which it did."""
+    label: str | None
+    """Whose detector it is; null for the one of all labels together."""
 
 
 class RollbackEvent(At):

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.replicas.limit_policy import Limits
 from manylabel_service.replicas.spec import Durability
 
 
@@ -38,11 +39,28 @@ class WindowMeasures(Measures):
     """Examples that the window holds at most."""
 
 
+class Alarms(Answer):
+    """How often a detector of drift has sounded."""
+
+    alarms: int
+    last: int | None
+    """Examples learnt when it last did; null for never."""
+
+
+class Drift(Alarms):
+    """Alarms of the detector of all labels together, and of those of single labels."""
+
+    labels: dict[str, Alarms]
+    """Those that have sounded."""
+
+
 class BothMeasures(Answer):
     """Measures since the model was created, and over its window."""
 
     cumulative: Measures
     window: WindowMeasures
+    drift: Drift | None = None
+    """Only of a model that watches for drift."""
 
 
 class Metrics(BothMeasures, At):
@@ -52,6 +70,13 @@ class Metrics(BothMeasures, At):
     """Examples that the model has learnt in all."""
 
 
+class Ignored(Answer):
+    """How many features and labels were left out, each time that one was."""
+
+    features: int
+    labels: int
+
+
 class ModelStatus(At):
     """A model as it is now."""
 
@@ -59,6 +84,8 @@ class ModelStatus(At):
     algorithm: str
     params: dict[str, Any]
     scaling: str
+    limits: Limits | None
+    """As given."""
     durability: Durability
     updates: int
     """Examples learnt."""
@@ -68,6 +95,10 @@ class ModelStatus(At):
     """Features known."""
     bytes: int
     """Memory held."""
+    bytes_at_most: int | None
+    """The most that `bytes` can come to; null where nothing bounds it but the server."""
+    ignored: Ignored
+    """What its limits have left out of examples learnt."""
     metrics: BothMeasures
     loaded: Literal[True]
     """It is in the memory of this server."""
@@ -80,7 +111,11 @@ class StoredModel(Answer):
     algorithm: str
     params: dict[str, Any]
     scaling: str
+    limits: Limits | None
+    """As given."""
     durability: Durability
+    bytes_at_most: int | None
+    """The most memory that it can take; null where nothing bounds it but the server."""
     loaded: Literal[False]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag, model_validator
 
 from manylabel_core.rows import MAX_MAGNITUDE
 from manylabel_service.replicas.spec import MAX_NAME_BYTES, ModelSpec
@@ -75,6 +75,15 @@ class PredictItem(_Request):
     """Ignored."""
 
 
+class _Predicting(_Request):
+    probabilities: StrictBool = False
+    """Whether each prediction has the probability of every label."""
+
+
+class PredictRequest(_Predicting, PredictItem):
+    """An example to predict, and how."""
+
+
 _Views = Annotated[dict[Name, FeaturesBody], Field(max_length=MAX_VIEWS)]
 
 
@@ -115,6 +124,10 @@ class TrainedItem(_Request):
     """Ignored."""
 
 
+class TrainedRequest(_Predicting, TrainedItem):
+    """The same, and how: trained models have no probabilities."""
+
+
 class UpdateItem(_Request):
     """An example to learn."""
 
@@ -150,12 +163,12 @@ class Batch(_Request, Generic[ItemT]):
     examples: Annotated[list[ItemT], Field(min_length=1)]
 
 
-class PredictBatch(Batch[PredictItem]):
-    """Examples to predict."""
+class PredictBatch(_Predicting, Batch[PredictItem]):
+    """Examples to predict, and how."""
 
 
-class TrainedBatch(Batch[TrainedItem]):
-    """Examples to predict by a trained model."""
+class TrainedBatch(_Predicting, Batch[TrainedItem]):
+    """Examples to predict by a trained model: they have no probabilities."""
 
 
 class PromoteRequest(_Request):
@@ -178,11 +191,26 @@ class ModelRequest(ModelSpec):
     """A model to be created."""
 
     init_from: LinearSource | None = None
-    """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`."""
+    """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
+    features as they are where no `scaling` is given."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_trained(cls, document: Any) -> Any:
+        begins = isinstance(document, dict) and document.get("init_from") is not None
+        return {**document, "scaling": "none"} if begins and document.get("scaling") is None else document
 
 
 class UpdateBatch(Batch[UpdateItem]):
     """Examples to learn in order, all of them or none."""
+
+
+class PredictUpdateRequest(_Predicting, UpdateItem):
+    """An example to predict, and how, then to learn."""
+
+
+class PredictUpdateBatch(_Predicting, UpdateBatch):
+    """Examples to predict, and how, then to learn, in order, all of them or none."""
 
 
 class LabelBatch(Batch[LabelItem]):

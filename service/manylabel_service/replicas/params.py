@@ -1,0 +1,224 @@
+"""The parameters of each learner: what a client may give, and a store keeps.
+
+The bounds here are those of a service, where one example must not hold up all others. What goes with what is up to the
+learner: `ModelSpec` asks it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
+
+from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
+from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.kernel_salt import KernelSALT
+
+_Budget = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+_Positive = Annotated[float, Field(strict=True, gt=0, le=2.0**20, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(strict=True, ge=0, le=2.0**20, allow_inf_nan=False)]
+
+
+def _kind_of_number(value: Any) -> str | None:
+    return {int: "count", float: "multiple"}.get(type(value))
+
+
+# The paper searches M up to 4 L; the bounds keep one example's learning short.
+_Passes = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=1000), Tag("count")]
+    | Annotated[float, Field(strict=True, gt=0, le=4), Tag("multiple")],
+    Discriminator(
+        _kind_of_number,
+        custom_error_type="passes",
+        custom_error_message="must be an integer, or a float as a multiple of the number of labels",
+    ),
+]
+
+
+def _one_of(names: Iterable[str]) -> Any:
+    """A choice of which the core keeps the list; the learner itself refuses others."""
+    return Field(default=None, strict=True, json_schema_extra={"enum": [*names, None]})
+
+
+class Params(BaseModel):
+    """What all learners have. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    _learner: ClassVar[type[OnlineLearner]]
+
+    average: StrictBool = False
+    """Whether predictions are by the mean of the weights so far, in place of the present ones."""
+    fit_intercept: StrictBool = True
+    """Whether a constant feature is added."""
+    intercept_scaling: _Positive = 0.3
+    """That constant."""
+    calibrate: StrictBool = True
+    """Whether probabilities are kept, label by label."""
+    optimise: Literal["none", "micro_f1", "macro_f1", "hamming"] | None = None
+    """The measure that each label's cut is chosen for, which needs `calibrate`; none cuts where the threshold is. Null
+    takes micro_f1, or none where `passes` are given, without `calibrate`, and for the baselines."""
+    drift: Literal["adwin"] | None = None
+    """The detector that watches the loss of each label, and that of all, for a change."""
+    on_drift: Literal["raise", "restart"] | None = None
+    """What an alarm does, which needs `drift`: steps as large as at the start, a label learnt anew, or nothing."""
+
+    @classmethod
+    def choices(cls, name: str) -> list[str]:
+        """What may be chosen for a parameter of which the core keeps the list; none where there is no such one."""
+        extra: Any = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
+        return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
+
+    def learner(self, scaling: str | None) -> OnlineLearner:
+        """A new, untrained learner."""
+        return self._learner(**self.model_dump(), scaling=scaling)
+
+
+class _ThresholdingParams(Params):
+    """What FALT, SALT and their kernel versions have."""
+
+    eta: _Positive | None = None
+    """Step size; null takes what suits the step, or none where it needs none (coin)."""
+    passes: _Passes | None = None
+    """Most passes over one example of the gradient step: an integer, or a float as a multiple of the number of labels.
+    Without a step, they choose the gradient step."""
+
+
+class FaltParams(_ThresholdingParams):
+    """FALT: a linear model with a learnt threshold."""
+
+    _learner = FALT
+
+    step: str | None = _one_of(FALT._etas)
+    """How an example is learnt: its round solved exactly, with a step size for each feature (adaptive), with one for
+    all (implicit), or by two such models of which the better one predicts (paired); or by passes (gradient)."""
+
+
+class _DampedParams(Params):
+    """What SALT and its kernel version have."""
+
+    delta: _Positive | None = None
+    """Added to the root of the summed squared gradients; large values damp the first steps. Null takes what suits
+    the step."""
+
+
+class SaltParams(_ThresholdingParams, _DampedParams):
+    """SALT: a linear model with a learnt threshold, and a step size per weight (AdaGrad)."""
+
+    _learner = SALT
+
+    step: str | None = _one_of(SALT._etas)
+    """How an example is learnt: its round solved exactly (implicit), also beside a model of one step size where the
+    better one predicts (paired); by bets that need no step size (coin); or by passes (gradient)."""
+
+
+class _KernelParams(Params):
+    """What kernel learners have."""
+
+    fit_intercept: StrictBool = False
+    """Whether a constant is added to the kernel."""
+    intercept_scaling: _Positive = 0.3
+    """Root of that constant."""
+    kernel: Literal["rbf", "linear", "poly"] = "rbf"
+    """Kernel function."""
+    gamma: _Positive = 1.0
+    """Kernel coefficient: 1 / (2 s2) for an RBF kernel of width s2."""
+    coef0: _NotNegative = 1.0
+    """Constant of the polynomial kernel."""
+    degree: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
+    """Degree of the polynomial kernel."""
+    budget: _Budget | None = None
+    """Most support vectors, or features that stand for the kernel; null keeps all vectors, up to the size limit of a
+    model."""
+    strategy: str | None = _one_of(KernelFALT._strategies)
+    """How the budget is kept to: one vector is projected onto the others, merged with another, or dropped; or the model
+    is linear in features of the kernel (rff, nystroem). Null takes the best one."""
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = 0
+    """Of random features."""
+
+
+class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
+    """What kernel FALT and kernel SALT have."""
+
+    step: str | None = _one_of(KernelFALT._etas)
+    """How an example is learnt: its round solved exactly (implicit), or by passes (gradient)."""
+
+
+class KernelFaltParams(_KernelThresholdingParams):
+    """Kernel FALT: a nonlinear model of support vectors with a learnt threshold."""
+
+    _learner = KernelFALT
+
+
+class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
+    """Kernel SALT: SALT on features of a kernel, so many as there is budget."""
+
+    _learner = KernelSALT
+
+    budget: _Budget = 500
+    """Features of the kernel."""
+    strategy: str | None = _one_of(KernelSALT._strategies)
+    """Which features: those of examples (nystroem), or random ones (rff). Null takes the best one."""
+
+
+class _AggressiveParams(Params):
+    """What the baselines have."""
+
+    C: _Positive = 1.0
+    """Aggressiveness: the price of the loss that is left after a step."""
+    variant: Literal["PA-I", "PA-II"] = "PA-I"
+    """Whether that price is of the loss, or of its square."""
+
+
+class PassiveAggressiveParams(_AggressiveParams):
+    """Passive-aggressive binary relevance: a linear model for each label."""
+
+    _learner = PassiveAggressive
+
+
+class KernelPassiveAggressiveParams(_KernelParams, _AggressiveParams):
+    """Kernel passive-aggressive binary relevance: a model of support vectors, each label by itself."""
+
+    _learner = KernelPassiveAggressive
+
+
+AnyParams = (
+    FaltParams
+    | SaltParams
+    | KernelFaltParams
+    | KernelSaltParams
+    | PassiveAggressiveParams
+    | KernelPassiveAggressiveParams
+)
+
+PARAMS: Mapping[str, type[Params]] = {
+    "falt": FaltParams,
+    "salt": SaltParams,
+    "kernel_falt": KernelFaltParams,
+    "kernel_salt": KernelSaltParams,
+    "passive_aggressive": PassiveAggressiveParams,
+    "kernel_passive_aggressive": KernelPassiveAggressiveParams,
+}
+"""By the name of the algorithm."""
+
+_BEFORE: Mapping[str, Any] = {
+    "step": "gradient",
+    "average": False,
+    "calibrate": False,
+    "optimise": "none",
+    "drift": None,
+    "on_drift": None,
+}
+"""What learners did before they had a parameter, for specs that were stored then."""
+
+
+def _as_before(params: Mapping[str, Any]) -> dict[str, Any]:
+    budgeted = {"strategy": "drop"} if params.get("budget") is not None else {}
+    return {**_BEFORE, **budgeted}
+
+
+def with_those_of_before(algorithm: Any, stored: Any) -> Any:
+    """Parameters as a store holds them, with those that the release which wrote them did not have."""
+    if not isinstance(stored, Mapping) or not isinstance(algorithm, str) or algorithm not in PARAMS:
+        return stored
+    known = PARAMS[algorithm].model_fields
+    return {**{name: value for name, value in _as_before(stored).items() if name in known}, **stored}

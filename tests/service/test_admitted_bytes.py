@@ -1,0 +1,59 @@
+"""What admission weighs a model by: never less than the bytes that it then has."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.service.folds import examples, fold, new_model
+
+from manylabel_service.replicas.examples import Example, Update
+from manylabel_service.replicas.folding import LogEntry
+from manylabel_service.replicas.projection import Projection
+from manylabel_service.replicas.stream_model import StreamModel
+
+SPECS: dict[str, dict[str, Any]] = {
+    "falt": {},
+    "falt watched": {"params": {"average": True, "drift": "adwin", "on_drift": "restart"}},
+    "falt adaptive": {"params": {"step": "adaptive", "optimise": "macro_f1"}, "scaling": "unit"},
+    "falt of before": {"params": {"passes": 2, "calibrate": False}},
+    "salt": {"algorithm": "salt", "params": {"average": True}},
+    "salt standard": {"algorithm": "salt", "params": {"drift": "adwin", "on_drift": "raise"}, "scaling": "standard"},
+    "salt coin": {"algorithm": "salt", "params": {"step": "coin", "average": True}},
+    "kernel": {"algorithm": "kernel_falt", "params": {"average": True, "drift": "adwin"}},
+    "kernel project": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "project", "average": True}},
+    "kernel merge": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "merge"}, "scaling": "none"},
+    "kernel drop": {"algorithm": "kernel_falt", "params": {"budget": 3, "strategy": "drop"}, "scaling": "standard"},
+    "kernel rff": {"algorithm": "kernel_falt", "params": {"budget": 4, "strategy": "rff", "average": True}},
+    "kernel salt": {"algorithm": "kernel_salt", "params": {"budget": 3, "average": True}},
+    "aggressive": {"algorithm": "passive_aggressive", "params": {"average": True}},
+    "kernel aggressive": {"algorithm": "kernel_passive_aggressive", "params": {"drift": "adwin"}},
+}
+
+
+def weighed(model: StreamModel, update: Update) -> int:
+    projection = Projection(model)
+    for example in update.examples:
+        projection.add(example)
+    growth = projection.growth
+    n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
+    return model.learner.nbytes_after(n_features, n_labels, growth.examples, growth.values)
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+@settings(max_examples=25, deadline=None)
+@given(updates=st.lists(st.lists(examples(), min_size=1, max_size=40), min_size=1, max_size=5))
+def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates: list[list[Example]]) -> None:
+    model = new_model(**spec)
+    for position, learnt in enumerate(updates, 1):
+        update = Update(tuple(learnt), "log")
+        most = weighed(model, update)
+        fold(model, [LogEntry(str(position), update)])
+        held = sum(array.nbytes for array in model.learner.state().values())
+        assert held <= model.learner.nbytes <= most
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+def test_each_label_weighs(spec: dict[str, Any]) -> None:
+    learner = new_model(**spec).learner
+    assert learner.nbytes_after(0, 0, 0, 0) < learner.nbytes_after(0, 100, 0, 0) <= learner.nbytes_after(50, 100, 0, 0)

@@ -1,0 +1,101 @@
+"""Drift as it is told: in the metrics, by events, to Prometheus; and not at all by models that do not watch for it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+from tests.service.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.folds import drifting
+
+from manylabel_service.api import schemas
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+WATCHING = {"params": {"drift": "adwin"}}
+
+
+def item(number: int) -> dict[str, Any]:
+    """A row of a stream that changes in its middle."""
+    x, y = drifting(number)
+    return {"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)}
+
+
+ITEMS = [item(number) for number in range(LENGTH)]
+
+
+@pytest.fixture(scope="module")
+def watched(client: TestClient, create: Callable[..., str]) -> str:
+    """A model that has learnt the stream, in batches."""
+    address = create(client, "watched", **WATCHING)
+    for start in range(0, LENGTH, 50):
+        client.post(f"{address}/update", json={"examples": ITEMS[start : start + 50]}).raise_for_status()
+    return address
+
+
+def alarms(client: TestClient) -> dict[tuple[str, str], float]:
+    """What Prometheus is told, by model and detector."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    samples = [sample for family in families for sample in family.samples]
+    named = [sample for sample in samples if sample.name == "manylabel_drift_alarms_total"]
+    assert all(sample.labels.keys() == {"model", "detector"} for sample in named)
+    return {(sample.labels["model"], sample.labels["detector"]): sample.value for sample in named}
+
+
+def test_metrics_say_what_has_sounded(client: TestClient, watched: str) -> None:
+    answer = client.get(f"{watched}/metrics")
+    schemas.Metrics.model_validate_json(answer.content, strict=True)
+    drift = answer.json()["drift"]
+    assert drift["labels"].keys() == {"first", "second"}
+    for one in (*drift["labels"].values(), drift):
+        assert one["alarms"] >= 1
+        assert LENGTH // 2 < one["last"] <= LENGTH
+    status = client.get(watched)
+    schemas.ModelStatus.model_validate_json(status.content, strict=True)
+    assert status.json()["metrics"]["drift"] == drift
+
+
+def test_before_any_alarm_there_are_none(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "calm", **WATCHING)
+    client.post(f"{address}/update", json={"examples": ITEMS[:20]})
+    assert client.get(f"{address}/metrics").json()["drift"] == {"alarms": 0, "last": None, "labels": {}}
+    assert ("calm", "all") not in alarms(client)
+
+
+def test_a_model_that_does_not_watch_says_nothing(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "blind")
+    client.post(f"{address}/update", json={"examples": ITEMS}).raise_for_status()
+    assert "drift" not in client.get(f"{address}/metrics").json()
+    assert "drift" not in client.get(address).json()["metrics"]
+    assert not [model for model, _ in alarms(client) if model == "blind"]
+
+
+def test_prometheus_counts_alarms_and_names_no_label(client: TestClient, watched: str) -> None:
+    drift = client.get(f"{watched}/metrics").json()["drift"]
+    counted = alarms(client)
+    assert counted["watched", "all"] == drift["alarms"]
+    assert counted["watched", "label"] == sum(label["alarms"] for label in drift["labels"].values())
+    assert "first" not in client.get("/metrics").text
+
+
+def test_a_stream_is_watched_too(client: TestClient, create: Callable[..., str], watched: str) -> None:
+    address = create(client, "streamed", **WATCHING)
+    lines = b"\n".join(json.dumps(one).encode() for one in ITEMS)
+    client.post(f"{address}/stream", content=lines, headers=NDJSON).raise_for_status()
+    assert client.get(f"{address}/metrics").json()["drift"] == client.get(f"{watched}/metrics").json()["drift"]
+    counted = alarms(client)
+    assert counted["streamed", "label"] == counted["watched", "label"]
+    client.delete(address)
+    assert not [model for model, _ in alarms(client) if model == "streamed"]
+
+
+def test_all_goes_back_with_a_rollback(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "rolled", **WATCHING)
+    client.post(f"{address}/update", json={"examples": ITEMS[: LENGTH // 2]})
+    position = client.post(f"{address}/snapshots").json()["position"]
+    client.post(f"{address}/update", json={"examples": ITEMS[LENGTH // 2 :]})
+    assert client.get(f"{address}/metrics").json()["drift"]["labels"]
+    client.post(f"{address}/rollback", json={"position": position}).raise_for_status()
+    assert client.get(f"{address}/metrics").json()["drift"] == {"alarms": 0, "last": None, "labels": {}}
+    assert alarms(client)["rolled", "label"] >= 2, "what was counted was counted"

@@ -1,0 +1,218 @@
+"""A model's own limits over HTTP: what is refused and where, what is ignored, and what the server reports."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+FEATURES = {"most": 2, "policy": "ignore"}
+LABELS = {"most": 1, "policy": "ignore"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def limited(client: TestClient, create: Callable[..., str]) -> Iterator[Callable[..., str]]:
+    """Make models with limits; they are deleted after the test."""
+    made: list[str] = []
+
+    def make(features: str | None = None, labels: str | None = None, **spec: Any) -> str:
+        limits = {
+            "features": features and {"most": 2, "policy": features},
+            "labels": labels and {"most": 1, "policy": labels},
+        }
+        made.append(create(client, f"limited-{len(made)}", **{"limits": limits, **spec}))
+        return made[-1]
+
+    yield make
+    for address in made:
+        client.delete(address)
+
+
+def item(*names: str, y: Any = ("p",)) -> dict[str, Any]:
+    return {"x": dict.fromkeys(names, 1), "y": list(y) if isinstance(y, tuple) else y}
+
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a hashed label": (
+        {"limits": {"labels": {"most": 9, "policy": "hash"}}},
+        "/limits/labels/policy",
+        "could not name",
+    ),
+    "another policy": ({"limits": {"features": {"most": 9, "policy": "drop"}}}, "/limits/features/policy", "'hash'"),
+    "room for nothing": ({"limits": {"features": {"most": 0, "policy": "hash"}}}, "/limits/features/most", ">= 1"),
+    "no number": ({"limits": {"features": {"most": "9", "policy": "hash"}}}, "/limits/features/most", "integer"),
+    "no policy": ({"limits": {"features": {"most": 9}}}, "/limits/features/policy", "is missing"),
+    "another field": ({"limits": {"examples": {}}}, "/limits/examples", "not a known field"),
+    "declared names": ({"features": ["a"], "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
+    "a declared number": ({"features": 9, "limits": {"features": FEATURES}}, "/limits/features", "must be null"),
+    "declared labels": ({"labels": ["a"], "limits": {"labels": LABELS}}, "/limits/labels", "must be null"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_limits_that_make_no_sense_are_refused(client: TestClient, refused: Callable[..., Any], case: Any) -> None:
+    spec, place, words = case
+    answer = client.post("/v1/models", json={"name": "limited", "algorithm": "falt", **spec})
+    problem = refused(answer, 422, "invalid_request", place)
+    assert words in problem["detail"]
+
+
+def test_what_goes_beyond_is_refused_with_its_place_and_the_limit(
+    client: TestClient, limited: Callable[..., str], refused: Callable[..., Any], state_of: Callable[..., bytes]
+) -> None:
+    address = limited("reject", "reject")
+    client.post(f"{address}/update", json=item("a")).raise_for_status()
+    state = state_of(client, address)
+    batch = {"examples": [item("a"), item("a", "word=cat", "word=dog")]}
+    for operation in ("update", "predict-update"):
+        problem = refused(
+            client.post(f"{address}/{operation}", json=batch), 422, "invalid_request", "/examples/1/x/word=dog"
+        )
+        assert "2" in problem["detail"]
+        refused(client.post(f"{address}/{operation}", json=item("a", y=("p", "q"))), 422, "invalid_request", "/y/1")
+        partial = item("a", y={"q": False})
+        refused(client.post(f"{address}/{operation}", json=partial), 422, "invalid_request", "/y/q")
+    assert state_of(client, address) == state
+    assert client.post(f"{address}/predict", json=item("a", "b", "c")).status_code == 200
+    kept = client.post(f"{address}/predict?keep=true", json=item("a")).json()["id"]
+    refused(client.post(f"{address}/labels", json={"id": kept, "y": ["q"]}), 422, "invalid_request", "/y/0")
+    client.post(f"{address}/labels", json={"id": kept, "y": ["p"]}).raise_for_status()
+    assert client.get(address).json()["ignored"] == {"features": 0, "labels": 0}
+
+
+def test_a_line_of_a_stream_that_goes_beyond_is_refused_alone(client: TestClient, limited: Callable[..., str]) -> None:
+    address = limited("reject", "reject")
+    lines = [item("a"), item("b", "c"), item("b", y=("q",)), item("b"), item("c"), item("a", "b")]
+    answer = client.post(f"{address}/stream", content="\n".join(map(json.dumps, lines)), headers=NDJSON)
+    answers = [json.loads(line) for line in answer.text.splitlines()]
+    assert ["error" in line for line in answers] == [False, True, True, False, True, False]
+    assert answers[1]["error"]["errors"][0]["pointer"] == "/x/c"
+    assert answers[2]["error"]["errors"][0]["pointer"] == "/y/0"
+    assert client.get(address).json()["updates"] == 3
+
+
+def test_what_is_ignored_is_counted(client: TestClient, limited: Callable[..., str]) -> None:
+    address = limited("ignore", "ignore", scaling="unit")
+    client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
+    lines = "\n".join(map(json.dumps, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})]))
+    streamed = client.post(f"{address}/stream", content=lines, headers=NDJSON).text.splitlines()
+    assert [list(json.loads(line)["scores"]) for line in streamed] == [["p"], ["p"]]
+    status = client.get(address).json()
+    assert (status["features"], status["labels"], status["updates"]) == (2, 1, 3)
+    assert status["ignored"] == {"features": 3, "labels": 3}
+    known, unknown = (
+        client.post(f"{address}/predict", json=each).json()["scores"] for each in (item("a"), item("a", "x", "y", "z"))
+    )
+    assert unknown == known != {}
+
+
+def test_hashing_keeps_no_names(client: TestClient, limited: Callable[..., str]) -> None:
+    address = limited("hash", "reject")
+    before = client.get(address).json()
+    assert before["features"] == 2
+    for names in ("ab", "cdef", "ghi"):
+        client.post(f"{address}/update", json=item(*names)).raise_for_status()
+    after = client.get(address).json()
+    assert (after["features"], after["updates"]) == (2, 3)
+    assert client.post(f"{address}/predict", json=item("never seen")).json()["scores"].keys() == {"p"}
+
+
+def test_limits_and_the_bound_are_reported(client: TestClient, limited: Callable[..., str]) -> None:
+    created = [limited("hash", "ignore"), limited("reject"), limited(limits=None), limited(features=None)]
+    statuses = [client.get(address) for address in created]
+    for status in statuses:
+        schemas.ModelStatus.model_validate_json(status.content, strict=True)
+    both, one, none, neither = (status.json() for status in statuses)
+    assert both["limits"] == {"features": {"most": 2, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
+    assert one["limits"] == {"features": {"most": 2, "policy": "reject"}, "labels": None}
+    assert none["limits"] is None
+    assert neither["limits"] == {"features": None, "labels": None}
+    assert both["bytes"] < both["bytes_at_most"] < 10**8
+    assert [status["bytes_at_most"] for status in (one, none, neither)] == [None, None, None]
+    assert both in client.get("/v1/models").json()["models"]
+
+
+def test_the_bound_is_listed_of_models_that_are_not_loaded_too(
+    serve: Callable[..., Any], create: Callable[..., str]
+) -> None:
+    with serve(evict_idle_seconds=0.01) as client:
+        address = create(client, "limited", limits={"features": FEATURES, "labels": LABELS})
+        status = client.get(address).json()
+        while (listed := client.get("/v1/models").json()["models"][0])["loaded"]:
+            time.sleep(0.05)
+        schemas.ModelList.model_validate_json(client.get("/v1/models").content, strict=True)
+        assert {part: listed[part] for part in ("limits", "bytes_at_most")} == {
+            "limits": {"features": FEATURES, "labels": LABELS},
+            "bytes_at_most": status["bytes_at_most"],
+        }
+        client.post(f"{address}/update", json=item("a", "b", "c")).raise_for_status()
+        assert client.get(address).json()["ignored"]["features"] == 1
+
+
+def test_a_model_that_could_outgrow_the_server_is_not_created(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    limits = {"features": {"most": 1_000, "policy": "ignore"}, "labels": {"most": 50, "policy": "ignore"}}
+    with serve() as client:
+        bound = client.get(create(client, "fitting", limits=limits)).json()["bytes_at_most"]
+    with serve(max_model_bytes=bound, max_features=1_000, max_labels=50) as client:
+        create(client, "fitting", limits=limits)
+        for larger in (
+            {"limits": {**limits, "labels": {"most": 51, "policy": "ignore"}}},
+            {"limits": {**limits, "features": {"most": 1_001, "policy": "reject"}}},
+            {"limits": limits, "window": 100_000},
+            {"limits": {"features": {"most": 1_001, "policy": "hash"}}},
+        ):
+            answer = client.post("/v1/models", json={"name": "larger", "algorithm": "falt", **larger})
+            refused(answer, 507, "limit_exceeded")
+        create(client, "unbounded", algorithm="kernel_falt", limits=limits)
+        create(client, "unlimited")
+
+
+def test_prometheus_has_the_bound_and_what_is_ignored(client: TestClient, limited: Callable[..., str]) -> None:
+    ignoring, hashing, free = limited("ignore", "ignore"), limited("hash", "reject"), limited(limits=None)
+    client.post(f"{ignoring}/update", json=item("a", "b", "c", y=("p", "q", "r"))).raise_for_status()
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    found = {(s.name, s.labels.get("model")): s.value for family in families for s in family.samples}
+    names = {address: address.rsplit("/", 1)[1] for address in (ignoring, hashing, free)}
+    bound = client.get(ignoring).json()["bytes_at_most"]
+    assert found["manylabel_model_bytes_at_most", names[ignoring]] == bound
+    assert found["manylabel_model_ignored_features", names[ignoring]] == 1
+    assert found["manylabel_model_ignored_labels", names[ignoring]] == 2
+    assert ("manylabel_model_bytes_at_most", names[hashing]) in found
+    assert ("manylabel_model_ignored_features", names[hashing]) not in found
+    assert ("manylabel_model_bytes_at_most", names[free]) not in found
+
+
+def test_a_snapshot_takes_its_limits_along(client: TestClient, limited: Callable[..., str]) -> None:
+    address = limited("ignore", "ignore")
+    client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
+    position = client.post(f"{address}/snapshots").json()["position"]
+    data = client.get(f"{address}/snapshots/{position}").content
+    headers = {"Content-Type": "application/octet-stream"}
+    copy = client.put("/v1/models/limited-copy", content=data, headers=headers)
+    try:
+        assert copy.status_code == 201
+        shown = ("limits", "bytes_at_most", "ignored", "features", "labels", "updates")
+        original = client.get(address).json()
+        assert {part: copy.json()[part] for part in shown} == {part: original[part] for part in shown}
+        client.post("/v1/models/limited-copy/update", json=item("d")).raise_for_status()
+        assert client.get("/v1/models/limited-copy").json()["ignored"] == {"features": 2, "labels": 1}
+    finally:
+        client.delete("/v1/models/limited-copy")
+
+
+def test_no_trained_model_is_made_of_hashed_features(
+    client: TestClient, limited: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    address = limited("hash", "reject")
+    client.post(f"{address}/update", json=item("a")).raise_for_status()
+    job = {"model": "made", "trainer": "m3l", "data": {"stream": address.rsplit("/", 1)[1], "last": 5}}
+    problem = refused(client.post("/v1/jobs", json=job), 422, "invalid_request", "/data/stream")
+    assert "hashes no features" in problem["detail"]

@@ -1,0 +1,274 @@
+"""Probabilities over HTTP: those of core, bit for bit, wherever and however often they are asked for."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+import manylabel_core as core
+from manylabel_core.rows import as_rows, as_targets
+from manylabel_service.api import schemas
+
+ALGORITHMS = {
+    "falt": core.FALT,
+    "salt": core.SALT,
+    "kernel_falt": core.KernelFALT,
+    "passive_aggressive": core.PassiveAggressive,
+}
+LABELS = ["rock", "jazz", "folk"]
+KEY = {"Idempotency-Key": "k"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+ASKED = {"probabilities": True}
+SPEC: dict[str, Any] = {"features": 4, "labels": LABELS}
+
+rng = np.random.default_rng(7)
+X = rng.normal(size=(60, 4)).round(3).astype(np.float32)
+Y = (X @ rng.normal(size=(4, 3)) + rng.normal(size=(60, 3)) > 0).astype(np.uint8)
+ITEMS = [
+    {"x": x, "y": [label for label, relevant in zip(LABELS, y, strict=True) if relevant]}
+    for x, y in zip(X.tolist(), Y, strict=True)
+]
+RETRIED = {"examples": ITEMS[:6], **ASKED}
+
+
+def in_core(learner: Any) -> list[dict[str, float]]:
+    """The probabilities of each row before it is learnt."""
+    learner.grow(4, 3)
+    found = np.empty((len(X), 3))
+    learner.learn(as_rows(X, "float32")[0], as_targets(Y, None), found)
+    return [dict(zip(LABELS, row, strict=True)) for row in found.tolist()]
+
+
+def shown(answer: Any) -> list[dict[str, float]]:
+    assert answer.status_code == 200, answer.text
+    document = answer.json()
+    return [one["probabilities"] for one in document.get("predictions", [document])]
+
+
+def told(answer: Any) -> dict[str, Any]:
+    """An answer but for how long a busy machine had kept the store waiting."""
+    assert answer.status_code == 200, answer.text
+    return {part: value for part, value in answer.json().items() if part != "stale_seconds"}
+
+
+@pytest.fixture
+def model(client: TestClient, create: Callable[..., str]) -> Iterator[str]:
+    address = create(client, "declared", **SPEC)
+    yield address
+    client.delete(address)
+
+
+class TestSameAsCore:
+    @pytest.mark.parametrize("algorithm", ALGORITHMS)
+    @pytest.mark.parametrize("params", [{}, {"optimise": "macro_f1"}], ids=["", "optimised"])
+    def test_before_learning_and_after(
+        self, client: TestClient, create: Callable[..., str], algorithm: str, params: dict[str, Any]
+    ) -> None:
+        name = f"{algorithm}-{len(params)}".replace("_", "-")
+        address = create(client, name, algorithm=algorithm, params=params, **SPEC)
+        learner = ALGORITHMS[algorithm](**params)
+        due = in_core(learner)
+        assert shown(client.post(f"{address}/predict-update", json={"examples": ITEMS, **ASKED})) == due
+        now = learner.predict_proba(X)
+        asked = client.post(f"{address}/predict", json={"examples": [{"x": item["x"]} for item in ITEMS], **ASKED})
+        assert [list(one.values()) for one in shown(asked)] == now.tolist()
+        single = client.post(f"{address}/predict", json={"x": ITEMS[3]["x"], **ASKED})
+        assert list(shown(single)[0].values()) == now[3].tolist()
+        schemas.PredictedBatch.model_validate_json(asked.content, strict=True)
+        schemas.Predicted.model_validate_json(single.content, strict=True)
+        # They are of some use: not all the same, and higher for labels that are relevant.
+        assert now[Y == 1].mean() > now[Y == 0].mean() + 0.1
+
+    def test_one_by_one_and_as_a_stream(self, client: TestClient, model: str, create: Callable[..., str]) -> None:
+        due = in_core(core.FALT())
+        single = [client.post(f"{model}/predict-update", json={**item, **ASKED}) for item in ITEMS]
+        assert [shown(answer)[0] for answer in single] == due
+        schemas.PredictedUpdated.model_validate_json(single[-1].content, strict=True)
+
+        streamed = create(client, "streamed", **SPEC)
+        lines = b"\n".join(json.dumps(item).encode() for item in ITEMS)
+        answer = client.post(f"{streamed}/stream?probabilities=true&from=3", content=lines, headers=NDJSON)
+        documents = [json.loads(line) for line in answer.content.splitlines()]
+        assert [document["probabilities"] for document in documents] == due
+        assert [document["line"] for document in documents] == list(range(3, 63))
+        schemas.LineLearnt.model_validate(documents[0])
+
+    def test_what_is_asked_does_not_change_what_is_learnt(
+        self, client: TestClient, model: str, create: Callable[..., str], state_of: Callable[..., bytes]
+    ) -> None:
+        other = create(client, "unasked", **SPEC)
+        client.post(f"{model}/predict-update", json={"examples": ITEMS, **ASKED})
+        client.post(f"{other}/predict-update", json={"examples": ITEMS})
+        asked, unasked = (state_of(client, address) for address in (model, other))
+        assert asked.replace(b'"declared"', b'"unasked"')[-2000:] == unasked[-2000:]
+        metrics = [client.get(f"{address}/metrics").json()["cumulative"] for address in (model, other)]
+        assert metrics[0] == metrics[1]
+
+
+class TestNotAsked:
+    @pytest.mark.parametrize("call", ["predict", "predict-update"])
+    def test_not_a_byte_more(self, client: TestClient, create: Callable[..., str], call: str) -> None:
+        plain, denied = create(client, "plain", **SPEC), create(client, "denied", **SPEC)
+        for body in (ITEMS[0], ITEMS[1], {"examples": ITEMS}):
+            first, second = (
+                client.post(f"{address}/{call}", json={**body, **flag})
+                for address, flag in ((plain, {}), (denied, {"probabilities": False}))
+            )
+            assert list(told(first).items()) == list(told(second).items())
+            assert b"probabilities" not in first.content
+            assert b"probabilities" not in second.content
+        lines = json.dumps(ITEMS[0]).encode()
+        streams = [
+            client.post(f"{address}/stream{query}", content=lines, headers=NDJSON).content
+            for address, query in ((plain, ""), (denied, "?probabilities=false"))
+        ]
+        assert streams[0] == streams[1]
+        for address in (plain, denied):
+            client.delete(address)
+
+    def test_a_model_that_has_none_can_say_no(self, client: TestClient, create: Callable[..., str]) -> None:
+        address = create(client, "uncalibrated", params={"calibrate": False})
+        for call in ("predict", "predict-update"):
+            item = {"x": {"a": 1}, "y": ["p"], "probabilities": False}
+            assert client.post(f"{address}/{call}", json=item).status_code == 200
+        client.delete(address)
+
+
+class TestRefused:
+    @pytest.mark.parametrize("call", ["predict", "predict-update"])
+    @pytest.mark.parametrize("value", ["true", 1, None, {}])
+    def test_what_is_neither_true_nor_false(
+        self, client: TestClient, model: str, refused: Callable[..., Any], call: str, value: Any
+    ) -> None:
+        for body in (ITEMS[0], {"examples": ITEMS}):
+            answer = client.post(f"{model}/{call}", json={**body, "probabilities": value})
+            problem = refused(answer, 422, "invalid_request", "/probabilities")
+            assert "true or false" in problem["detail"]
+        assert client.get(model).json()["updates"] == 0
+
+    def test_where_it_does_not_stand(self, client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+        refused(client.post(f"{model}/update", json={**ITEMS[0], **ASKED}), 422, "invalid_request", "/probabilities")
+        for call in ("predict", "predict-update"):
+            answer = client.post(f"{model}/{call}", json={"examples": [{**ITEMS[0], **ASKED}]})
+            refused(answer, 422, "invalid_request", "/examples/0/probabilities")
+        answer = client.post(f"{model}/predict?probabilities=true", json=ITEMS[0])
+        refused(answer, 422, "invalid_request", "probabilities")
+        for query in ("probabilities=1", "probabilities=true&probabilities=true"):
+            answer = client.post(f"{model}/stream?{query}", content=b"", headers=NDJSON)
+            refused(answer, 422, "invalid_request", "probabilities")
+
+    def test_of_a_model_that_has_none(
+        self, client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+    ) -> None:
+        address = create(client, "uncalibrated", params={"calibrate": False})
+        for call in ("predict", "predict-update"):
+            for body in (ITEMS[0], {"examples": ITEMS}):
+                answer = client.post(f"{address}/{call}", json={**body, **ASKED}, headers=KEY)
+                problem = refused(answer, 422, "invalid_request", "/probabilities")
+                assert "this model has no probabilities" in problem["detail"]
+        answer = client.post(f"{address}/stream?probabilities=true", content=b"", headers=NDJSON)
+        refused(answer, 422, "invalid_request", "probabilities")
+        assert client.get(address).json()["updates"] == 0
+        client.delete(address)
+
+    def test_too_large_an_answer(
+        self, serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+    ) -> None:
+        """A probability is as large as a score."""
+        with serve(max_answer_scores=30) as client:
+            address = create(client, "m", **SPEC)
+            client.post(f"{address}/predict", json={"examples": ITEMS[:10]}).raise_for_status()
+            client.post(f"{address}/predict", json={"examples": ITEMS[:5], **ASKED}).raise_for_status()
+            for call in ("predict", "predict-update"):
+                answer = client.post(f"{address}/{call}", json={"examples": ITEMS[:6], **ASKED})
+                assert "at most about 5 examples" in refused(answer, 413, "batch_too_large")["detail"]
+
+
+class TestRetries:
+    def test_get_the_first_answer(self, client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+        client.post(f"{model}/update", json={"examples": ITEMS[20:40]})
+        first = client.post(f"{model}/predict-update", json=RETRIED, headers=KEY)
+        assert len(shown(first)[0]) == 3
+        client.post(f"{model}/update", json={"examples": ITEMS[40:]})
+        again = client.post(f"{model}/predict-update", json=RETRIED, headers=KEY)
+        assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+        for other in ({}, {"probabilities": False}):
+            body = {"examples": RETRIED["examples"], **other}
+            answer = client.post(f"{model}/predict-update", json=body, headers=KEY)
+            refused(answer, 422, "idempotency_key_reused")
+
+    @pytest.mark.parametrize("snapshot", [False, True], ids=["from the log", "from a snapshot"])
+    def test_get_it_from_a_server_that_was_killed(self, server_process: Any, snapshot: bool) -> None:
+        import httpx2
+
+        server = server_process("--snapshot-every-seconds", "1000").start()
+        with httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+            client.post("/v1/models", json={"name": "m", "algorithm": "falt", **SPEC}).raise_for_status()
+            client.post("/v1/models/m/update", json={"examples": ITEMS[20:]}).raise_for_status()
+            first = client.post("/v1/models/m/predict-update", json=RETRIED, headers=KEY)
+            before = client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})
+            if snapshot:
+                client.post("/v1/models/m/snapshots").raise_for_status()
+        server.kill()
+        server.start()
+        with httpx2.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+            again = client.post("/v1/models/m/predict-update", json=RETRIED, headers=KEY)
+            assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+            assert told(client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})) == told(before)
+            assert all(len(one) == 3 for one in shown(again))
+
+    def test_get_it_from_another_replica(
+        self, redis_server: Any, serve: Callable[..., Any], create: Callable[..., str]
+    ) -> None:
+        with serve(store=redis_server.url) as one, serve(store=redis_server.url) as other:
+            address = create(one, "m", **SPEC)
+            due = in_core(core.FALT())
+            for number, (item, row) in enumerate(zip(ITEMS, due, strict=True)):
+                key = {"Idempotency-Key": f"k{number}"}
+                writer, reader = (one, other) if number % 2 else (other, one)
+                first = writer.post(f"{address}/predict-update", json={**item, **ASKED}, headers=key)
+                again = reader.post(f"{address}/predict-update", json={**item, **ASKED}, headers=key)
+                assert again.content == first.content
+                assert shown(first) == [row]
+            position = first.json()["position"]
+            answers = [
+                client.post(f"{address}/predict?at_least={position}", json={"examples": ITEMS, **ASKED})
+                for client in (one, other)
+            ]
+            assert told(answers[0])["predictions"] == told(answers[1])["predictions"]
+
+
+def test_of_kept_predictions(client: TestClient, model: str) -> None:
+    client.post(f"{model}/update", json={"examples": ITEMS})
+    kept = client.post(f"{model}/predict?keep=true", json={"x": ITEMS[0]["x"], **ASKED}).json()
+    plain = client.post(f"{model}/predict", json={"x": ITEMS[0]["x"], **ASKED}).json()
+    assert kept["probabilities"] == plain["probabilities"]
+    told = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["rock"]})
+    assert "probabilities" not in told.json()
+
+
+def test_labels_are_not_those_above_a_half_but_those_of_the_learner(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    """With a measure to optimise each label has a cut of its own, and scores go by it."""
+    address = create(client, "cut", params={"optimise": "macro_f1"}, **SPEC)
+    client.post(f"{address}/update", json={"examples": ITEMS})
+    found = client.post(f"{address}/predict", json={"examples": ITEMS, **ASKED}).json()["predictions"]
+    for one in found:
+        assert one["labels"] == [label for label, score in one["scores"].items() if score > 0]
+    assert any((p > 0.5) != (label in one["labels"]) for one in found for label, p in one["probabilities"].items())
+    client.delete(address)
+
+
+def test_a_model_that_came_and_went(tmp_path: Path, serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    """Also what was calibrated comes back with the model."""
+    with serve(data_dir=tmp_path / "data") as client:
+        address = create(client, "m", **SPEC)
+        client.post(f"{address}/update", json={"examples": ITEMS})
+        before = told(client.post(f"{address}/predict", json={"examples": ITEMS, **ASKED}))
+    with serve(data_dir=tmp_path / "data") as client:
+        assert told(client.post("/v1/models/m/predict", json={"examples": ITEMS, **ASKED})) == before

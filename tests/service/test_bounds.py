@@ -1,0 +1,203 @@
+"""A model with limits has a most of bytes, and no client gets it to take more."""
+
+import random
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.service.folds import append, learn, named, new_model, ulid
+
+from manylabel_core import Prequential, Vocabulary
+from manylabel_service.replicas import key_window, labelled, stream_lines
+from manylabel_service.replicas.bounds import bytes_at_most
+from manylabel_service.replicas.examples import Features, IdempotencyKey, Rollback, StreamPart
+from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.settings import Settings
+
+SETTINGS = Settings()
+
+LEARNERS: dict[str, dict[str, Any]] = {
+    "falt": {"algorithm": "falt"},
+    "falt-drift": {"algorithm": "falt", "params": {"drift": "adwin"}},
+    "falt-averaged": {"algorithm": "falt", "params": {"average": True, "optimise": "macro_f1"}},
+    "salt": {"algorithm": "salt", "scaling": "standard"},
+    "passive-aggressive": {"algorithm": "passive_aggressive"},
+    "kernel-falt": {"algorithm": "kernel_falt", "params": {"budget": 7}},
+    "kernel-falt-standard": {"algorithm": "kernel_falt", "params": {"budget": 7}, "scaling": "standard"},
+    **{
+        f"kernel-{strategy}": {"algorithm": "kernel_falt", "params": {"budget": 8, "strategy": strategy}}
+        for strategy in ("drop", "merge", "project", "rff", "nystroem")
+    },
+    "kernel-salt": {"algorithm": "kernel_salt", "params": {"budget": 8}},
+    "kernel-passive-aggressive": {"algorithm": "kernel_passive_aggressive", "params": {"budget": 7}},
+}
+
+
+def limits(features: str, labels: str = "ignore", most_features: int = 40, most_labels: int = 12) -> dict[str, Any]:
+    return {
+        "limits": {
+            "features": {"most": most_features, "policy": features},
+            "labels": {"most": most_labels, "policy": labels},
+        }
+    }
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of requests is soon full."""
+    monkeypatch.setattr(key_window, "MAX_KEYS", 8)
+    monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 2_000)
+    monkeypatch.setattr(labelled, "MAX_LABELLED", 9)
+    monkeypatch.setattr(stream_lines, "MAX_STREAMS", 3)
+
+
+def longest(chance: random.Random) -> str:
+    """A name of 256 bytes; every other time one that takes four bytes of memory for each of its characters."""
+    begin = f"{chance.getrandbits(60):x}" + chance.choice(["", "\N{GRINNING FACE}"])
+    return begin + "x" * (256 - len(begin.encode()))
+
+
+def some(chance: random.Random, most: int) -> list[str]:
+    return [longest(chance) if chance.random() < 0.7 else f"n{chance.randrange(30)}" for _ in range(most)]
+
+
+@pytest.mark.usefixtures("small_windows")
+@pytest.mark.parametrize("policy", ["reject", "ignore", "hash"])
+@pytest.mark.parametrize("spec", LEARNERS.values(), ids=LEARNERS)
+def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: str) -> None:
+    chance = random.Random(7)
+    model = new_model(**spec, **limits(policy), window=5)
+    # No batch here has more scores than these.
+    bound = bytes_at_most(model.spec, Settings(max_answer_scores=6 * 12, max_batch_examples=6))
+    assert bound is not None
+    largest = 0
+    states: dict[str, bytes] = {}
+    for step in range(120):
+        examples = []
+        for _ in range(chance.randint(1, 6)):
+            names = tuple(dict.fromkeys(some(chance, chance.randint(0, 25))))
+            x = Features(names, None, np.array([chance.gauss(0, 9) for _ in names], dtype=np.float32))
+            examples.append((x, list(dict.fromkeys(some(chance, chance.randint(0, 6))))))
+        learn(
+            model,
+            *examples,
+            key=IdempotencyKey(f"key {step}", b"d" * 16),
+            want_predictions=True,
+            prediction_ids=tuple(ulid(step, place) for place in range(len(examples))),
+            stream=StreamPart(f"stream {step}", tuple(range(1, len(examples) + 1))),
+        )
+        if step % 30 == 10:
+            states[model.position] = model.to_bytes()
+        if step % 30 == 29:
+            append(model, Rollback(chance.choice(list(states)), "log"), states)
+        largest = max(largest, model.nbytes)
+        assert model.nbytes <= bound
+        assert StreamModel.from_bytes(model.to_bytes()).nbytes <= bound
+    assert len(model.labels) <= 12
+    assert len(model.features) <= 40
+    if policy != "reject":  # then few of these updates fit
+        # It is no bound that is never met: arrays that double may be half empty, and few names are the longest.
+        assert largest > bound / 6
+        assert (len(model.labels), len(model.features)) == (12, 40)
+
+
+@pytest.mark.parametrize("policy", ["ignore", "hash"])
+def test_ever_new_names_take_no_memory(policy: str) -> None:
+    model = new_model(algorithm="salt", **limits(policy, most_features=1_000), window=3)
+    sizes = set()
+    for number in range(100):
+        names = tuple(f"word={number * 1_000 + i}" for i in range(1_000))
+        x = Features(names, None, np.ones(len(names), dtype=np.float32))
+        learn(model, (x, [f"label {number * 20 + i}" for i in range(20)]))
+        if number >= 5:  # the window of the measures is full
+            sizes.add(model.nbytes)
+    assert model.updates == 100
+    assert len(sizes) == 1
+    ignored = 99_000 if policy == "ignore" else 0
+    assert model.ignored == {"features": ignored, "labels": 100 * 20 - 12}
+
+
+UNBOUNDED: list[dict[str, Any]] = [
+    {},
+    {"limits": {"features": {"most": 3, "policy": "hash"}}},
+    {"limits": {"labels": {"most": 3, "policy": "reject"}}},
+    {"features": 3},
+    {"algorithm": "kernel_falt", **limits("hash")},
+    {"algorithm": "kernel_falt", "features": 3, "labels": ["x"]},
+]
+
+
+@pytest.mark.parametrize("spec", UNBOUNDED, ids=str)
+def test_where_nothing_bounds_a_model_nothing_is_promised(spec: dict[str, Any]) -> None:
+    assert bytes_at_most(new_model(**spec).spec, SETTINGS) is None
+
+
+def test_declared_columns_are_a_bound_too() -> None:
+    names = [f"feature {i}" for i in range(3_000)]
+    declared = bytes_at_most(new_model(features=names, labels=["x", "y"]).spec, SETTINGS)
+    numbered = bytes_at_most(new_model(features=3_000, labels=["x", "y"]).spec, SETTINGS)
+    limited = bytes_at_most(new_model(**limits("ignore", most_features=3_000, most_labels=2)).spec, SETTINGS)
+    assert declared is not None
+    assert numbered is not None
+    assert limited is not None
+    assert numbered < declared < limited
+    model = new_model(features=names, labels=["x", "y"])
+    learn(model, (named(**{"feature 1": 1.0}), ["x"]))
+    assert model.nbytes <= declared
+
+
+def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
+    bounds = [
+        bytes_at_most(new_model(**{**limits("hash"), **changed}).spec, SETTINGS)
+        for changed in ({}, {"window": 2_000}, limits("hash", most_labels=13), limits("hash", most_features=41))
+    ]
+    assert None not in bounds
+    assert all(bound > bounds[0] for bound in bounds[1:])  # type: ignore[operator]
+    budgets = [new_model(algorithm="kernel_falt", params={"budget": b}, **limits("ignore")).spec for b in (10, 1_000)]
+    few, many = (bytes_at_most(spec, SETTINGS) for spec in budgets)
+    assert few is not None
+    assert many is not None
+    assert many - few >= 990 * (40 * 8 + 13 * 4)
+
+
+def test_no_name_takes_more_memory_than_the_largest_one() -> None:
+    from manylabel_service.replicas.bounds import _LARGEST_NAME, _name_bytes
+
+    assert len(_LARGEST_NAME.encode()) == 256
+    for characters in ("x", "\xe9", "\u0451", "\u6c34", "\N{GRINNING FACE}"):
+        for other in ("x", "\xe9", "\u6c34"):
+            name = characters
+            while len((name + other).encode()) <= 256:
+                name += other
+            assert _name_bytes(name) <= _name_bytes(_LARGEST_NAME)
+
+
+def test_bounds_of_a_vocabulary() -> None:
+    words = Vocabulary()
+    names_bytes = 0
+    for number in range(5_000):
+        words.add([f"{number}"])
+        names_bytes += sys.getsizeof(f"{number}")
+        assert words.names  # the tuple counts once it has been made
+        assert words.nbytes <= Vocabulary.nbytes_at_most(number + 1, names_bytes) <= 2 * words.nbytes + 1_000
+
+
+@pytest.mark.parametrize("window", [1, 7, 100])
+def test_bounds_of_the_measures(window: int) -> None:
+    """Every label is predicted or true in every example."""
+    from manylabel_core.rows import as_targets
+
+    measures, n_labels = Prequential(window=window), 1
+    for step in range(3 * window + 20):
+        n_labels = min(n_labels + step % 3, 90)
+        scores = np.ones((1, 1 + n_labels))
+        scores[0, 0] = 0
+        measures.update(scores, as_targets(np.ones((1, n_labels))), np.array([n_labels]))
+        assert measures.nbytes <= measures.nbytes_at_most(n_labels)
+        if step % 5 == 0:
+            again = Prequential(window=window)
+            again.restore(measures.state())
+            assert again.nbytes <= again.nbytes_at_most(n_labels)
+            measures = again if step % 2 else measures
+    assert measures.nbytes > measures.nbytes_at_most(n_labels) / 2.5

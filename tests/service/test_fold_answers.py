@@ -1,0 +1,202 @@
+"""Probabilities and alarms in the fold: a function of the log, kept with the answers that they are part of."""
+
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from tests.service.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.folds import append, drifting, fold, learn, named, new_model
+
+from manylabel_core import FALT
+from manylabel_core.rows import Rows
+from manylabel_service.replicas import key_window
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
+from manylabel_service.replicas.folding import Alarm, LogEntry
+from manylabel_service.replicas.key_window import KeyWindow
+from manylabel_service.replicas.stream_model import StreamModel
+
+KEY = IdempotencyKey("k", b"d" * 16)
+BOTH = {"want_predictions": True, "want_probabilities": True}
+"""What an update wants."""
+DRIFT = {"algorithm": "falt", "params": {"drift": "adwin"}}
+
+
+def predictions(model: StreamModel, answer: Any) -> list[Any]:
+    assert isinstance(answer, Answer)
+    return list(answer.predictions(model.labels.names) or ())
+
+
+class TestProbabilities:
+    def test_are_those_of_core_before_learning(self) -> None:
+        """Labels that an example brings are unknown before it, so they have none there."""
+        model, learner = new_model(), FALT()
+        rng = np.random.default_rng(0)
+        for n in range(40):
+            values = rng.normal(size=3).astype(np.float32)
+            truth = ["x"] if n < 10 else [name for name, value in zip("xy", values, strict=False) if value > 0]
+            outcome = learn(model, (named(**dict(zip("abc", values.tolist(), strict=True))), truth), **BOTH)
+            (shown,) = predictions(model, outcome.answer)
+            if n:
+                row = Rows(np.array([0, 3]), np.arange(3, dtype=np.int32), values)
+                due = dict(zip("xy", learner.probabilities(learner.score(row))[0].tolist(), strict=False))
+                assert shown.probabilities == due
+            else:
+                assert shown.probabilities == {}
+            width = len(model.labels)
+            learner.partial_fit(values[None], np.array([[name in truth for name in "xy"[:width]]], dtype=np.int8))
+        assert shown.probabilities.keys() == {"x", "y"}
+        assert 0 < shown.probabilities["x"] < 1
+
+    @pytest.mark.parametrize("max_examples", [1, 3, 1000])
+    def test_do_not_depend_on_what_was_learnt_in_one_pass(self, max_examples: int) -> None:
+        """Updates that want none stand between those that do."""
+        wants: list[dict[str, bool]] = [BOTH, {}, {"want_predictions": True}]
+        log = []
+        for n in range(12):
+            truths = (["x"] * (i % 2) + ["y"] * (n > 4) for i in range(3))
+            examples = tuple(Example(named(a=i, b=n), Labels.all_of(y)) for i, y in enumerate(truths))
+            log.append(LogEntry(str(1 + n), Update(examples, "log", **wants[n % 3])))
+        model, alone = new_model(), new_model()
+        shown = [predictions(model, outcome.answer) for outcome in fold(model, log, max_examples)]
+        assert shown == [predictions(alone, fold(alone, [entry])[0].answer) for entry in log]
+        assert [[one.probabilities is not None for one in part] for part in shown] == [[True] * 3, [], [False] * 3] * 4
+        assert model.to_bytes() == alone.to_bytes()
+
+    def test_a_retry_gets_what_the_first_got_also_after_a_restart_and_a_rollback(self) -> None:
+        model = new_model()
+        learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]))
+        states = {model.position: model.to_bytes()}
+        first = predictions(model, learn(model, (named(a=1), ["z"]), (named(b=1), ["y"]), key=KEY, **BOTH).answer)
+        for _ in range(5):
+            learn(model, (named(a=1), ["y"]))
+        append(model, Rollback("1", "log"), states)
+        learn(model, (named(a=1), ["another"]))
+        restarted = StreamModel.from_bytes(model.to_bytes())
+        for again in (model, restarted):
+            outcome = learn(again, (named(a=1), ["z"]), (named(b=1), ["y"]), key=KEY, **BOTH)
+            assert outcome.replayed
+            assert predictions(again, outcome.answer) == first
+        assert [list(one.probabilities) for one in first] == [["x", "y"], ["x", "y", "z"]]
+        assert restarted.to_bytes() == model.to_bytes()
+
+    def test_count_in_the_memory_of_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def kept(n_keys: int, **wants: bool) -> tuple[int, int]:
+            model = new_model(labels=list("abcdefgh"))
+            for n in range(n_keys):
+                learn(model, (named(a=1), ["a"]), key=IdempotencyKey(f"k{n}", b"d" * 16), **wants)
+            return model.keys.nbytes, len(model.keys)
+
+        plain, both = kept(1, want_predictions=True)[0], kept(1, **BOTH)[0]
+        assert both - plain == 8 * 8
+        monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 10 * (8 * 9 + 8 * 8))
+        assert kept(50, **BOTH)[1] == 10
+
+
+class TestTheWindowAsBytes:
+    def rows(self, window: KeyWindow) -> tuple[list[Any], list[Any]]:
+        names, rows = msgpack.unpackb(window.to_array().tobytes())
+        return names, rows
+
+    def read(self, names: list[Any], rows: list[Any]) -> KeyWindow:
+        return KeyWindow.from_array(np.frombuffer(msgpack.packb([names, rows]), dtype=np.uint8))
+
+    @pytest.fixture
+    def window(self) -> KeyWindow:
+        model = new_model()
+        learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]), key=KEY, **BOTH)
+        return model.keys
+
+    def test_of_the_second_version_is_read(self, window: KeyWindow) -> None:
+        names, ((*row, _),) = self.rows(window)
+        found = self.read(names, [row]).find("k")
+        assert found is not None
+        assert found[1].probabilities is None
+        assert [len(scores) for scores in found[1].scores or ()] == [1, 2]
+
+    @pytest.mark.parametrize(
+        "probabilities",
+        [
+            [b""],
+            [b"", np.array([0.5, 0.5]).tobytes()],
+            [b"", np.array([1.5]).tobytes()],
+            [b"", np.array([-0.5]).tobytes()],
+            [b"", np.array([np.nan]).tobytes()],
+            [b"", b"123"],
+            ["", ""],
+            3,
+        ],
+    )
+    def test_with_probabilities_that_cannot_be_is_refused(self, window: KeyWindow, probabilities: Any) -> None:
+        names, ((*row, good),) = self.rows(window)
+        assert good[0] == b""
+        self.read(names, [[*row, good]])
+        with pytest.raises((ValueError, TypeError)):
+            self.read(names, [[*row, probabilities]])
+
+    def test_with_probabilities_but_no_scores_is_refused(self, window: KeyWindow) -> None:
+        names, (row,) = self.rows(window)
+        row[5] = None
+        with pytest.raises(ValueError, match="as many probabilities"):
+            self.read(names, [row])
+
+
+class TestAlarms:
+    def log(self, size: int) -> list[LogEntry]:
+        parts = [tuple(map(drifting, range(start, start + size))) for start in range(0, LENGTH, size)]
+        return [LogEntry(str(1 + n), Update(part, "log")) for n, part in enumerate(parts)]
+
+    def alarms(self, size: int, max_examples: int) -> list[Alarm]:
+        model = new_model(**DRIFT)
+        found = []
+        for outcome in fold(model, self.log(size), max_examples):
+            assert isinstance(outcome.answer, Answer)
+            assert outcome.behind == str(int(outcome.answer.position) - 1)
+            before = outcome.answer.updates - outcome.learnt
+            assert all(before < updates <= outcome.answer.updates for updates, _ in outcome.alarms)
+            found += outcome.alarms
+        shown = model.drift()["drift"]
+        for label in ("first", "second"):
+            updates = [updates for updates, name in found if name == label]
+            assert shown["labels"].get(label) == ({"alarms": len(updates), "last": updates[-1]} if updates else None)
+        overall = [updates for updates, name in found if name is None]
+        assert (shown["alarms"], shown["last"]) == (len(overall), overall[-1] if overall else None)
+        return found
+
+    def test_come_where_the_stream_changes_however_it_is_folded(self) -> None:
+        found = self.alarms(1, 1000)
+        assert {name for _, name in found} >= {"first", "second"}
+        assert all(LENGTH // 2 < updates <= LENGTH for updates, _ in found)
+        assert [updates for updates, _ in found] == sorted(updates for updates, _ in found)
+        for size, max_examples in ((1, 1), (7, 3), (LENGTH, 1000), (50, 64)):
+            assert self.alarms(size, max_examples) == found
+
+    def test_lines_that_come_again_have_none(self) -> None:
+        model = new_model(**DRIFT)
+        examples = tuple(map(drifting, range(LENGTH)))
+        append(model, Update(examples[:200], "log", stream=StreamPart("s", tuple(range(1, 201)))))
+        rest = append(model, Update(examples, "log", stream=StreamPart("s", tuple(range(1, LENGTH + 1)))))
+        assert list(rest.alarms) == self.alarms(LENGTH, 1000)
+
+    def test_a_model_that_does_not_watch_says_nothing(self) -> None:
+        model = new_model()
+        outcomes = fold(model, self.log(50))
+        assert not any(outcome.alarms for outcome in outcomes)
+        assert "drift" not in model.measures()
+
+
+def test_names_count_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is forgotten follows from the log: not from whether this process holds equal names once or twice."""
+    monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 1_000)
+    windows = []
+    for copies in (1, 3):
+        window, names = KeyWindow(), [tuple(f"label {n}" for n in range(4)) for _ in range(copies)]
+        for i in range(30):
+            answer = Answer(str(i), i, "log", (np.zeros(5),), label_names=names[i % copies])
+            window.add(IdempotencyKey(f"key {i}", bytes(16)), answer)
+        windows.append(window)
+    one, other = windows
+    assert 1 < len(one) < 30, "some are forgotten"
+    assert (len(one), one.nbytes) == (len(other), other.nbytes)
+    assert one.to_array().tobytes() == other.to_array().tobytes()

@@ -1,0 +1,433 @@
+"""A model's limits: part of the fold, so that every replica refuses, ignores and hashes alike."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sklearn.feature_extraction import FeatureHasher
+from tests.service.folds import (
+    Log,
+    append,
+    dense,
+    facts,
+    fold,
+    fold_one_by_one,
+    learn,
+    logs,
+    named,
+    new_model,
+    sparse,
+)
+
+from manylabel_core.state import DamagedState, dump, load
+from manylabel_service.errors import InvalidExample
+from manylabel_service.replicas.answers import Answer
+from manylabel_service.replicas.entries import decode, encode
+from manylabel_service.replicas.examples import Example, Features, Labels, Rollback, Update
+from manylabel_service.replicas.folding import LogEntry
+from manylabel_service.replicas.projection import Projection
+from manylabel_service.replicas.stream_model import StreamModel
+
+FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}
+LEARNERS: list[dict[str, Any]] = [
+    FALT,
+    {"algorithm": "salt", "scaling": "standard", "window": 3},
+    {"algorithm": "kernel_falt", "params": {"budget": 4}},
+]
+
+
+def limits(features: str | None = None, labels: str | None = None, most: int = 2) -> dict[str, Any]:
+    def limit(policy: str | None) -> dict[str, Any] | None:
+        return None if policy is None else {"most": most, "policy": policy}
+
+    return {"limits": {"features": limit(features), "labels": limit(labels)}}
+
+
+LIMITS = [limits("reject", "reject"), limits("ignore", "ignore"), limits("hash", "ignore"), limits("hash", "reject")]
+
+
+def partial(**truth: bool) -> Labels:
+    return Labels(tuple(truth), np.array([1 if t else -1 for t in truth.values()], dtype=np.int8), complete=False)
+
+
+def one_update(*examples: tuple[Features, Labels]) -> Update:
+    return Update(tuple(Example(*each) for each in examples), "log")
+
+
+def learner_state(model: StreamModel) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in model.learner.state().items()}
+
+
+def answered(outcome: Any) -> Answer:
+    assert isinstance(outcome.answer, Answer), outcome.answer
+    return outcome.answer
+
+
+# -- a function of the log ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limited", LIMITS, ids=lambda given: "-".join(k["policy"] for k in given["limits"].values()))
+@pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=20, deadline=None)
+@given(log=logs(), data=st.data())
+def test_grouping_slicing_restarts_and_rollbacks_change_no_bit(
+    spec: dict[str, Any], limited: dict[str, Any], log: Log, data: st.DataObject
+) -> None:
+    stepwise = new_model(**spec, **limited)
+    told, states = fold_one_by_one(stepwise, log)
+    whole = new_model(**spec, **limited)
+    assert facts(fold(whole, log, max_examples=data.draw(st.integers(1, 5)), states=states), whole) == told
+    assert whole.to_bytes() == stepwise.to_bytes() == StreamModel.from_bytes(whole.to_bytes()).to_bytes()
+    resumed = new_model(**spec, **limited)
+    for entry in log:
+        fold(resumed, [entry], states=states)
+        resumed = StreamModel.from_bytes(resumed.to_bytes())
+    assert resumed.to_bytes() == stepwise.to_bytes()
+    assert len(whole.labels) <= 2
+    assert len(whole.features) <= 2
+    assert whole.learner.n_features_ <= 2
+
+
+@pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@pytest.mark.parametrize("limited", LIMITS, ids=str)
+def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any], limited: dict[str, Any]) -> None:
+    model = new_model(**spec, **limited)
+    learn(model, (named(a=3), ["x"]), (named(a=1), []))
+    for x in (named(a=2, c=5), named(a=2, c=-1)):
+        (before,) = model.predict([x])
+        outcome = learn(model, (x, ["x"]), want_predictions=True)
+        assert list(answered(outcome).predictions(model.labels.names) or ()) == [before]
+
+
+def test_a_rollback_takes_back_what_was_ignored_and_the_room_that_was_taken() -> None:
+    model = new_model(**limits("ignore", "ignore"))
+    learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
+    states = {"0": new_model(**limits("ignore", "ignore")).to_bytes(), "1": model.to_bytes()}
+    learn(model, (named(d=1, e=1), ["u"]))
+    assert model.ignored == {"features": 3, "labels": 2}
+    append(model, Rollback("1", "log"), states)
+    assert model.ignored == {"features": 1, "labels": 1}
+    append(model, Rollback("0", "log"), states)
+    assert model.ignored == {"features": 0, "labels": 0}
+    learn(model, (named(d=1, e=1), ["u"]))
+    assert (model.features.names.names, model.labels.names) == (("d", "e"), ("u",))
+
+
+# -- reject ---------------------------------------------------------------------------------------
+
+TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | int, ...]]] = {
+    "a name": ([(named(a=1, b=1, c=1), Labels.all_of([]))], 0, ("x", "c")),
+    "a name whose value is 0": ([(named(a=1, b=1, c=0), Labels.all_of([]))], 0, ("x", "c")),
+    "names of several examples": ([(named(a=1), Labels.all_of([])), (named(b=1, c=1), partial())], 1, ("x", "c")),
+    "a label": ([(named(a=1), Labels.all_of(["x", "y", "z"]))], 0, ("y", 2)),
+    "a label that is false": ([(named(a=1), partial(x=True, y=False)), (named(a=1), partial(z=False))], 1, ("y", "z")),
+    "an index": ([(sparse(0, 1), Labels.all_of([])), (sparse(2), Labels.all_of([]))], 1, ("x",)),
+    "a number": ([(dense(1, 0, 0), Labels.all_of([]))], 0, ("x",)),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MANY.values(), ids=TOO_MANY)
+def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
+    examples, index, path = case
+    model = new_model(**limits("reject", "reject"))
+    state = load(model.to_bytes())
+    outcome = append(model, one_update(*examples))
+    assert isinstance(outcome.answer, InvalidExample)
+    assert (outcome.answer.index, outcome.answer.path) == (index, path)
+    assert "2" in outcome.answer.detail
+    arrays, header = load(model.to_bytes())
+    assert header == {**state.header, "position": "1"}
+    assert {name: array.tolist() for name, array in arrays.items()} == {k: a.tolist() for k, a in state.arrays.items()}
+
+
+def test_what_is_known_is_learnt_for_ever() -> None:
+    model = new_model(**limits("reject", "reject"))
+    answered(learn(model, (named(a=1, b=1), ["x", "y"])))
+    assert not isinstance(learn(model, (named(c=1), [])).answer, Answer)
+    answered(learn(model, (named(b=1), ["y"])))
+    assert model.updates == 2
+    assert len(model.predict([named(a=1, c=1)])) == 1  # a prediction takes no column
+
+
+@pytest.mark.parametrize("kind", ["features", "labels"])
+def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str) -> None:
+    """Two servers let one in each, and there is room for one."""
+    model = new_model(**limits(**{kind: "reject"}, most=1))
+    one, other = (
+        one_update((named(a=1), Labels.all_of(["x"]))),
+        one_update((named(b=1), Labels.all_of([]))) if kind == "features" else one_update((named(), partial(y=False))),
+    )
+    entries = []
+    for position, update in enumerate((one, other), 1):
+        projection = Projection(model)
+        for example in update.examples:
+            projection.add(example)
+        entries.append(LogEntry(str(position), update, projection.checked))
+    local = fold(model, entries)
+    follower = new_model(**limits(**{kind: "reject"}, most=1))
+    foreign = fold(follower, [LogEntry(e.position, decode(encode(e.update))) for e in entries])
+    for outcomes in (local, foreign):
+        assert [type(outcome.answer) for outcome in outcomes] == [Answer, InvalidExample]
+    assert follower.to_bytes() == model.to_bytes()
+
+
+def test_what_was_checked_before_a_rollback_is_checked_again() -> None:
+    model = new_model(**limits("reject", most=2))
+    states = {"0": model.to_bytes()}
+    learn(model, (named(a=1, b=1), ["x"]))
+    update = one_update((named(a=1, b=1), Labels.all_of([])))
+    projection = Projection(model)
+    projection.add(update.examples[0])
+    append(model, Rollback("0", "log"), states)
+    learn(model, (named(c=1), ["x"]))
+    (outcome,) = fold(model, [LogEntry("4", update, projection.checked)])
+    assert isinstance(outcome.answer, InvalidExample)
+
+
+def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = new_model(**limits("reject", "reject"))
+    learn(model, (named(a=1), ["x"]))
+    update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
+    projection = Projection(model)
+    projection.add(update.examples[0])
+    monkeypatch.setattr("manylabel_service.replicas.folding._check_examples", None)
+    (outcome,) = fold(model, [LogEntry("2", update, projection.checked)])
+    answered(outcome)
+
+
+def test_a_refused_example_takes_no_room_from_those_after_it() -> None:
+    model = new_model(**limits("reject"))
+    projection = Projection(model)
+    with pytest.raises(InvalidExample):
+        projection.check(Example(named(a=1, b=1, c=1), Labels.all_of([])))
+    projection.check(Example(named(d=1, e=1), Labels.all_of([])))
+
+
+# -- ignore ---------------------------------------------------------------------------------------
+
+
+class FirstCome:
+    """What a client would have to do itself: names beyond the first few left out. As plain as can be."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.features: list[str] = []
+        self.labels: list[str] = []
+        self.ignored = {"features": 0, "labels": 0}
+
+    def __call__(self, example: Example) -> Example:
+        x, y = example
+        assert x.names is not None
+        values = dict(zip(x.names, x.values.tolist(), strict=True))
+        kept = {name: value for name, value in values.items() if self._has(self.features, name)}
+        truth = dict(zip(y.names, y.signs.tolist(), strict=True))
+        told = {name: sign for name, sign in truth.items() if self._has(self.labels, name)}
+        self.ignored["features"] += sum(value != 0 for name, value in values.items() if name not in kept)
+        self.ignored["labels"] += len(truth) - len(told)
+        return Example(named(**kept), Labels(tuple(told), np.array(list(told.values()), dtype=np.int8), y.complete))
+
+    def _has(self, names: list[str], name: str) -> bool:
+        if name not in names and len(names) < self.most:
+            names.append(name)
+        return name in names
+
+
+@pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
+@settings(max_examples=30, deadline=None)
+@given(log=logs())
+def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
+    changes = [entry.update for entry in log]
+    updates = [Update(change.examples, "log") for change in changes if isinstance(change, Update)]
+    model, plain, first_come = new_model(**spec, **limits("ignore", "ignore")), new_model(**spec), FirstCome(2)
+    for update in updates:
+        answered(append(model, update))
+        answered(append(plain, Update(tuple(map(first_come, update.examples)), "log")))
+    assert learner_state(model) == learner_state(plain)
+    assert model.measures() == plain.measures()
+    assert (model.features.names, model.labels) == (plain.features.names, plain.labels)
+    assert model.ignored == first_come.ignored
+    x = named(a=1, b=-2, c=3, d=1, e=1, f=2)
+    assert model.predict([x]) == plain.predict([first_come(Example(x, Labels.all_of([]))).x])
+
+
+def test_numbered_features_are_ignored_too() -> None:
+    model = new_model(**FALT, **limits("ignore", most=3))
+    answered(learn(model, (sparse(0, 2, 7), ["x"]), (sparse(9), ["x"])))
+    assert (len(model.features), model.learner.n_features_, model.ignored["features"]) == (3, 3, 2)
+    plain = new_model(**FALT)
+    learn(plain, (sparse(0, 2), ["x"]), (sparse(), ["x"]))
+    assert learner_state(model) == learner_state(plain)
+    assert model.predict([sparse(1, 8)]) == plain.predict([sparse(1)])
+    answered(learn(model, (dense(1, 0, 2, 5, 0, 5), ["x"])))  # the two zeros beyond are no features
+    assert (len(model.features), model.ignored["features"]) == (3, 4)
+    assert "must have 6 numbers" in str(learn(model, (dense(1, 2, 3), ["x"])).answer)
+    assert StreamModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+# -- hash -----------------------------------------------------------------------------------------
+
+names = st.text(min_size=1, max_size=6)
+values = st.sampled_from([1.0, -1.0, 0.5, 3.0, 1e15, -1e15, 2e-3])
+bags = st.dictionaries(names, values, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(examples=st.lists(bags, min_size=1, max_size=5), most=st.integers(1, 9))
+def test_hashing_is_that_of_feature_hasher(examples: list[dict[str, float]], most: int) -> None:
+    """scikit-learn hashes for a model of numbered columns."""
+    hasher = FeatureHasher(most, input_type="dict", dtype=np.float64)
+    model, plain = new_model(**FALT, **limits("hash", most=most)), new_model(**FALT, features=most)
+    for bag in examples:
+        row = hasher.transform([{name: float(np.float32(value)) for name, value in bag.items()}]).tocsr()
+        row.sort_indices()
+        sums = np.clip(row.data, -1e15, 1e15).astype(np.float32)
+        columns = Features(None, row.indices.astype(np.int32), sums)
+        x = Features(tuple(bag), None, np.array(list(bag.values()), dtype=np.float32))
+        assert model.predict([x]) == plain.predict([columns])
+        answered(learn(model, (x, ["x"])))
+        answered(learn(plain, (columns, ["x"])))
+    assert len(model.features.names) == 0
+    assert learner_state(model) == learner_state(plain)
+
+
+@given(bag=bags, data=st.data())
+def test_the_order_of_hashed_features_changes_no_bit(bag: dict[str, float], data: st.DataObject) -> None:
+    space = new_model(**limits("hash", most=2)).features
+    shuffled = data.draw(st.permutations(list(bag)))
+    rows = [
+        space.find(Features(tuple(order), None, np.array([bag[name] for name in order], dtype=np.float32)))
+        for order in (list(bag), shuffled)
+    ]
+    assert [part.tobytes() for part in rows[0]] == [part.tobytes() for part in rows[1]]
+
+
+def test_colliding_values_stay_within_what_is_allowed_and_may_cancel() -> None:
+    model = new_model(**limits("hash", most=1))
+    space = model.features
+    hashed = {name: space.find(named(**{name: 1.0}))[1][0] for name in "abcdefgh"}
+    plus = [name for name, sign in hashed.items() if sign > 0]
+    minus = [name for name, sign in hashed.items() if sign < 0]
+    assert plus
+    assert minus
+    _, (value,) = space.find(named(**dict.fromkeys(plus, 1e15)))
+    assert value == np.float32(1e15)
+    columns, none = space.find(named(**{plus[0]: 2.5, minus[0]: 2.5}))
+    assert (len(columns), len(none)) == (0, 0)
+    answered(learn(model, *[(named(**dict.fromkeys(plus, 1e15)), ["x"])] * 3))
+    assert all(np.isfinite(array).all() for array in model.learner.state().values())
+
+
+def test_numbers_within_keep_their_columns_and_those_beyond_are_hashed() -> None:
+    space = new_model(**limits("hash", most=4)).features
+    columns, values = space.find(sparse(0, 3))
+    assert (columns.tolist(), values.tolist()) == ([0, 3], [1.0, 1.0])
+    many = [space.find(sparse(number)) for number in range(4, 400)]
+    assert {int(columns[0]) for columns, _ in many} == {0, 1, 2, 3}
+    assert abs(sum(float(values[0]) for _, values in many)) < 80  # signs cancel; 4 standard deviations
+    wide = dense(*([1.0] * 400))
+    expected = np.ones(4)
+    for columns, values in many:
+        expected[columns] += values
+    columns, values = space.find(wide)
+    assert dict(zip(columns.tolist(), values.tolist(), strict=True)) == {
+        column: value for column, value in enumerate(expected) if value
+    }
+
+
+def test_a_hashing_model_has_all_its_columns_from_the_first_example_on() -> None:
+    model = new_model(**limits("hash", most=50))
+    assert (len(model.features), model.learner.n_features_) == (50, 0)
+    learn(model, (named(a=1), ["x"]))
+    assert model.learner.n_features_ == 50
+    seed = model.as_seed("seed")
+    assert seed.predict([named(a=1, b=3)]) == model.predict([named(a=1, b=3)])
+    assert learner_state(seed) == learner_state(model)
+    assert "features are named" in str(learn(model, (sparse(1), ["x"])).answer)
+
+
+# -- specs and states -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [
+        (limits(labels="hash"), ("limits", "labels", "policy")),
+        (limits("drop"), ("limits", "features", "policy")),
+        (limits("ignore", most=0), ("limits", "features", "most")),
+        ({**limits("ignore"), "features": ["a"]}, ("limits", "features")),
+        ({**limits("ignore"), "features": 3}, ("limits", "features")),
+        ({**limits(labels="reject"), "labels": ["a"]}, ("limits", "labels")),
+        ({"limits": {"examples": None}}, ("limits", "examples")),
+    ],
+    ids=str,
+)
+def test_limits_that_make_no_sense_are_refused(spec: dict[str, Any], place: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError) as refused:
+        new_model(**spec)
+    assert [error["loc"] for error in refused.value.errors()] == [place]
+
+
+def test_one_kind_may_be_declared_and_the_other_limited() -> None:
+    model = new_model(features=["a"], **limits(labels="ignore", most=1))
+    learn(model, (named(a=1), ["x", "y"]))
+    assert (model.labels.names, model.ignored) == (("x",), {"features": 0, "labels": 1})
+
+
+def forged(model: StreamModel, **header: Any) -> bytes:
+    arrays, true = load(model.to_bytes())
+    return dump(arrays, {**true, **header})
+
+
+def spec_of(model: StreamModel, **changed: Any) -> dict[str, Any]:
+    return {**model.spec.model_dump(mode="json"), **changed}
+
+
+@pytest.mark.parametrize("policy", ["reject", "ignore"])
+def test_a_state_beyond_its_limits_is_refused(policy: str) -> None:
+    for kind in ("features", "labels"):
+        model = new_model(**limits(**{kind: policy}, most=3))
+        learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
+        with pytest.raises(DamagedState, match="limit"):
+            StreamModel.from_bytes(forged(model, spec=spec_of(model, **limits(**{kind: policy}, most=2))))
+
+
+def test_a_state_with_other_facts_about_limits_is_refused() -> None:
+    model = new_model(**limits("ignore", "ignore"))
+    learn(model, (named(a=1), ["x"]))
+    layout = load(model.to_bytes()).header["layout"]
+    for wrong in (-1, 2**63, True, 1.0, None, "1", 1):  # 1: nothing is ignored while there is room
+        for header in ({"layout": {**layout, "ignored": wrong}}, {"ignored_labels": wrong}):
+            with pytest.raises(DamagedState, match="ignored"):
+                StreamModel.from_bytes(forged(model, **header))
+    unlimited = new_model()
+    learn(unlimited, (named(a=1), ["x"]))
+    others: list[dict[str, Any]] = [
+        {"layout": {**layout, "ignored": 0}},
+        {"layout": {**layout, "most": 3}},
+        {"ignored_labels": 0},
+        {"layout": {"kind": "numbered", "size": 1, "fixed": False}},
+    ]
+    for other in others:
+        with pytest.raises(DamagedState):
+            StreamModel.from_bytes(forged(unlimited, **other))
+    hashing = new_model(**limits("hash", most=1))
+    learn(hashing, (named(a=1), ["x"]))
+    arrays, header = load(unlimited.to_bytes())
+    with pytest.raises(DamagedState, match="hashed features have no names"):
+        StreamModel.from_bytes(dump(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}))
+    numbered = new_model(**limits("ignore"))
+    learn(numbered, (sparse(1), ["x"]))
+    with pytest.raises(DamagedState):
+        StreamModel.from_bytes(forged(numbered, layout={**layout, "kind": "numbered", "size": 9}))
+
+
+def test_a_state_from_before_there_were_limits_is_read() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]))
+    arrays, header = load(model.to_bytes())
+    del header["spec"]["limits"]
+    assert StreamModel.from_bytes(dump(arrays, header)).to_bytes() == model.to_bytes()

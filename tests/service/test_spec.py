@@ -1,0 +1,215 @@
+"""Specs: every parameter of a learner, refused where the learner would refuse it, and explicit once they are stored."""
+
+import inspect
+import json
+from typing import Any, Literal, get_args, get_origin
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.service.folds import learn, named, new_model
+
+from manylabel_core.online.thresholding import ThresholdingLearner
+from manylabel_service.api.schemas import ModelRequest
+from manylabel_service.api.validation import invalid_body, path_in_spec
+from manylabel_service.replicas.params import PARAMS
+from manylabel_service.replicas.spec import ModelSpec
+
+ALGORITHMS = list(PARAMS)
+
+
+def spec_of(algorithm: str, params: dict[str, Any] | None = None, **more: Any) -> ModelSpec:
+    return ModelSpec.model_validate({"name": "m", "algorithm": algorithm, "params": params or {}, **more})
+
+
+def places(document: dict[str, Any]) -> list[str]:
+    """Where the service says that a body is wrong."""
+    with pytest.raises(ValidationError) as raised:
+        ModelRequest.model_validate(document)
+    problem = invalid_body(raised.value, (), path_in_spec)
+    return [error["pointer"] for error in problem.errors or ()]
+
+
+# -- the parameters are those of the learners -----------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(algorithm: str) -> None:
+    learner = type(spec_of(algorithm).learner())
+    due = {name: parameter.default for name, parameter in inspect.signature(learner).parameters.items()}
+    scaling = due.pop("scaling")
+    del due["dtype"]
+    given = {name: field.default for name, field in PARAMS[algorithm].model_fields.items()}
+    assert given == due
+    assert ModelSpec.model_fields["scaling"].default == scaling
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_choice_is_one_that_the_learner_has(algorithm: str) -> None:
+    learner = type(spec_of(algorithm).learner())
+    for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit", "standard"]}.items():
+        with pytest.raises(ValueError, match=f"^{name} must be one of") as raised:
+            learner(**{"drift": "adwin" if name == "on_drift" else None, name: "nobody's"}).settled_params()
+        due = str(raised.value).partition("one of ")[2].partition(", not")[0]
+        assert sorted(due.replace("'", "").split(", ")) == sorted(choices), name
+
+
+def choices_of(algorithm: str) -> dict[str, list[str]]:
+    """The parameters that are a choice, with what may be chosen."""
+    found: dict[str, list[str]] = {}
+    for name, field in PARAMS[algorithm].model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        literals = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+        if choices := PARAMS[algorithm].choices(name) or literals:
+            found[name] = choices
+    return found
+
+
+def test_every_algorithm_has_its_parameters() -> None:
+    assert get_args(ModelSpec.model_fields["algorithm"].annotation) == tuple(PARAMS)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_parameter_is_described(algorithm: str) -> None:
+    for name, field in PARAMS[algorithm].model_fields.items():
+        assert field.description, name
+
+
+# -- what goes with what --------------------------------------------------------------------------
+
+NUMBERS = {float: st.sampled_from([0.3, 1, 2.0**20]), int: st.sampled_from([1, 2, 7])}
+
+
+def values_of(algorithm: str, name: str) -> st.SearchStrategy[Any]:
+    """Values of a parameter that are allowed by themselves."""
+    chosen = choices_of(algorithm).get(name)
+    if chosen is not None:
+        return st.sampled_from([*chosen, None] if is_optional(algorithm, name) else chosen)
+    annotation = str(PARAMS[algorithm].model_fields[name].annotation)
+    if "bool" in annotation:
+        return st.booleans()
+    if name == "passes":
+        return st.sampled_from([None, 1, 3, 0.5, 2.5])
+    numbers = NUMBERS[int if "int" in annotation else float]
+    return st.none() | numbers if is_optional(algorithm, name) else numbers
+
+
+def is_optional(algorithm: str, name: str) -> bool:
+    return PARAMS[algorithm].model_fields[name].default is None
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, Any]:
+    algorithm = draw(st.sampled_from(ALGORITHMS))
+    names = draw(st.lists(st.sampled_from(sorted(PARAMS[algorithm].model_fields)), max_size=5, unique=True))
+    params = {name: draw(values_of(algorithm, name), label=name) for name in names}
+    scaling = draw(st.none() | st.sampled_from(["auto", "none", "unit", "standard"]))
+    return {"name": "m", "algorithm": algorithm, "params": params, "scaling": scaling}
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=documents())
+def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str, Any]) -> None:
+    try:
+        spec = ModelSpec.model_validate(document)
+    except ValidationError:
+        for place in places(document):
+            assert place.removeprefix("/params/") in PARAMS[document["algorithm"]].model_fields, place
+        return
+    model = new_model(**document)
+    learn(model, (named(a=1, b=2), ["x"]), (named(b=-1e15, c=1), ["y", "x"]), (named(a=1), []))
+    (predicted,) = model.predict([named(a=1, c=2)])
+    assert np.isfinite(list(predicted.scores.values())).all()
+    assert ModelSpec.from_bytes(spec.to_bytes()) == spec
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "params", "place"),
+    [
+        ("falt", {"step": "implicit", "passes": 3}, "passes"),
+        ("salt", {"step": "implicit", "passes": 1.0}, "passes"),
+        ("kernel_falt", {"step": "implicit", "passes": 3}, "passes"),
+        ("salt", {"step": "adaptive"}, "step"),
+        ("falt", {"step": "newton"}, "step"),
+        ("falt", {"step": 1}, "step"),
+        ("falt", {"calibrate": False, "optimise": "micro_f1"}, "optimise"),
+        ("salt", {"optimise": "accuracy"}, "optimise"),
+        ("falt", {"on_drift": "restart"}, "on_drift"),
+        ("kernel_falt", {"drift": "adwin", "on_drift": "raise"}, "on_drift"),
+        ("passive_aggressive", {"drift": "adwin", "on_drift": "raise"}, "on_drift"),
+        ("salt", {"drift": "ddm"}, "drift"),
+        ("passive_aggressive", {"C": 0}, "C"),
+        ("passive_aggressive", {"variant": "PA"}, "variant"),
+        ("passive_aggressive", {"eta": 1}, "eta"),
+        ("kernel_falt", {"budget": 0}, "budget"),
+        ("kernel_falt", {"budget": 1_000_001}, "budget"),
+        ("kernel_falt", {"budget": 1_000_000, "strategy": "nystroem"}, "budget"),
+        ("kernel_falt", {"budget": 2, "strategy": "first"}, "strategy"),
+        ("kernel_falt", {"budget": 2, "strategy": "rff", "kernel": "poly"}, "strategy"),
+        ("kernel_falt", {"seed": -1}, "seed"),
+        ("falt", {"average": 1}, "average"),
+    ],
+)
+def test_what_a_learner_refuses_is_refused_at_its_parameter(algorithm: str, params: Any, place: str) -> None:
+    assert places({"name": "m", "algorithm": algorithm, "params": params}) == [f"/params/{place}"]
+
+
+def test_a_refusal_speaks_json() -> None:
+    with pytest.raises(ValidationError) as raised:
+        spec_of("falt", {"calibrate": False, "optimise": "hamming"})
+    detail = invalid_body(raised.value, (), path_in_spec).detail
+    assert detail.startswith("/params/optimise must be 'none' with calibrate=false")
+
+
+# -- what is stored is explicit -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = spec_of(algorithm)
+    assert spec.scaling == "auto"
+    left = {name for name, value in spec.params.model_dump().items() if value is None}
+    assert left <= {"passes", "drift", "on_drift", "budget", "strategy"}, "null where it means none"
+    learner = type(spec.learner())
+    if issubclass(learner, ThresholdingLearner):
+        assert spec.params.model_dump()["step"] == next(iter(learner._etas))
+        monkeypatch.setattr(learner, "_etas", {"gradient": 0.1, **dict.fromkeys(learner._etas, 0.2)})
+        assert spec_of(algorithm) != spec, "defaults have changed"
+    assert ModelSpec.from_bytes(spec.to_bytes()) == spec
+    assert spec.learner().settled_params() == {**spec.params.model_dump(), "scaling": "auto", "dtype": "float32"}
+
+
+def test_a_budget_has_a_strategy() -> None:
+    assert spec_of("kernel_falt", {"budget": 10}).params.model_dump()["strategy"] is not None
+    assert spec_of("kernel_falt").params.model_dump()["strategy"] is None
+    for params, place in (({"strategy": "drop"}, "budget"), ({"strategy": "rff", "budget": 3}, "budget")):
+        assert places({"name": "m", "algorithm": "kernel_falt", "params": params}) == [f"/params/{place}"]
+
+
+def test_passes_choose_the_gradient_step_and_no_scaling() -> None:
+    spec = spec_of("falt", {"passes": 3})
+    assert spec.params.model_dump().items() >= {"step": "gradient", "eta": 0.25, "passes": 3}.items()
+    assert spec.scaling == "none"
+    assert spec_of("falt", {"passes": 3}, scaling="auto").scaling == "auto"
+    assert spec.params.optimise == "none"
+    assert [spec_of("falt", params).params.optimise for params in ({}, {"calibrate": False})] == ["micro_f1", "none"]
+    step_only = spec_of("salt", {"step": "gradient"})
+    assert step_only.params.model_dump().items() >= {"eta": 0.5, "delta": 1.0, "passes": 1.0}.items()
+    assert step_only.scaling == "auto"
+
+
+@given(document=documents())
+def test_explicit_specs_are_as_they_were_meant(document: dict[str, Any]) -> None:
+    try:
+        spec = ModelSpec.model_validate(document)
+    except ValidationError:
+        return
+    for name, value in document["params"].items():
+        assert value in (None, getattr(spec.params, name))
+    assert (
+        spec.learner().settled_params()
+        == type(spec.learner())(**document["params"], scaling=document["scaling"]).settled_params()
+    )
+    assert json.loads(spec.to_bytes())["scaling"] in (spec.scaling, document["scaling"])

@@ -1,0 +1,37 @@
+"""After `warm_up` no request waits for a compiler, whatever the model."""
+
+import subprocess
+import sys
+
+SCRIPT = """
+import gc, itertools
+from numba.core.dispatcher import Dispatcher
+from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_service.replicas import warmup
+from manylabel_service.replicas.params import PARAMS
+
+def compiled():
+    found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
+    return {(each.py_func.__module__, each.py_func.__name__): set(each.signatures) for each in found}
+
+warmup.warm_up()
+before = compiled()
+assert before
+for algorithm, params in PARAMS.items():
+    steps, strategies = params.choices("step") or [None], params.choices("strategy") or [None]
+    for step, strategy, scaling in itertools.product(steps, strategies, SCALINGS):
+        own = {"average": len(scaling) % 2 == 0, "optimise": "macro_f1", "drift": "adwin"}
+        own |= {} if step is None else {"step": step}
+        own |= {} if strategy is None else {"strategy": strategy, "budget": 2}
+        warmup._exercise(algorithm=algorithm, params=own, scaling=scaling)
+    if strategies != [None]:
+        for kernel in ("linear", "poly"):
+            warmup._exercise(algorithm=algorithm, params={"kernel": kernel, "fit_intercept": True})
+new = {kernel: types - before.get(kernel, set()) for kernel, types in compiled().items()}
+print({kernel: types for kernel, types in new.items() if types})
+"""
+
+
+def test_nothing_is_left_to_compile() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr
