@@ -29,6 +29,8 @@ from manylabel_clients.http.job_types import JobError, JobEvent, JobProgress, Jo
 from manylabel_clients.http.model import Model
 from manylabel_clients.http.retry import Retry
 from manylabel_clients.http.types import (
+    Alarms,
+    Drift,
     Event,
     LineAnswer,
     Measures,
@@ -47,6 +49,7 @@ from manylabel_clients.http.types import (
 from manylabel_clients.http.version_types import ModelDetail, Promoted, Version
 
 __all__ = [
+    "Alarms",
     "ApiError",
     "AsyncClient",
     "AsyncJob",
@@ -57,6 +60,7 @@ __all__ = [
     "ConnectionFailed",
     "DatasetInfo",
     "Denied",
+    "Drift",
     "Event",
     "Expired",
     "FieldError",

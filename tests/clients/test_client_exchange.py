@@ -388,6 +388,21 @@ def test_a_model_that_is_not_what_was_asked_for_is_a_conflict(other: Any) -> Non
         create(CUT, EXISTS, ok({**STATUS, **other}))
 
 
+LIMITED = {**SPEC, "limits": {"labels": {"most": 9, "policy": "ignore"}}}
+
+
+def test_a_model_with_other_limits_is_a_conflict_too() -> None:
+    create(CUT, EXISTS, ok({**STATUS, "limits": {"features": None, **LIMITED["limits"]}}), spec=LIMITED)
+    for other in ({}, {"limits": None}, {"limits": {"features": None, "labels": {"most": 8, "policy": "ignore"}}}):
+        with pytest.raises(Conflict):
+            create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
+
+
+def test_what_an_older_server_does_not_say_is_left_open() -> None:
+    status = Talk(ok(STATUS))(model().status())
+    assert (status.limits, status.bytes_at_most, status.ignored) == (None, None, {})
+
+
 def test_an_existing_model_will_do_if_one_says_so() -> None:
     create(EXISTS, exist_ok=True)
 

@@ -46,6 +46,28 @@ def test_create_show_list_delete(manylabel: Command, client: Client, name: str) 
     assert manylabel("models", "show", name).status == 1
 
 
+def test_limits(manylabel: Command, client: Client, name: str) -> None:
+    made = manylabel(
+        "models", "create", name, "--limit", "features=3,hash", "--limit", "labels=1,ignore", "--json"
+    )  # fmt: skip
+    assert made.status == 0, made.err
+    limits = {"features": {"most": 3, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
+    assert json.loads(made.out)["limits"] == limits
+    client.model(name).update({"a": 1.0}, ["x", "y"])
+    status = client.model(name).status()
+    assert (status.limits, status.ignored) == (limits, {"features": 0, "labels": 1})
+    assert status.bytes_at_most is not None
+    assert status.bytes < status.bytes_at_most
+    shown = manylabel("models", "show", name)
+    for fact in ("3 features, hash", "1 labels, ignore (1 ignored)", "(at most "):
+        assert fact in shown.out
+    for wrong in ("features", "features=3", "features=hash", "features=3,"):
+        assert manylabel("models", "create", f"{name}-2", "--limit", wrong).status == 2
+    refused = manylabel("models", "create", f"{name}-2", "--limit", "labels=3,hash")
+    assert refused.status == 1
+    assert "/limits/labels/policy" in refused.err
+
+
 def test_delete_asks_first(manylabel: Command, client: Client, tags: str) -> None:
     assert manylabel("models", "delete", tags, stdin="n\n").status == 1
     assert manylabel("models", "delete", tags, stdin="").status == 1
@@ -70,6 +92,26 @@ def test_predict_one_is_a_table_of_scores(manylabel: Command, tags: str) -> None
     assert lines[0] == ["pets"]
     scores = {line[0]: float(line[1]) for line in lines if line[0] in ("pets", "music") and len(line) == 2}
     assert scores["pets"] > 0 > scores["music"]
+
+
+def test_predict_says_how_likely_labels_are_when_asked(manylabel: Command, tags: str) -> None:
+    done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}')
+    assert done.status == 0, done.err
+    lines = [line.split() for line in done.out.splitlines() if line.strip()]
+    likely = {line[0]: float(line[2]) for line in lines if line[0] in ("pets", "music") and len(line) == 3}
+    assert 0 <= likely["music"] < likely["pets"] <= 1
+    many = manylabel("predict", tags, "--probabilities", stdin=f"{CAT}\n{CAT}\n")
+    assert many.out.splitlines() == [f"pets ({likely['pets']:.2f})"] * 2
+    answer = json.loads(manylabel("predict", tags, "--probabilities", "--json", CAT).out)
+    assert {label: round(p, 4) for label, p in answer["probabilities"].items()} == likely
+
+
+def test_drift_is_shown_with_the_measures(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name, params={"drift": "adwin"})
+    model.update({"word=cat": 1}, ["pets"])
+    for command in (("evaluate", name), ("models", "show", name)):
+        assert ["(all", "labels)", "0", "never"] in [line.split() for line in manylabel(*command).out.splitlines()]
+    assert json.loads(manylabel("evaluate", name, "--json").out)["drift"] == {"alarms": 0, "last": None, "labels": {}}
 
 
 def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:

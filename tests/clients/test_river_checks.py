@@ -12,7 +12,17 @@ import pytest
 from river import checks, datasets, stream
 
 from manylabel_clients import Client
-from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel
+from manylabel_clients.river import (
+    FALT,
+    SALT,
+    KernelFALT,
+    KernelPassiveAggressive,
+    KernelSALT,
+    PassiveAggressive,
+    RemoteModel,
+)
+
+ESTIMATORS = (FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, KernelPassiveAggressive)
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +86,7 @@ def run_check(model: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("estimator", "check"),
-    [
-        pytest.param(estimator, check, id=f"{estimator.__name__}:{check}")
-        for estimator in (FALT, SALT, KernelFALT)
-        for check in NAMES
-    ],
+    [pytest.param(estimator, check, id=f"{estimator.__name__}:{check}") for estimator in ESTIMATORS for check in NAMES],
 )
 def test_in_process(estimator: type[FALT], check: str) -> None:
     run_check(estimator(), check)
@@ -93,7 +99,7 @@ def test_on_a_server(client: Client, name: str, check: str) -> None:
     run_check(RemoteModel(client.base_url, name), check)
 
 
-@pytest.mark.parametrize("estimator", [FALT, SALT, KernelFALT])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_no_check_is_missing(estimator: type[FALT]) -> None:
     found = [check.__name__ for check in checks.yield_checks(estimator())]
     assert found == NAMES

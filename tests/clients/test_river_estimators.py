@@ -14,9 +14,18 @@ import pytest
 from river import compose, datasets, evaluate, metrics, preprocessing
 
 import manylabel_core as core
-from manylabel_clients.river import FALT, SALT, KernelFALT, _encoding, estimators
+from manylabel_clients.river import (
+    FALT,
+    SALT,
+    KernelFALT,
+    KernelPassiveAggressive,
+    KernelSALT,
+    PassiveAggressive,
+    _encoding,
+    estimators,
+)
 
-ESTIMATORS = (FALT, SALT, KernelFALT)
+ESTIMATORS = (FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, KernelPassiveAggressive)
 
 
 def through_pickle(thing: Any) -> Any:
@@ -30,7 +39,8 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
     assert [(p.name, p.default) for p in parameters.values()] == [
         (p.name, p.default) for p in inspect.signature(there).parameters.values()
     ]
-    other = {"eta": 0.75, "passes": 3, "scaling": "unit"}
+    other = {"C": 0.75} if "C" in parameters else {"eta": 0.75, "passes": 3}
+    other |= {"scaling": "unit", "average": True, "drift": "adwin"}
     assert estimator(**other)._learner.get_params() == there(**other).get_params()
     assert estimator().clone(other)._get_params() == there(**other).get_params()
 
@@ -195,10 +205,10 @@ METRICS = [
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_pipelines_and_metrics(estimator: type[FALT], metric: Any) -> None:
     found, expected = copy.deepcopy(metric), copy.deepcopy(metric)
-    pipeline = compose.Pipeline(preprocessing.StandardScaler(), estimator(scaling="unit"))
+    pipeline = compose.Pipeline(preprocessing.StandardScaler(), estimator(scaling="unit", optimise="none"))
     evaluate.progressive_val_score(datasets.Yeast().take(150), pipeline, found)
 
-    scaler, model = preprocessing.StandardScaler(), estimator(scaling="unit")
+    scaler, model = preprocessing.StandardScaler(), estimator(scaling="unit", optimise="none")
     for x, y in datasets.Yeast().take(150):
         prediction = model.predict_one(scaler.transform_one(x))
         if prediction:  # river does not measure what is predicted before the first label
@@ -224,9 +234,51 @@ def test_metrics_survive_labels_that_appear_later() -> None:
     assert metric.get() <= 0.5
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_probabilities_are_those_of_core(estimator: type[FALT]) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(80, 3)).round(1).astype(np.float32)
+    Y = (X + rng.normal(size=(80, 3)) > 0).astype(np.int8)
+    model, learner = estimator(), getattr(core, estimator.__name__)()
+    assert model.predict_proba_one({"a": 1}) == {}
+    for x, y in zip(X, Y, strict=True):
+        model.learn_one(dict(enumerate(x)), {i: bool(relevant) for i, relevant in enumerate(y)})
+        learner.partial_fit(x[None], y[None])
+    for x, due in zip(X, learner.predict_proba(X), strict=True):
+        probabilities = model.predict_proba_one(dict(enumerate(x)))
+        assert list(probabilities) == [0, 1, 2]
+        assert [p[True] for p in probabilities.values()] == due.tolist()
+        assert all(p == {False: 1 - p[True], True: p[True]} for p in probabilities.values())
+    assert probabilities["never met"] == {False: 1.0, True: 0.0}
+    assert "never met" not in probabilities
+    metric = metrics.multioutput.MicroAverage(metrics.LogLoss())
+    for x, y in zip(X, Y, strict=True):
+        metric.update({i: bool(one) for i, one in enumerate(y)}, model.predict_proba_one(dict(enumerate(x))))
+    assert metric.get() < math.log(2)
+
+
 def test_probabilities_are_not_made_up() -> None:
-    with pytest.raises(NotImplementedError):
-        FALT().predict_proba_one({"a": 1})
+    with pytest.raises(NotImplementedError, match="calibrate"):
+        FALT(calibrate=False).predict_proba_one({"a": 1})
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
+    rng = np.random.default_rng(3)
+    watching, blind = estimator(drift="adwin"), estimator()
+    sounded = []
+    for n in range(600):
+        told, chance = rng.integers(0, 2, 2).astype(bool).tolist(), rng.integers(0, 2, 2).astype(bool).tolist()
+        y = dict(zip(("first", "second"), told if n < 300 else chance, strict=True))
+        for model in (watching, blind):
+            model.learn_one({"a": told[0], "b": told[1]}, y)
+        if watching.drift_detected:
+            sounded.append(n)
+    assert sounded
+    assert all(n >= 300 for n in sounded)
+    assert watching.n_drifts_detected >= len(sounded)
+    assert (blind.drift_detected, blind.n_drifts_detected) == (False, 0)
+    assert through_pickle(watching).n_drifts_detected == watching.n_drifts_detected
 
 
 def test_limits_agree_with_core() -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 MODEL = "demo"
-PARAMS = {"eta": 0.1, "passes": 1.0}
 BATCH_SIZE = 16
 REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "macro-F1", "Hamming loss")
@@ -63,7 +62,7 @@ def demo(
 def _fresh_model(client: Client) -> Model:
     with suppress(NotFound):
         client.model(MODEL).delete()
-    return client.create_model(MODEL, algorithm="falt", params=PARAMS, scaling="unit")
+    return client.create_model(MODEL, algorithm="falt")
 
 
 def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:

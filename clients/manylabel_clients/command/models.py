@@ -1,6 +1,6 @@
 """`manylabel models`: list, create, show, delete."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,18 +39,29 @@ def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFA
 
 def create(
     name: ModelName,
-    algorithm: Annotated[str, typer.Option(help="falt, salt or kernel_falt.")] = "falt",
+    algorithm: Annotated[
+        str,
+        typer.Option(help="falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
+    ] = "falt",
     param: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
     ] = None,
-    scaling: Annotated[str | None, typer.Option(help="none, unit or standard.")] = None,
+    scaling: Annotated[str | None, typer.Option(help="auto, none, unit or standard.")] = None,
     labels: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
     ] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=MOST,POLICY",
+            help="Most features or labels, and what becomes of more: reject, ignore, or, of features, hash; "
+            "as features=10000,hash. Repeatable.",
+        ),
     ] = None,
     durability: Annotated[str | None, typer.Option(help="memory, log or fsync.")] = None,
     window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
@@ -71,6 +82,7 @@ def create(
             scaling=scaling,
             durability=durability,
             window=window,
+            limits=_limits(limit),
         )
         status = model.status()
     if as_json:
@@ -104,6 +116,20 @@ def delete(
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
+
+
+def _limits(given: list[str] | None) -> dict[str, Any] | None:
+    limits = {kind: _limit(str(text)) for kind, text in named_values(given, "--limit").items()}
+    return limits or None
+
+
+def _limit(text: str) -> dict[str, Any]:
+    most, _, policy = text.partition(",")
+    if not most.isdecimal() or not policy:
+        raise typer.BadParameter(
+            f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
+        )
+    return {"most": int(most), "policy": policy.strip()}
 
 
 def _features(text: str | None) -> int | list[str] | None:

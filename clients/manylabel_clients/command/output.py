@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import typer
 
-from manylabel_clients.http.types import AnyStatus, AnySummary, Metrics, ModelStatus, Prediction, TrainedStatus
+from manylabel_clients.http.types import AnyStatus, AnySummary, Drift, Metrics, ModelStatus, Prediction, TrainedStatus
 
 MOST_SCORES = 20
 """Labels shown to a person; JSON has all."""
@@ -95,7 +95,8 @@ def print_status(status: AnyStatus) -> None:
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",
-        "size": human_size(status.bytes),
+        "limits": ", ".join(_limits(status)),
+        "size": _size(status),
     }
     print_facts(facts)
     print_metrics(status.metrics)
@@ -111,6 +112,19 @@ def _of_trained(status: TrainedStatus) -> dict[str, str]:
         "features": f"{status.features:,}",
         "size": human_size(status.bytes),
     }
+
+
+def _limits(status: ModelStatus) -> Iterator[str]:
+    """Most features and labels, the policy, and how much has been ignored."""
+    for kind, limit in (status.limits or {}).items():
+        if limit is not None:
+            ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
+            yield f"{limit['most']:,} {kind}, {limit['policy']}{ignored}"
+
+
+def _size(status: ModelStatus) -> str:
+    most = "" if status.bytes_at_most is None else f" (at most {human_size(status.bytes_at_most)})"
+    return human_size(status.bytes) + most
 
 
 def _params(params: dict[str, Any] | None) -> str:
@@ -130,6 +144,18 @@ def print_metrics(metrics: Metrics) -> None:
     columns = ("predicted before learnt", "all", f"last {metrics.window.size:,}")
     counts = ("examples", *(f"{measures.examples:,}" for measures in both))
     print_table(columns, [counts, *measure_rows(*map(asdict, both))])
+    if metrics.drift is not None:
+        print_drift(metrics.drift)
+
+
+def print_drift(drift: Drift) -> None:
+    """How often the detectors of drift have sounded, those of single labels by their number of alarms."""
+    ranked = sorted(drift.labels.items(), key=lambda label: -label[1].alarms)
+    sounded = [("(all labels)", drift), *ranked[:MOST_SCORES]]
+    rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in sounded]
+    print_table(("drift of", "alarms", "last after examples"), rows)
+    if len(ranked) > MOST_SCORES:
+        typer.echo(f"and {len(ranked) - MOST_SCORES} labels with fewer alarms; --json has all")
 
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -139,12 +165,26 @@ def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
 
 
 def print_prediction(prediction: Prediction) -> None:
-    """One prediction with the scores behind it, highest first."""
+    """One prediction with the scores behind it, highest first, and probabilities if it has them."""
     typer.echo(", ".join(prediction.labels) or "(no label)")
     ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
-    print_table(("label", "score - threshold"), [(label, f"{score:+.4f}") for label, score in ranked[:MOST_SCORES]])
+    likely = prediction.probabilities
+    columns = ("label", "score - threshold") if likely is None else ("label", "score - threshold", "probability")
+    rows = [
+        (label, f"{score:+.4f}", *(() if likely is None else (f"{likely[label]:.4f}",)))
+        for label, score in ranked[:MOST_SCORES]
+    ]
+    print_table(columns, rows)
     if len(ranked) > MOST_SCORES:
         typer.echo(f"and {len(ranked) - MOST_SCORES} labels with lower scores; --json has all")
+
+
+def labels_shown(prediction: Prediction) -> list[str]:
+    """The labels predicted, each with its probability if there are some."""
+    likely = prediction.probabilities
+    if likely is None:
+        return prediction.labels
+    return [f"{label} ({likely[label]:.2f})" for label in prediction.labels]
 
 
 def human_size(size_bytes: int) -> str:

@@ -72,17 +72,24 @@ class ModelCalls:
             if not error.maybe_done:
                 raise
 
-    def predict(self, x: Features, keep: bool = False, at_least: str | None = None) -> Steps[Prediction]:
+    def predict(
+        self, x: Features, keep: bool = False, at_least: str | None = None, probabilities: bool = False
+    ) -> Steps[Prediction]:
         """Labels of one example."""
-        response = yield from self._post(_predict(keep, at_least), _wire.item(x))
+        response = yield from self._post(_predict(keep, at_least), _wire.asking(_wire.item(x), probabilities))
         return read(response, _only_prediction)
 
     def predict_many(
-        self, xs: Iterable[Features], batch_size: int, keep: bool = False, at_least: str | None = None
+        self,
+        xs: Iterable[Features],
+        batch_size: int,
+        keep: bool = False,
+        at_least: str | None = None,
+        probabilities: bool = False,
     ) -> Steps[list[Prediction]]:
         """Labels of many examples."""
         items = _items(xs, _wire.item)
-        responses = yield from self._post_many(_predict(keep, at_least), items, batch_size)
+        responses = yield from self._post_many(_predict(keep, at_least), items, batch_size, probabilities=probabilities)
         return [prediction for response in responses for prediction in _predictions(response)]
 
     def update(self, x: Features, y: Labels, key: str | None) -> Steps[Updated]:
@@ -94,16 +101,19 @@ class ModelCalls:
         """Learn many examples."""
         return _receipt((yield from self._learn_many("update", examples, batch_size, key)))
 
-    def predict_update(self, x: Features, y: Labels, key: str | None) -> Steps[tuple[Prediction, Updated]]:
+    def predict_update(
+        self, x: Features, y: Labels, key: str | None, probabilities: bool = False
+    ) -> Steps[tuple[Prediction, Updated]]:
         """Predict one example, then learn it."""
-        response = yield from self._post("predict-update", _wire.item(x, y), new_key(key))
+        body = _wire.asking(_wire.item(x, y), probabilities)
+        response = yield from self._post("predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
     def predict_update_many(
-        self, examples: Iterable[Example], batch_size: int, key: str | None
+        self, examples: Iterable[Example], batch_size: int, key: str | None, probabilities: bool = False
     ) -> Steps[tuple[list[Prediction], Updated]]:
         """Predict each of many examples, then learn it."""
-        responses = yield from self._learn_many("predict-update", examples, batch_size, key)
+        responses = yield from self._learn_many("predict-update", examples, batch_size, key, probabilities)
         predictions = [prediction for response in responses for prediction in _predictions(response)]
         return predictions, _receipt(responses)
 
@@ -119,7 +129,7 @@ class ModelCalls:
         return _receipt(responses)
 
     def stream_pieces(
-        self, examples: Iterable[Example], key: str | None, first: int, batch_size: int
+        self, examples: Iterable[Example], key: str | None, first: int, batch_size: int, probabilities: bool = False
     ) -> Iterator[Steps[list[LineAnswer]]]:
         """A conversation for each piece of a stream."""
         if first < 1:
@@ -127,7 +137,7 @@ class ModelCalls:
         stream_key = new_key(key)
         _check_batch_size(batch_size)
         for start, lines in _wire.pieces(_items(examples, _labelled), batch_size, BATCH_BYTES):
-            yield send_piece(self._path, first + start, lines, stream_key, self._retry)
+            yield send_piece(self._path, first + start, lines, stream_key, self._retry, probabilities)
 
     def watching(self, after: str | None) -> Watching[Event]:
         """The events of the model."""
@@ -155,22 +165,27 @@ class ModelCalls:
         return read(response, lambda answer: types.rolled_back(answer, _is_replay(response)))
 
     def _learn_many(
-        self, what: str, examples: Iterable[Example], batch_size: int, key: str | None
+        self, what: str, examples: Iterable[Example], batch_size: int, key: str | None, probabilities: bool = False
     ) -> Steps[list[httpx2.Response]]:
         responses = yield from self._post_many(
-            what, _items(examples, _labelled), batch_size, new_key(key, MAX_MANY_KEY)
+            what, _items(examples, _labelled), batch_size, new_key(key, MAX_MANY_KEY), probabilities
         )
         if not responses:
             raise ValueError("there must be at least one example")
         return responses
 
     def _post_many(
-        self, what: str, items: Iterable[bytes], batch_size: int, key: str | None = None
+        self,
+        what: str,
+        items: Iterable[bytes],
+        batch_size: int,
+        key: str | None = None,
+        probabilities: bool = False,
     ) -> Steps[list[httpx2.Response]]:
         """As many requests as it takes, one after the other: the server learns in the order given."""
         _check_batch_size(batch_size)
         responses = []
-        for batch in _wire.batches(items, batch_size, BATCH_BYTES):
+        for batch in _wire.batches(items, batch_size, BATCH_BYTES, probabilities):
             # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:

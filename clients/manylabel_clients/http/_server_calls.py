@@ -71,5 +71,7 @@ class ServerCalls:
         if not isinstance(status, ModelStatus):
             return False
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
-        shown = ("updates", "algorithm", "params", "scaling", "durability")
+        if "limits" in spec:  # the server names those too that are not given
+            asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
+        shown = ("updates", "algorithm", "params", "scaling", "limits", "durability")
         return all(asked[part] == getattr(status, part) for part in shown if part in asked)

@@ -17,7 +17,9 @@ from manylabel_clients.http.types import LineAnswer
 _TIMED_OUT = 408
 
 
-def send_piece(path: str, first: int, lines: Sequence[bytes], key: str, retry: Retry) -> Steps[list[LineAnswer]]:
+def send_piece(
+    path: str, first: int, lines: Sequence[bytes], key: str, retry: Retry, probabilities: bool = False
+) -> Steps[list[LineAnswer]]:
     """Send lines until each has its answer, or the retries are used up without any progress.
 
     Parameters
@@ -27,13 +29,15 @@ def send_piece(path: str, first: int, lines: Sequence[bytes], key: str, retry: R
     lines : one example each, as JSON.
     key : of the stream.
     retry : when to try again.
+    probabilities : whether the answers shall have them.
     """
+    options = "&probabilities=true" if probabilities else ""
     answers: list[LineAnswer] = []
     failures = 0
     while len(answers) < len(lines):
         number, rest = first + len(answers), lines[len(answers) :]
         headers = {**_wire.NDJSON, "Idempotency-Key": key}
-        request = Request("POST", f"{path}/stream?from={number}", b"\n".join(rest), headers)
+        request = Request("POST", f"{path}/stream?from={number}{options}", b"\n".join(rest), headers)
         got = _answers((yield from exchange(request, retry)), number, len(rest))
         broken = _broken(got, len(rest))
         answers += got if broken is None else got[:-1]

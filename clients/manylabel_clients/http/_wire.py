@@ -198,7 +198,12 @@ class Batch(NamedTuple):
     body: bytes
 
 
-def batches(items: Iterable[bytes], batch_size: int, batch_bytes: int) -> Iterator[Batch]:
+def batches(items: Iterable[bytes], batch_size: int, batch_bytes: int, probabilities: bool = False) -> Iterator[Batch]:
     """The same pieces as JSON."""
     for start, piece in pieces(items, batch_size, batch_bytes):
-        yield Batch(start, b'{"examples":[' + b",".join(piece) + b"]}")
+        yield Batch(start, asking(b'{"examples":[' + b",".join(piece) + b"]}", probabilities))
+
+
+def asking(body: bytes, probabilities: bool) -> bytes:
+    """The body of a request, an item or a batch, that asks for probabilities, or does not."""
+    return body[:-1] + b',"probabilities":true}' if probabilities else body

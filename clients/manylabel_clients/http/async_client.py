@@ -28,6 +28,7 @@ class AsyncClient(AsyncTrainingClient):
         scaling: str | None = None,
         durability: str | None = None,
         window: int | None = None,
+        limits: Mapping[str, Any] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> AsyncModel:
@@ -41,6 +42,7 @@ class AsyncClient(AsyncTrainingClient):
             "scaling": scaling,
             "durability": durability,
             "window": window,
+            "limits": limits,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
         }
         await self._run(self._calls.create_model(spec, exist_ok))

@@ -41,9 +41,11 @@ class AsyncModel:
         """Its name on the server."""
         return self._name
 
-    async def predict(self, x: Features, *, keep: bool = False, at_least: str | None = None) -> Prediction:
+    async def predict(
+        self, x: Features, *, keep: bool = False, at_least: str | None = None, probabilities: bool = False
+    ) -> Prediction:
         """Labels and scores of one example; see `Model`."""
-        return await self._client._run(self._calls.predict(x, keep, at_least))
+        return await self._client._run(self._calls.predict(x, keep, at_least, probabilities))
 
     async def predict_many(
         self,
@@ -52,9 +54,10 @@ class AsyncModel:
         batch_size: int = BATCH_SIZE,
         keep: bool = False,
         at_least: str | None = None,
+        probabilities: bool = False,
     ) -> list[Prediction]:
         """Labels and scores of many examples, in their order."""
-        return await self._client._run(self._calls.predict_many(xs, batch_size, keep, at_least))
+        return await self._client._run(self._calls.predict_many(xs, batch_size, keep, at_least, probabilities))
 
     async def update(self, x: Features, y: Labels, *, key: str | None = None) -> Updated:
         """Learn one example."""
@@ -66,15 +69,22 @@ class AsyncModel:
         """Learn many examples, pairs of x and y, in their order; see `Model`."""
         return await self._client._run(self._calls.update_many(examples, batch_size, key))
 
-    async def predict_update(self, x: Features, y: Labels, *, key: str | None = None) -> tuple[Prediction, Updated]:
+    async def predict_update(
+        self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
+    ) -> tuple[Prediction, Updated]:
         """Learn one example; answers what was predicted before."""
-        return await self._client._run(self._calls.predict_update(x, y, key))
+        return await self._client._run(self._calls.predict_update(x, y, key, probabilities))
 
     async def predict_update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
+        self,
+        examples: Iterable[Example],
+        *,
+        batch_size: int = BATCH_SIZE,
+        key: str | None = None,
+        probabilities: bool = False,
     ) -> tuple[list[Prediction], Updated]:
         """Learn many examples, in their order; answers what was predicted just before each was learnt."""
-        return await self._client._run(self._calls.predict_update_many(examples, batch_size, key))
+        return await self._client._run(self._calls.predict_update_many(examples, batch_size, key, probabilities))
 
     async def label(self, id: str, y: Labels, *, key: str | None = None) -> Updated:
         """Learn an example that was predicted with `keep`, now that its truth is known.
@@ -103,6 +113,7 @@ class AsyncModel:
         key: str | None = None,
         first: int = 1,
         batch_size: int = BATCH_SIZE,
+        probabilities: bool = False,
     ) -> AsyncIterator[LineAnswer]:
         """Learn any number of examples, and say for each what was predicted before; lazily, piece by piece.
 
@@ -120,13 +131,15 @@ class AsyncModel:
             Number of the first example.
         batch_size : int
             Examples sent in one request, at most.
+        probabilities : bool
+            Whether to say how likely each label was, too.
 
         Raises
         ------
         ManyLabelError
             If it cannot go on; `done` is the number of the last example answered.
         """
-        for piece in self._calls.stream_pieces(examples, key, first, batch_size):
+        for piece in self._calls.stream_pieces(examples, key, first, batch_size, probabilities):
             for answer in await self._client._run(piece):
                 yield answer
 

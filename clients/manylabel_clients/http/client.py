@@ -55,6 +55,7 @@ class Client(TrainingClient):
         scaling: str | None = None,
         durability: str | None = None,
         window: int | None = None,
+        limits: Mapping[str, Any] | None = None,
         init_from: str | Mapping[str, Any] | None = None,
         exist_ok: bool = False,
     ) -> Model:
@@ -65,19 +66,23 @@ class Client(TrainingClient):
         name : str
             Lower-case letters, digits, dots, dashes and underscores; at most 64.
         algorithm : str
-            ``falt``, ``salt`` or ``kernel_falt``.
+            ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
+            ``kernel_passive_aggressive``.
         params : mapping, optional
-            The algorithm's parameters, as ``{"eta": 0.5, "passes": 1.0}``.
+            The algorithm's parameters, as ``{"optimise": "macro_f1", "drift": "adwin"}``.
         features : sequence of str, or int, optional
             Names, or the number, of the features: no others are accepted. None: they appear as they come.
         labels : sequence of str, optional
             Names of the labels: no others are accepted. None: they appear as they come.
         scaling : str, optional
-            ``none``, ``unit`` or ``standard``.
+            ``auto``, ``none``, ``unit`` or ``standard``.
         durability : str, optional
             What an update has survived when it is answered: ``memory``, ``log`` or ``fsync``.
         window : int, optional
             Examples in the sliding window of the metrics.
+        limits : mapping, optional
+            Most features and labels, and what becomes of more: as
+            ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
         init_from : str or mapping, optional
             A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
             begins as that predicts, and goes on from there.
@@ -101,6 +106,7 @@ class Client(TrainingClient):
             "scaling": scaling,
             "durability": durability,
             "window": window,
+            "limits": limits,
             "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
         }
         self._run(self._calls.create_model(spec, exist_ok))

@@ -55,7 +55,9 @@ class Model:
         """Its name on the server."""
         return self._name
 
-    def predict(self, x: Features, *, keep: bool = False, at_least: str | None = None) -> Prediction:
+    def predict(
+        self, x: Features, *, keep: bool = False, at_least: str | None = None, probabilities: bool = False
+    ) -> Prediction:
         """Labels and scores of one example.
 
         Parameters
@@ -66,8 +68,16 @@ class Model:
             Whether the server keeps the example, so that its truth can be told later: see `label`.
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
+        probabilities : bool
+            Whether to say how likely each label is, too. As in all calls that answer predictions.
+
+        Raises
+        ------
+        Invalid
+            If the example does not fit the model, or the model has no probabilities (`calibrate` is false, or jobs
+            train it).
         """
-        return self._client._run(self._calls.predict(x, keep, at_least))
+        return self._client._run(self._calls.predict(x, keep, at_least, probabilities))
 
     def predict_many(
         self,
@@ -76,9 +86,10 @@ class Model:
         batch_size: int = BATCH_SIZE,
         keep: bool = False,
         at_least: str | None = None,
+        probabilities: bool = False,
     ) -> list[Prediction]:
         """Labels and scores of many examples, in their order."""
-        return self._client._run(self._calls.predict_many(xs, batch_size, keep, at_least))
+        return self._client._run(self._calls.predict_many(xs, batch_size, keep, at_least, probabilities))
 
     def update(self, x: Features, y: Labels, *, key: str | None = None) -> Updated:
         """Learn one example."""
@@ -90,15 +101,22 @@ class Model:
         """Learn many examples, pairs of x and y, in their order. The receipt is that of the last request."""
         return self._client._run(self._calls.update_many(examples, batch_size, key))
 
-    def predict_update(self, x: Features, y: Labels, *, key: str | None = None) -> tuple[Prediction, Updated]:
+    def predict_update(
+        self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
+    ) -> tuple[Prediction, Updated]:
         """Learn one example; answers what was predicted before."""
-        return self._client._run(self._calls.predict_update(x, y, key))
+        return self._client._run(self._calls.predict_update(x, y, key, probabilities))
 
     def predict_update_many(
-        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
+        self,
+        examples: Iterable[Example],
+        *,
+        batch_size: int = BATCH_SIZE,
+        key: str | None = None,
+        probabilities: bool = False,
     ) -> tuple[list[Prediction], Updated]:
         """Learn many examples, in their order; answers what was predicted just before each was learnt."""
-        return self._client._run(self._calls.predict_update_many(examples, batch_size, key))
+        return self._client._run(self._calls.predict_update_many(examples, batch_size, key, probabilities))
 
     def label(self, id: str, y: Labels, *, key: str | None = None) -> Updated:
         """Learn an example that was predicted with `keep`, now that its truth is known.
@@ -125,6 +143,7 @@ class Model:
         key: str | None = None,
         first: int = 1,
         batch_size: int = BATCH_SIZE,
+        probabilities: bool = False,
     ) -> Iterator[LineAnswer]:
         """Learn any number of examples, and say for each what was predicted before; lazily, piece by piece.
 
@@ -142,13 +161,15 @@ class Model:
             Number of the first example.
         batch_size : int
             Examples sent in one request, at most.
+        probabilities : bool
+            Whether to say how likely each label was, too.
 
         Raises
         ------
         ManyLabelError
             If it cannot go on; `done` is the number of the last example answered.
         """
-        for piece in self._calls.stream_pieces(examples, key, first, batch_size):
+        for piece in self._calls.stream_pieces(examples, key, first, batch_size, probabilities):
             yield from self._client._run(piece)
 
     def events(self, *, after: str | None = None) -> Iterator[Event]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from manylabel_clients.http.errors import ApiError
@@ -53,7 +53,7 @@ class Prediction:
     labels: list[str]
     """The labels predicted: those whose score is above 0."""
     scores: dict[str, float]
-    """Score minus threshold of every label the model knows."""
+    """Score minus threshold of every label the model knows; with `optimise`, half its log-odds above its cut."""
     threshold: float
     """The raw threshold that was taken off the scores."""
     position: str
@@ -64,6 +64,8 @@ class Prediction:
     """Until when it is kept: RFC 3339, UTC."""
     stale_seconds: float | None = None
     """For how long the server has been without its storage, if it is: others may have learnt since."""
+    probabilities: dict[str, float] | None = None
+    """How likely each label of `scores` is, if it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,9 @@ class Event:
     """Something that happened to a model."""
 
     kind: str
-    """``update``, ``rollback``, ``metrics`` or ``dropped`` (some are missing here)."""
+    """``update``, ``drift``, ``rollback``, ``promoted``, ``metrics`` or ``dropped`` (some are missing here)."""
     position: str
-    """Where the model stood in its log then: `events` goes on after it. Opaque."""
+    """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
     data: dict[str, Any]
     """As the server's documentation has it."""
 
@@ -155,11 +157,30 @@ class WindowMeasures(Measures):
 
 
 @dataclass(frozen=True, slots=True)
+class Alarms:
+    """How often a detector of drift has sounded."""
+
+    alarms: int
+    last: int | None
+    """Examples the model had learnt when it last did; None for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Alarms):
+    """The alarms of the detector of all labels together, and of those of single labels."""
+
+    labels: dict[str, Alarms]
+    """Those that have sounded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Metrics:
     """Measures of a model over all its updates, and over the latest ones."""
 
     cumulative: Measures
     window: WindowMeasures
+    drift: Drift | None = None
+    """None of a model that does not watch for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +192,10 @@ class ModelSummary:
     params: dict[str, Any]
     scaling: str
     durability: str
+    limits: dict[str, Any] | None = field(default=None, kw_only=True)
+    """Of features and labels, as given."""
+    bytes_at_most: int | None = field(default=None, kw_only=True)
+    """The most memory that it can take; None where nothing bounds it but the server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +212,8 @@ class ModelStatus(ModelSummary):
     bytes: int
     """Size of its state in memory."""
     metrics: Metrics
+    ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
+    """How many features and labels its limits have left out of examples, each time that one was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +256,18 @@ T = TypeVar("T")
 
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
     """Predictions from the JSON of a batch, or of one example."""
-    whole = [answer.get(part) for part in ("expires", "stale_seconds")]
+    whole = {part: answer.get(part) for part in ("expires", "stale_seconds")}
     found = answer.get("predictions", [answer])
     return [
-        Prediction(one["labels"], one["scores"], one["threshold"], answer["position"], one.get("id"), *whole)
+        Prediction(
+            one["labels"],
+            one["scores"],
+            one["threshold"],
+            answer["position"],
+            one.get("id"),
+            probabilities=one.get("probabilities"),
+            **whole,
+        )
         for one in found
     ]
 
@@ -255,7 +290,15 @@ def snapshot(answer: Mapping[str, Any]) -> Snapshot:
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
     """Measures from their JSON."""
-    return Metrics(picked(Measures, answer["cumulative"]), picked(WindowMeasures, answer["window"]))
+    watched = answer.get("drift")
+    found = None if watched is None else drift(watched)
+    return Metrics(picked(Measures, answer["cumulative"]), picked(WindowMeasures, answer["window"]), found)
+
+
+def drift(answer: Mapping[str, Any]) -> Drift:
+    """Alarms from their JSON."""
+    labels = {label: picked(Alarms, alarms) for label, alarms in answer["labels"].items()}
+    return picked(Drift, {**answer, "labels": labels})
 
 
 def model_status(answer: Mapping[str, Any]) -> AnyStatus:
@@ -273,5 +316,10 @@ def model_summary(answer: Mapping[str, Any]) -> AnySummary:
 
 
 def picked(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """A dataclass from the keys it knows: a newer server may say more."""
-    return kind(**{field.name: answer[field.name] for field in fields(kind)})  # type: ignore[arg-type]
+    """A dataclass from the keys it knows: a newer server may say more, an older one less where there is a default."""
+    known: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]
+    return kind(**{one.name: answer[one.name] for one in known if one.name in answer or not _has_default(one)})
+
+
+def _has_default(of: Field[Any]) -> bool:
+    return of.default is not MISSING or of.default_factory is not MISSING

@@ -7,7 +7,14 @@ from manylabel_clients.river.files import ArffFile, FileFormatError, LibsvmFile,
 from manylabel_clients.river.remote import RemoteModel
 
 if TYPE_CHECKING:
-    from manylabel_clients.river.estimators import FALT, SALT, KernelFALT
+    from manylabel_clients.river.estimators import (
+        FALT,
+        SALT,
+        KernelFALT,
+        KernelPassiveAggressive,
+        KernelSALT,
+        PassiveAggressive,
+    )
 
 __all__ = [
     "FALT",
@@ -17,8 +24,11 @@ __all__ = [
     "FeedResult",
     "FileFormatError",
     "KernelFALT",
+    "KernelPassiveAggressive",
+    "KernelSALT",
     "LibsvmFile",
     "NpzFile",
+    "PassiveAggressive",
     "RemoteModel",
     "feed",
     "open_stream",
@@ -27,7 +37,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # The estimators load numba, which who only talks to a server need not wait for.
-    if name in ("FALT", "SALT", "KernelFALT"):
+    if name in __all__:
         from manylabel_clients.river import estimators
 
         return getattr(estimators, name)

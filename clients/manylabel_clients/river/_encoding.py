@@ -21,6 +21,18 @@ class PredictedLabels(dict[Hashable, bool]):
         return False
 
 
+class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
+    """The same of probabilities: a label that the model has never met has none."""
+
+    def __missing__(self, label: Hashable) -> dict[bool, float]:
+        return both(0.0)
+
+
+def both(probability: float) -> dict[bool, float]:
+    """A label's probability as river has it."""
+    return {False: 1.0 - probability, True: probability}
+
+
 def values(x: Mapping[Any, Any]) -> NDArray[np.float64]:
     """Return the values of the features, float64, in the order of `x`.
 

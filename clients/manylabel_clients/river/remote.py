@@ -9,7 +9,13 @@ from river import base
 from manylabel_clients.http._base import DEFAULT_URL
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.model import Model
-from manylabel_clients.river._encoding import PredictedLabels, named_truths, named_values
+from manylabel_clients.river._encoding import (
+    PredictedLabels,
+    PredictedProbabilities,
+    both,
+    named_truths,
+    named_values,
+)
 
 
 class RemoteModel(base.MultiLabelClassifier):
@@ -23,8 +29,7 @@ class RemoteModel(base.MultiLabelClassifier):
     handle of the same model: cloning forgets nothing, and what one handle learns, all of them know.
 
     As in river, the `y` of `learn_one` may list some labels only; the others are unknown for that example.
-    Features and labels may appear at any time, unless the model declares them. There are no probabilities:
-    `predict_proba_one` raises NotImplementedError.
+    Features and labels may appear at any time, unless the model declares them.
 
     Parameters
     ----------
@@ -37,7 +42,7 @@ class RemoteModel(base.MultiLabelClassifier):
     Raises
     ------
     TypeError
-        By `learn_one` and `predict_one`: a value that is not a number, a name that is not a string.
+        By `learn_one` and predictions: a value that is not a number, a name that is not a string.
     ValueError
         A value that is not finite.
     ManyLabelError
@@ -52,7 +57,7 @@ class RemoteModel(base.MultiLabelClassifier):
     >>> model = RemoteModel(client, "genes")
     >>> metric = metrics.multioutput.MicroAverage(metrics.F1())
     >>> evaluate.progressive_val_score(datasets.Yeast().take(300), model, metric)
-    MicroAverage(F1): 59.47%
+    MicroAverage(F1): 59.91%
     >>> client.close()
     """
 
@@ -81,6 +86,17 @@ class RemoteModel(base.MultiLabelClassifier):
         prediction = self.model.predict(named_values(x))
         relevant = set(prediction.labels)
         return PredictedLabels((label, label in relevant) for label in prediction.scores)
+
+    def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
+        """Return how likely every label is that the server knows, and how likely it is not.
+
+        Raises
+        ------
+        Invalid
+            The model has no probabilities: it was created with calibrate false, or jobs train it.
+        """
+        likely = self.model.predict(named_values(x), probabilities=True).probabilities
+        return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return another handle, of the same model unless `new_params` say otherwise."""
