@@ -7,7 +7,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 2
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-long format bench-online bench-http bench-batch deploy-check clean
+.PHONY: demo test test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -30,6 +30,10 @@ format: $(INSTALLED)
 bench-online bench-http bench-batch: bench-%: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks $*
+
+# On public data sets, in a folder of .npz files: make bench-streams DATA=folder
+bench-streams bench-budget bench-calibration: bench-%: $(INSTALLED)
+	$(BIN)/python -m benchmarks $* --data $(DATA)
 
 # Needs Docker: builds and runs docker-compose.yml, kills its parts, and looks whether anything was lost.
 deploy-check:

@@ -1,10 +1,19 @@
-"""`python -m benchmarks online`, `http`, `batch` or `reproduce`, from the root of the repository."""
+"""Benchmarks, from the root of the repository: `python -m benchmarks --help` names them."""
 
 import argparse
 
-from benchmarks import batch, http, online, reproduce
+from benchmarks import batch, budget, calibration, drift, http, online, reproduce, streams
 
-BENCHMARKS = {"online": online, "http": http, "batch": batch, "reproduce": reproduce}
+BENCHMARKS = {
+    "online": online,
+    "streams": streams,
+    "budget": budget,
+    "calibration": calibration,
+    "drift": drift,
+    "http": http,
+    "batch": batch,
+    "reproduce": reproduce,
+}
 """Each has a docstring, `add_arguments(parser)` and `run(args)`."""
 
 

@@ -6,7 +6,9 @@ them all; each run starts with a new model, learns a first part of the stream un
 What is timed is what a user of each library does to have every example predicted before it is learnt:
 
 - core: `learn`, which gives the scores from before learning, on index arrays; for a batch in one call, or for
-  one example a call.
+  one example a call. With M, the paper's learners: features as they are, no probabilities. "Defaults" is what one gets
+  without parameters: a pair of models, scaling, probabilities and cuts chosen by them. The rest has features as they
+  are and no probabilities, to compare the steps.
 - Vowpal Wabbit: `predict` and `learn` on examples parsed beforehand. "Learn only" leaves out `predict` and reads
   the prediction that `learn` makes on its way. The parsing of its text format is timed by itself, and is in no
   ratio. With its default of 18 bits, 18 weights of the sparse stream share a place; 23 bits give every weight its
@@ -24,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from benchmarks.machine import print_machine
-from benchmarks.streams import Stream, sparse, yeast
+from benchmarks.stream_data import Stream, sparse, yeast
 
 from manylabel_core import FALT, SALT
 from manylabel_core.rows import as_rows, as_targets
@@ -143,22 +145,37 @@ def _chain() -> Any:
     return multioutput.ClassifierChain(linear_model.LogisticRegression())
 
 
-FALT_1, FALT_100 = "FALT, M = 1", "FALT, M = 100"
+FALT_1, FALT_100, FALT_L = "FALT, M = 1", "FALT, M = 100", "FALT, M = L"
+SALT_1, SALT_L = "SALT, M = 1", "SALT, M = L"
+FALT_PAIRED, SALT_PAIRED = "FALT, paired", "SALT, paired"
+FALT_DEFAULT, SALT_DEFAULT = "FALT, defaults", "SALT, defaults"
 VW = "Vowpal Wabbit, 18 bits"
 VW_23 = "Vowpal Wabbit, 23 bits"
 RIVER = "river PerOutputClassifier"
+
+STEPS: dict[str, Callable[[], Any]] = {
+    FALT_1: lambda: FALT(passes=1, calibrate=False),
+    FALT_100: lambda: FALT(passes=100, calibrate=False),
+    FALT_L: lambda: FALT(passes=1.0, calibrate=False),
+    "FALT, implicit": lambda: FALT(step="implicit", scaling="none", calibrate=False),
+    "FALT, adaptive": lambda: FALT(step="adaptive", scaling="none", calibrate=False),
+    FALT_PAIRED: lambda: FALT(scaling="none", calibrate=False),
+    "FALT, paired, average": lambda: FALT(scaling="none", calibrate=False, average=True),
+    FALT_DEFAULT: FALT,
+    SALT_1: lambda: SALT(passes=1, calibrate=False),
+    SALT_L: lambda: SALT(passes=1.0, calibrate=False),
+    "SALT, implicit": lambda: SALT(step="implicit", scaling="none", calibrate=False),
+    "SALT, coin": lambda: SALT(step="coin", scaling="none", calibrate=False),
+    SALT_PAIRED: lambda: SALT(scaling="none", calibrate=False),
+    SALT_DEFAULT: SALT,
+}
 
 
 def contenders(n_warm: int, n_vw: int, n_river: int) -> list[Contender]:
     """All of them. The slow ones are timed on fewer examples, and river, the slowest, learns fewer before."""
     return [
-        Contender(FALT_1, core(lambda: FALT(passes=1)), n_warm, 1000),
-        Contender(FALT_100, core(lambda: FALT(passes=100)), n_warm, 1000),
-        Contender("FALT, M = L", core(lambda: FALT(passes=1.0)), n_warm, 1000),
-        Contender("SALT, M = 1", core(lambda: SALT(passes=1)), n_warm, 1000),
-        Contender("SALT, M = L", core(lambda: SALT(passes=1.0)), n_warm, 1000),
-        Contender("FALT, M = 1, one example a call", core(lambda: FALT(passes=1), True), n_warm, 1000),
-        Contender("SALT, M = 1, one example a call", core(lambda: SALT(passes=1), True), n_warm, 1000),
+        *(Contender(name, core(make), n_warm, 1000) for name, make in STEPS.items()),
+        *(Contender(f"{name}, one example a call", core(STEPS[name], True), n_warm, 1000) for name in (FALT_1, SALT_1)),
         Contender(VW, vowpal_wabbit(n_warm + n_vw, 18), n_warm, n_vw),
         Contender(f"{VW}, learn only", vowpal_wabbit(n_warm + n_vw, 18, predict=False), n_warm, n_vw),
         Contender(VW_23, vowpal_wabbit(n_warm + n_vw, 23), n_warm, n_vw),
@@ -191,17 +208,29 @@ def print_table(stream: Stream, runs: dict[str, list[float]]) -> None:
         print(f"{name:34} {middle:14,.1f} {spread:>24} {middle / base:15.1f}x")
 
 
-def print_aims(runs: dict[str, list[float]]) -> None:
+def print_aims(where: str, runs: dict[str, list[float]], aims: Sequence[tuple[str, str, str, float, float]]) -> None:
+    """Each aim: what is compared, the slow, the fast, and the least and most that the ratio shall be."""
     middle = {name: statistics.median(times) for name, times in runs.items()}
-    print("\naims on the sparse stream")
-    for text, slow, fast, least, most in (
-        (f"{VW} / FALT M = 1, at least 30", VW, FALT_1, 30.0, np.inf),
-        (f"{VW_23} / FALT M = 1, at least 30", VW_23, FALT_1, 30.0, np.inf),
-        ("river / FALT M = 1, at least 500", RIVER, FALT_1, 500.0, np.inf),
-        ("FALT M = 100 / FALT M = 1, at most 4", FALT_100, FALT_1, 0.0, 4.0),
-    ):
+    print(f"\naims on the {where} stream")
+    for text, slow, fast, least, most in aims:
         ratio = middle[slow] / middle[fast]
         print(f"  {text:52} {ratio:10,.1f}   {'met' if least <= ratio <= most else 'MISSED'}")
+
+
+BOTH = (
+    ("SALT defaults / FALT defaults, at most 3", SALT_DEFAULT, FALT_DEFAULT, 0.0, 3.0),
+    ("SALT paired / FALT paired, at most 3", SALT_PAIRED, FALT_PAIRED, 0.0, 3.0),
+    ("SALT defaults / SALT M = L, at most 1", SALT_DEFAULT, SALT_L, 0.0, 1.0),
+    ("SALT paired / SALT M = L, at most 1", SALT_PAIRED, SALT_L, 0.0, 1.0),
+    ("FALT defaults / FALT M = L, at most 1", FALT_DEFAULT, FALT_L, 0.0, 1.0),
+    ("FALT implicit / FALT M = L, at most 1", "FALT, implicit", FALT_L, 0.0, 1.0),
+)
+SPARSE = (
+    (f"{VW} / FALT M = 1, at least 30", VW, FALT_1, 30.0, np.inf),
+    (f"{VW_23} / FALT M = 1, at least 30", VW_23, FALT_1, 30.0, np.inf),
+    ("river / FALT M = 1, at least 500", RIVER, FALT_1, 500.0, np.inf),
+    ("FALT M = 100 / FALT M = 1, at most 4", FALT_100, FALT_1, 0.0, 4.0),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -212,8 +241,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     print_machine("numpy", "numba", "river", "vowpalwabbit")
     dense = yeast()
-    print_table(dense, measure(dense, contenders(n_warm=1000, n_vw=500, n_river=50), args.repeats))
+    runs = measure(dense, contenders(n_warm=1000, n_vw=500, n_river=50), args.repeats)
+    print_table(dense, runs)
+    print_aims("dense", runs, BOTH)
     text_like = sparse(3000, seed=args.seed)
     runs = measure(text_like, contenders(n_warm=2000, n_vw=250, n_river=10), args.repeats)
     print_table(text_like, runs)
-    print_aims(runs)
+    print_aims("sparse", runs, (*BOTH, *SPARSE))

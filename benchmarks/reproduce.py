@@ -1,4 +1,4 @@
-"""What the papers of MLRL, M3L, PrML and LSA-MML report, on the same data: means and spreads beside the papers' own."""
+"""What the papers of FALT, MLRL, M3L, PrML and LSA-MML report, on the same data: means and spreads beside their own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import argparse
 import warnings
 from pathlib import Path
 
-from benchmarks import reproduce_lsa_mml, reproduce_m3l, reproduce_mlrl, reproduce_prml
+from benchmarks import reproduce_alt, reproduce_lsa_mml, reproduce_m3l, reproduce_mlrl, reproduce_prml
 from benchmarks.machine import print_machine
 from sklearn.exceptions import ConvergenceWarning
 
-PAPERS = {"mlrl": reproduce_mlrl, "m3l": reproduce_m3l, "prml": reproduce_prml, "lsa-mml": reproduce_lsa_mml}
+PAPERS = {
+    "alt": reproduce_alt,
+    "mlrl": reproduce_mlrl,
+    "m3l": reproduce_m3l,
+    "prml": reproduce_prml,
+    "lsa-mml": reproduce_lsa_mml,
+}
 """Each has `SETS`, the names of its data sets, and `run(args)`."""
 
 
@@ -19,9 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paper", choices=PAPERS)
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
     parser.add_argument("--sets", nargs="+", choices=sorted(set(sets)), help="data sets; all of the paper by default")
-    parser.add_argument("--trials", type=int, default=10, help="folds, splits or samples, all of ten by default")
+    parser.add_argument(
+        "--trials", type=int, default=10, help="folds, splits or samples, all of ten by default; not alt"
+    )
     parser.add_argument("--setting", choices=("supervised", "semi", "both"), default="both", help="mlrl: which tables")
     parser.add_argument("--tol", type=float, default=1e-3, help="mlrl: relative duality gap of the models measured")
+    parser.add_argument("--quick", action="store_true", help="alt: three folds and five orders")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for the drawings (SVG); none by default")
 

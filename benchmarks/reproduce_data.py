@@ -29,6 +29,13 @@ def load(folder: Path, name: str) -> DataSet:
     return DataSet(name, X, file["Y"], [str(label) for label in file["label_names"]], train, test)
 
 
+def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
+    """Features and labels of all examples in the order of the file, each dense or in CSR as it is stored."""
+    file = _open(folder, name)
+    X, Y = (file[part] if part in file else _csr(file, part) for part in ("X", "Y"))
+    return X, Y
+
+
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
     """The views of a data set by name, sparse ones in CSR, and its labels. emotions is standardised."""
     file = _open(folder, name)
@@ -59,6 +66,7 @@ def _open(folder: Path, name: str) -> Any:
     return np.load(path, allow_pickle=False)
 
 
-def _csr(file: Any) -> sp.csr_array:
-    parts = (file["X_data"].astype(np.float64), file["X_indices"], file["X_indptr"])
-    return sp.csr_array(parts, shape=tuple(file["X_shape"]))
+def _csr(file: Any, part: str = "X") -> sp.csr_array:
+    indices, indptr, shape = (file[f"{part}_{name}"] for name in ("indices", "indptr", "shape"))
+    values = file["X_data"].astype(np.float64) if part == "X" else np.ones(len(indices), np.int8)
+    return sp.csr_array((values, indices, indptr), shape=tuple(shape))

@@ -1,55 +1,163 @@
-"""The streams that the benchmarks learn: river's yeast, and a seeded sparse one."""
+"""Defaults on public streams: quality and seconds of the online learners, of river's, and of those published.
+
+Prequential: every example is predicted, then learnt, once. In the order of the file, where the labels of neighbours
+often resemble each other (scene is sorted by class, corel5k by topic), and in a random order.
+
+Ours have their defaults on every set. Seconds are those of the processor (nothing here uses a second one), for
+everything: taking the matrices in, predicting and learning every example, and measuring; the median of some runs, with
+code compiled before. Of river's learners, only predicting and learning are counted, and they stop when their time is
+over; the measures are then those of the examples reached, and "there" is what the best of ours has on the same ones.
+
+--search tries a grid for each learner and set, and says how far behind its best setting the default is.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+from benchmarks.machine import print_machine
+from benchmarks.reproduce_data import load_stream
+from benchmarks.streams_peers import RIVER, predict_and_learn
+from benchmarks.streams_published import PUBLISHED
+from benchmarks.streams_search import search
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
+from manylabel_core.gram import is_sparse
+from manylabel_core.metrics import macro_f1, micro_f1
+from manylabel_core.rows import as_rows, as_targets
+
+SETS = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
+ORDERS = ("file", "random")
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "FALT": FALT,
+    "SALT": SALT,
+    "KernelFALT": KernelFALT,
+    "KernelSALT": KernelSALT,
+    "PassiveAggressive": PassiveAggressive,
+}
+MOST_WORK, MOST_SEARCHED = 3e10, 7e9
+"""Without a budget a kernel learner's work grows with the square of the examples. Above so many products it has a
+budget; in a search it is left out."""
+BUDGET = 500
+SLOW = 5.0
+"""Seconds above which one run is enough."""
 
 
-class Stream(NamedTuple):
-    """Examples in order: features and an indicator matrix of labels."""
+class Run(NamedTuple):
+    """What one learner has reached: measures, seconds, the examples seen, and its predictions."""
 
-    name: str
-    X: sp.csr_array
-    Y: sp.csr_array
-
-
-def yeast() -> Stream:
-    """River's `datasets.Yeast()`: 2,417 dense examples, 103 features, 14 labels."""
-    from river import datasets
-
-    stream = list(datasets.Yeast())
-    X = np.array([list(x.values()) for x, _ in stream], dtype=np.float32)
-    Y = np.array([list(y.values()) for _, y in stream], dtype=np.int8)
-    return Stream("yeast: dense, 103 features, 14 labels", sp.csr_array(X), sp.csr_array(Y))
+    micro_f1: float
+    macro_f1: float
+    seconds: float
+    predicted: NDArray[np.int8]
 
 
-def sparse(n: int, n_features: int = 47_236, n_labels: int = 101, n_values: int = 70, seed: int = 0) -> Stream:
-    """Rows of text-like data: `n_values` features of unit norm, some of them typical of the row's one to five labels.
+def run(args: argparse.Namespace) -> None:
+    print_machine("numpy", "numba", "river")
+    print(f"seed {args.seed}\n")
+    summaries = []
+    for name in args.sets or SETS:
+        X, Y = load_stream(args.data, name)
+        Y = Y.toarray() if is_sparse(Y) else Y
+        for order in ORDERS:
+            rows = np.arange(len(Y)) if order == "file" else np.random.default_rng(args.seed).permutation(len(Y))
+            title = f"{name}, order {order}: {len(Y):,} examples, {X.shape[1]:,} features, {Y.shape[1]} labels"
+            if args.search:
+                print(f"== {title}", flush=True)
+                small = work(X, Y) < MOST_SEARCHED
+                learners = {key: make for key, make in LEARNERS.items() if small or make is not KernelFALT}
+                search(learners, X[rows], Y[rows])
+            else:
+                print(f"== {title}\n{'':46}{'micro-F1':>10}{'macro-F1':>10}{'seconds':>12}{'examples':>10}{'there':>8}")
+                summaries.append(compare(name, order, X[rows], Y[rows], args))
+    print("\n".join(summaries))
 
-    Background features have frequencies as words have, those typical of a label are drawn from its own 150.
-    """
-    rng = np.random.default_rng(seed)
-    frequency = 1.0 / np.arange(1, n_features + 1)
-    background = np.cumsum(frequency / frequency.sum())
-    words = rng.permutation(n_features).astype(np.int32)
-    typical = rng.integers(0, n_features, size=(n_labels, 150), dtype=np.int32)
-    indices, labels = np.empty((n, n_values), dtype=np.int32), []
-    for i in range(n):
-        labels.append(np.sort(rng.choice(n_labels, size=rng.integers(1, 6), replace=False)))
-        own = rng.choice(typical[labels[-1]].ravel(), size=n_values // 3, replace=False)
-        others = words[np.searchsorted(background, rng.random(10 * n_values)).clip(max=n_features - 1)]
-        kept, first = np.unique(np.concatenate([own, others]), return_index=True)
-        indices[i] = np.sort(kept[np.argsort(first)[:n_values]])
-    values = rng.gamma(1.0, size=(n, n_values)) + 0.1
-    values /= np.linalg.norm(values, axis=1, keepdims=True)
-    ends = np.cumsum([0, *(len(row) for row in labels)])
-    return Stream(
-        f"sparse: {n_features:,} features, {n_values} of them in an example, {n_labels} labels",
-        sp.csr_array(
-            (values.astype(np.float32).ravel(), indices.ravel(), np.arange(n + 1) * n_values), shape=(n, n_features)
-        ),
-        sp.csr_array((np.ones(ends[-1], np.int8), np.concatenate(labels), ends), shape=(n, n_labels)),
+
+def compare(name: str, order: str, X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> str:
+    """Print the table of one stream; give the line that says how the best of ours stands to the best published."""
+    ours = {}
+    for learner, make in LEARNERS.items():
+        if make is KernelFALT and work(X, Y) > MOST_WORK:
+            learner, make = f"{learner}, budget {BUDGET}", partial(KernelFALT, budget=BUDGET)
+        ours[learner] = measured(make, X, Y, args.repeats)
+        _print_row(learner, ours[learner])
+    best = max(ours, key=lambda learner: ours[learner].micro_f1)
+    if args.peers == "river":
+        for peer, make in RIVER.items():
+            predicted, seconds = predict_and_learn(make, X, Y, args.river_seconds)
+            reached = len(predicted)
+            found = Run(micro_f1(Y[:reached], predicted), macro_f1(Y[:reached], predicted), seconds, predicted)
+            _print_row(peer, found, micro_f1(Y[:reached], ours[best].predicted[:reached]))
+    for other in PUBLISHED.get(name, ()) if order == "file" else ():
+        cells = f"{other.micro_f1:10.3f}{other.macro_f1:10.3f}{other.seconds:12,.2f}"
+        print(f"  {f'published: {other.method}':44}{cells}")
+    print(flush=True)
+    return _summary(name, order, best, ours)
+
+
+def measured(make: Callable[[], Any], X: Any, Y: NDArray[np.int8], repeats: int) -> Run:
+    """The median time of some runs from matrices to measures."""
+    _once(make, X[:20], Y[:20])
+    runs = [_once(make, X, Y)]
+    runs += [_once(make, X, Y) for _ in range(repeats - 1 if runs[0].seconds < SLOW else 0)]
+    return runs[0]._replace(seconds=statistics.median(run.seconds for run in runs))
+
+
+def _once(make: Callable[[], Any], X: Any, Y: NDArray[np.int8]) -> Run:
+    began = time.process_time()
+    predicted = prequential(make(), X, Y)
+    micro, macro = micro_f1(Y, predicted), macro_f1(Y, predicted)
+    return Run(micro, macro, time.process_time() - began, predicted)
+
+
+def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
+    """What each example was predicted to be before it was learnt."""
+    rows, n_features = as_rows(X, model.dtype)
+    model.grow(n_features, Y.shape[1])
+    scores = model.learn(rows, as_targets(Y))
+    return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int8)
+
+
+def work(X: Any, Y: NDArray[np.int8]) -> float:
+    """Products that a kernel learner needs, if every example becomes a support vector."""
+    values = X.nnz / len(Y) if is_sparse(X) else X.shape[1]
+    return 0.5 * len(Y) ** 2 * float(values + Y.shape[1])
+
+
+def _print_row(title: str, run: Run, there: float | None = None) -> None:
+    cells = f"{run.micro_f1:10.3f}{run.macro_f1:10.3f}{run.seconds:12,.3f}{len(run.predicted):10,}"
+    print(f"  {title:44}{cells}" + ("" if there is None else f"{there:8.3f}"), flush=True)
+
+
+def _summary(name: str, order: str, best: str, ours: dict[str, Run]) -> str:
+    text = f"{name:12} {order:6} best of ours {ours[best].micro_f1:.3f} ({best}, {ours[best].seconds:.3f} s)"
+    if order != "file" or name not in PUBLISHED:
+        return text
+    other = max(PUBLISHED[name], key=lambda each: each.micro_f1)
+    fastest = max(ours.values(), key=lambda run: (run.micro_f1 > other.micro_f1, -run.seconds))
+    verdict = "ours" if ours[best].micro_f1 > other.micro_f1 else "THEIRS"
+    return (
+        f"{text}, best published {other.micro_f1:.3f} ({other.method}, {other.seconds:,.0f} s): {verdict}, "
+        f"{other.seconds / ours[best].seconds:,.0f} x faster; the fastest that beats it, or of all: "
+        f"{other.seconds / fastest.seconds:,.0f} x"
     )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
+    parser.add_argument("--peers", choices=("none", "river"), default="river")
+    parser.add_argument(
+        "--river-seconds", type=float, default=10.0, help="time for each of river's learners and stream"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each of our learners")
+    parser.add_argument("--search", action="store_true", help="look for each learner's best setting instead")
+    parser.add_argument("--seed", type=int, default=0, help="of the random order")

@@ -1,0 +1,134 @@
+"""Probabilities and cuts on public streams: Brier score, log loss, calibration error, reliability curves; F measures.
+
+Prequential: every example is rated and predicted, then learnt, once; in the order of the file (scene, which is sorted
+by class, in a random one). Defaults on every set.
+
+Probabilities are compared with the plain sigmoid of score minus threshold, and with the share of the examples so far
+that the label was true of. The calibration error is the mean distance, over all examples and labels, between the
+probability and the share of true labels, in 20 bins of probability.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from benchmarks.machine import print_machine
+from benchmarks.reproduce_data import load_stream
+from numpy.typing import NDArray
+
+from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core.gram import is_sparse
+from manylabel_core.metrics import macro_f1, micro_f1
+from manylabel_core.rows import as_rows, as_targets
+
+SETS = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
+SORTED = ("scene",)
+"""Sets that are taken in a random order."""
+
+LINEAR: dict[str, Callable[..., Any]] = {"FALT": FALT, "SALT": SALT}
+LEARNERS: dict[str, Callable[..., Any]] = {**LINEAR, "KernelFALT": KernelFALT}
+CUTS = ("none", "micro_f1", "macro_f1", "hamming")
+BINS = 20
+FEWEST = 30
+"""Probabilities that a bin must have to be drawn."""
+
+Array = NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """Mean probability and share of true labels in every bin, and how many fell into it."""
+
+    probability: Array
+    share: Array
+    size: NDArray[np.int64]
+
+
+def run(args: argparse.Namespace) -> None:
+    packages = ("numpy", "numba", "matplotlib") if args.out else ("numpy", "numba")
+    print_machine(*packages)
+    print(f"seed {args.seed}")
+    for name in args.sets or SETS:
+        X, Y = _stream(args.data, name, args.seed)
+        print(f"\n== {name}: {len(Y):,} examples, {X.shape[1]:,} features, {Y.shape[1]} labels")
+        rates = (np.cumsum(Y, axis=0) - Y + 0.5) / np.arange(1, 1 + len(Y))[:, np.newaxis]
+        print(f"{'probabilities':28}{'Brier':>9}{'log loss':>10}{'error':>8}")
+        _print_probabilities("base rates", rates, Y)
+        curves, table = {}, []
+        for learner, make in (LINEAR if is_sparse(X) else LEARNERS).items():
+            for cut in CUTS:
+                scores, probabilities = prequential(make(optimise=cut), X, Y)
+                table.append((f"{learner}, {cut}", np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int8)))
+                if cut == "none":
+                    plain = 1.0 / (1.0 + np.exp(-np.clip(scores[:, 1:] - scores[:, :1], -30.0, 30.0)))
+                    _print_probabilities(f"{learner}, plain sigmoid", plain, Y)
+                    _print_probabilities(f"{learner}, calibrated", probabilities, Y)
+                    curves[learner] = reliability(plain, Y), reliability(probabilities, Y)
+        print(f"{'cuts':28}{'micro-F1':>9}{'macro-F1':>10}{'Hamming':>9}")
+        for title, predicted in table:
+            cells = f"{micro_f1(Y, predicted):9.3f}{macro_f1(Y, predicted):10.3f}{(predicted != Y).mean():9.4f}"
+            print(f"{title:28}{cells}", flush=True)
+        if args.out:
+            print(_draw(args.out, name, curves))
+
+
+def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
+    """Scores and probabilities of every example before it was learnt."""
+    rows, n_features = as_rows(X, model.dtype)
+    model.grow(n_features, Y.shape[1])
+    probabilities = np.empty(Y.shape)
+    return model.learn(rows, as_targets(Y), probabilities), probabilities
+
+
+def reliability(probabilities: Array, Y: NDArray[np.int8]) -> Curve:
+    """By bins of equal width."""
+    which = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1).ravel()
+    size = np.bincount(which, minlength=BINS)
+    probability, share = (np.bincount(which, of.ravel(), BINS) / np.maximum(size, 1) for of in (probabilities, Y))
+    return Curve(probability, share, size)
+
+
+def _print_probabilities(title: str, probabilities: Array, Y: NDArray[np.int8]) -> None:
+    brier = float(((probabilities - Y) ** 2).mean())
+    inside = np.clip(probabilities, 1e-12, 1.0 - 1e-12)
+    log_loss = float(-np.where(Y > 0, np.log(inside), np.log1p(-inside)).mean())
+    curve = reliability(probabilities, Y)
+    error = float((np.abs(curve.probability - curve.share) * curve.size).sum() / Y.size)
+    print(f"{title:28}{brier:9.4f}{log_loss:10.4f}{error:8.4f}", flush=True)
+
+
+def _stream(folder: Path, name: str, seed: int) -> tuple[Any, NDArray[np.int8]]:
+    X, Y = load_stream(folder, name)
+    Y = Y.toarray() if is_sparse(Y) else Y
+    rows = np.random.default_rng(seed).permutation(len(Y)) if name in SORTED else np.arange(len(Y))
+    return X[rows], Y[rows]
+
+
+def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> Path:
+    """Reliability curves of a set; give the file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(curves), 4.4), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(curves), sharey=True))
+    for place, (learner, pair) in zip(axes, curves.items(), strict=True):
+        place.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+        for curve, title, style in zip(pair, ("plain sigmoid", "calibrated"), ("o--", "o-"), strict=True):
+            drawn = curve.size >= FEWEST
+            place.plot(curve.probability[drawn], curve.share[drawn], style, label=title, markersize=4)
+        place.set(title=f"{name}, {learner}", xlabel="probability", aspect="equal")
+    axes[0].set_ylabel("share of true labels")
+    axes[0].legend()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"reliability-{name}.png"
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    return path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets, one .npz each")
+    parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
+    parser.add_argument("--out", type=Path, help="folder for the reliability curves, one PNG a set")
+    parser.add_argument("--seed", type=int, default=0, help="of the random order")

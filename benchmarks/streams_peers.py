@@ -1,0 +1,84 @@
+"""river's multi-output learners on the same streams, in the same process, for as many examples as time allows.
+
+What its users choose: binary relevance and a chain of logistic regressions on standardised features (features as they
+are where they are sparse), the same of Hoeffding trees, and a Hoeffding tree over whole label sets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.gram import is_sparse
+
+
+def _standardised(make: Callable[[], Any]) -> Callable[[bool], Any]:
+    def build(dense: bool) -> Any:
+        from river import preprocessing
+
+        return preprocessing.StandardScaler() | make() if dense else make()
+
+    return build
+
+
+def _logistic() -> Any:
+    from river import linear_model
+
+    return linear_model.LogisticRegression()
+
+
+def _tree() -> Any:
+    from river import tree
+
+    return tree.HoeffdingTreeClassifier()
+
+
+def _multioutput(kind: str, base: Callable[[], Any]) -> Callable[[], Any]:
+    def make() -> Any:
+        from river import multioutput
+
+        return getattr(multioutput, kind)(base())
+
+    return make
+
+
+RIVER: dict[str, Callable[[bool], Any]] = {
+    "river PerOutputClassifier, logistic": _standardised(_multioutput("PerOutputClassifier", _logistic)),
+    "river ClassifierChain, logistic": _standardised(_multioutput("ClassifierChain", _logistic)),
+    "river PerOutputClassifier, Hoeffding tree": _standardised(_multioutput("PerOutputClassifier", _tree)),
+    "river ClassifierChain, Hoeffding tree": _standardised(_multioutput("ClassifierChain", _tree)),
+    "river MultiClassEncoder, Hoeffding tree": _standardised(_multioutput("MultiClassEncoder", _tree)),
+}
+"""Learners by name; they are made for dense or for sparse examples."""
+
+
+def predict_and_learn(
+    make: Callable[[bool], Any], X: Any, Y: NDArray[np.int8], limit: float
+) -> tuple[NDArray[np.int8], float]:
+    """Predictions for the examples that were reached within `limit` seconds, and the seconds taken."""
+    model, predicted = make(not is_sparse(X)), []
+    labels = range(Y.shape[1])
+    examples = zip(_dictionaries(X), (dict(enumerate(row)) for row in Y.astype(bool).tolist()), strict=True)
+    taken = 0.0
+    for x, y in examples:  # dictionaries are made outside of the timing
+        began = time.process_time()
+        answer = model.predict_one(x) or {}
+        model.learn_one(x, y)
+        taken += time.process_time() - began
+        predicted.append([bool(answer.get(label)) for label in labels])
+        if taken > limit:
+            break
+    return np.array(predicted, dtype=np.int8), taken
+
+
+def _dictionaries(X: Any) -> Iterator[dict[int, float]]:
+    if not is_sparse(X):
+        yield from (dict(enumerate(row)) for row in X.tolist())
+        return
+    for first, last in pairwise(X.indptr):
+        yield dict(zip(X.indices[first:last].tolist(), X.data[first:last].tolist(), strict=True))
