@@ -9,11 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from manylabel_service.replicas.params import PARAMS
 from manylabel_service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -106,6 +108,19 @@ def test_every_call_is_in_the_http_page(address: str) -> None:
         if f"`{method.upper()} {path}`" not in page
     ]
     assert missing == []
+
+
+def test_every_learner_and_every_parameter_is_in_the_http_page() -> None:
+    tables = (ROOT / "docs" / "http.md").read_text().split("| `algorithm` | |\n")[1].split("| `params` | of |")
+    listed, parameters = ([name for cell in first_cells(table) for name in cell] for table in tables)
+    assert sorted(listed) == sorted(PARAMS)
+    assert sorted(parameters) == sorted({name for params in PARAMS.values() for name in params.model_fields})
+
+
+def first_cells(table: str) -> Iterator[list[str]]:
+    """What each row of a table, at the beginning of a text, names in its first cell."""
+    for row in takewhile(lambda line: line.startswith("|"), table.partition("|---")[2].splitlines()[1:]):
+        yield re.findall(r"`([^`]+)`", row.split("|")[1])
 
 
 def test_links_between_pages_lead_somewhere() -> None:
