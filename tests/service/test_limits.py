@@ -271,7 +271,8 @@ def test_numbered_features_are_ignored_too() -> None:
 # -- hash -----------------------------------------------------------------------------------------
 
 names = st.text(min_size=1, max_size=6)
-values = st.sampled_from([1.0, -1.0, 0.5, 3.0, 1e15, -1e15, 2e-3])
+# Sums of a dozen are exact in any order, which scikit-learn does not fix; two of the largest are beyond 1e15.
+values = st.sampled_from([1.0, -1.0, 5.0, 3.0, 2.0**49, -(2.0**49), -2.0])
 bags = st.dictionaries(names, values, max_size=12)
 
 
@@ -294,7 +295,7 @@ def test_hashing_is_that_of_feature_hasher(examples: list[dict[str, float]], mos
     assert learner_state(model) == learner_state(plain)
 
 
-@given(bag=bags, data=st.data())
+@given(bag=st.dictionaries(names, st.sampled_from([1.0, 0.5, 1e15, -1e15, 2e-3, 0.3]), max_size=12), data=st.data())
 def test_the_order_of_hashed_features_changes_no_bit(bag: dict[str, float], data: st.DataObject) -> None:
     space = new_model(**limits("hash", most=2)).features
     shuffled = data.draw(st.permutations(list(bag)))
