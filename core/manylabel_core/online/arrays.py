@@ -155,6 +155,9 @@ class ArrayLearner(BaseEstimator, metaclass=ABCMeta):
         n_samples = len(rows.indptr) - 1
         self._check_probabilities(probabilities, n_samples)
         scores = np.empty((n_samples, 1 + self._n_labels), dtype=np.float64)
+        if n_samples <= self._rows_at_once:  # the usual call; saves a third of what one example costs
+            self.sounded = self._learn_part(rows, targets, scores, probabilities)
+            return scores
         sounded: list[tuple[int, int]] = []
         for first, last in _parts(n_samples, lambda: self._rows_at_once):
             own = None if probabilities is None else probabilities[first:last]
