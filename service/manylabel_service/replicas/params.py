@@ -58,7 +58,7 @@ class Params(BaseModel):
     """The measure that each label's cut is chosen for, which needs `calibrate`; none cuts where the threshold is. Null
     takes micro_f1, or none where `passes` are given, without `calibrate`, and for the baselines."""
     drift: Literal["adwin"] | None = None
-    """The detector that watches the loss of each label, and that of all, for a change."""
+    """The detector that watches the errors of each label, and of all labels together, for a rise."""
     on_drift: Literal["raise", "restart"] | None = None
     """What an alarm does, which needs `drift`: steps as large as at the start, a label learnt anew, or nothing."""
 

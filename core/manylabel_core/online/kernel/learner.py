@@ -53,8 +53,8 @@ class KernelLearner(OnlineLearner):
     coef0: float
     degree: int
     budget: int | None
-    strategy: str | None = None
-    seed: int = 0
+    strategy: str | None
+    seed: int
 
     _fixed: tuple[str, ...] = (
         "kernel",
