@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 RBF, LINEAR, POLY = 0, 1, 2
 KERNELS = {"rbf": RBF, "linear": LINEAR, "poly": POLY}
@@ -14,7 +14,7 @@ MAX_KERNEL = 1e100
 """Values of the polynomial kernel saturate here, so that sums of them stay finite."""
 
 
-@kernel
+@compiled
 def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
     """K(u, v).
 
@@ -37,7 +37,7 @@ def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
     return value
 
 
-@kernel
+@compiled
 def inner_product(u, v):  # type: ignore[no-untyped-def]
     """u.v in float64, by eight sums of a fixed order: quick, and the same bits every time."""
     last = len(u) // 8 * 8

@@ -1,4 +1,4 @@
-"""Kernels kept on disk do not outlive the source that they were compiled from."""
+"""Compiled functions kept on disk do not outlive the source that they were compiled from."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 import manylabel_core
-from manylabel_core import _compiled
-from manylabel_core._compiled import discard_stale_kernels
+import manylabel_core.compiled as compiling
+from manylabel_core.compiled import discard_stale
 
 INNER = """
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
-@kernel
+@compiled
 def inner(x):
     return x + {added}
 """
 OUTER = """
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from package.{room}inner import inner
 
-@kernel
+@compiled
 def outer(x):
     return inner(x)
 """
@@ -65,12 +65,12 @@ def test_a_changed_helper_in_another_file_is_compiled_in(inner: str, outer: str,
     write(package / outer.replace(".", "/") / "outer.py", OUTER.format(room=inner), now)
     assert run(tmp_path, outer) == 2
     compiled = list(package.rglob("*.nb[ic]"))
-    assert compiled, "kernels are kept on disk"
-    assert discard_stale_kernels(package) == 0, "what is newer than its sources stays"
+    assert compiled, "compiled functions are kept on disk"
+    assert discard_stale(package) == 0, "what is newer than its sources stays"
 
     newer = max(file.stat().st_mtime_ns for file in compiled) + 1
     write(helper, INNER.format(added=10), newer)
-    assert discard_stale_kernels(package) == len(compiled)
+    assert discard_stale(package) == len(compiled)
     assert run(tmp_path, outer) == 11
 
 
@@ -94,7 +94,7 @@ def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: py
         patch.setattr(IndexDataCacheFile, "_load_index", lambda _: {})
         patch.setattr(IndexDataCacheFile, "_save_data", lambda *save: unwritten.append(save))
         for process, example in examples.items():
-            patch.setattr(_compiled, "_PROCESS", process)
+            patch.setattr(compiling, "_PROCESS", process)
             load(file).inner(example)
     assert unwritten
     for files, name, data in reversed(unwritten):
@@ -104,35 +104,35 @@ def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: py
         np.testing.assert_array_equal(later.inner(example), example + 1)
 
 
-def test_no_stale_kernel_of_this_package_is_on_disk() -> None:
+def test_no_stale_function_of_this_package_is_on_disk() -> None:
     """Importing the package has thrown them away."""
-    assert discard_stale_kernels(Path(manylabel_core.__file__).parent) == 0
+    assert discard_stale(Path(manylabel_core.__file__).parent) == 0
 
 
-def test_a_package_without_compiled_kernels(tmp_path: Path) -> None:
-    assert discard_stale_kernels(tmp_path) == 0
+def test_a_package_without_compiled_functions(tmp_path: Path) -> None:
+    assert discard_stale(tmp_path) == 0
 
 
-def test_a_kernel_without_a_place_for_its_cache_still_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_without_a_place_for_its_cache_still_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(**options: object) -> object:
         if options:
             raise RuntimeError("cannot cache function: no locator available")
         return lambda function: function
 
-    monkeypatch.setattr(_compiled, "_compile", nowhere)
+    monkeypatch.setattr(compiling, "_compile", nowhere)
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
-        assert _compiled.kernel(len)("abc") == 3
+        assert compiling.compiled(len)("abc") == 3
 
 
-def test_a_stale_kernel_that_cannot_be_deleted_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_function_that_cannot_be_deleted_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "__pycache__").mkdir()
     index = tmp_path / "__pycache__" / "a.nbi"
     index.touch()
     os.utime(index, (1, 1))
-    (tmp_path / "a.py").write_text("\n@kernel\n")
+    (tmp_path / "a.py").write_text("\n@compiled\n")
 
     def read_only(*_: object, **__: object) -> None:
         raise OSError("Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", read_only)
-    assert _compiled.discard_stale_kernels(tmp_path) == 1
+    assert discard_stale(tmp_path) == 1

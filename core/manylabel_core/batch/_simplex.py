@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 
-@kernel
+@compiled
 def climb(p, gradient, H, precision, most):  # type: ignore[no-untyped-def]
     """Maximise `gradient.(q - p) - 1/2 (q - p)'H(q - p)` over the simplex, by steps along pairs of coordinates.
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, N_FIELDS = range(8)
 ALL, RECENT = 0, 1
@@ -30,7 +30,7 @@ EXAMPLES, ONE_ERRORS, EXACT, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTA
 PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
 
 
-@kernel
+@compiled
 def first_unfit(
     width: int,
     indptr: NDArray[np.int64],
@@ -50,7 +50,7 @@ def first_unfit(
     return -1
 
 
-@kernel
+@compiled
 def advance(
     scores: NDArray[Any],
     indptr: NDArray[np.int64],
@@ -89,7 +89,7 @@ def advance(
     return len(scores)
 
 
-@kernel
+@compiled
 def list_known(
     indices: NDArray[np.int32],
     signs: NDArray[np.int8],
@@ -112,7 +112,7 @@ def list_known(
     return n_labels
 
 
-@kernel
+@compiled
 def judge(
     scores: NDArray[Any],
     labels: NDArray[np.int32],
@@ -145,7 +145,7 @@ def judge(
     rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], row)
 
 
-@kernel
+@compiled
 def rank(relevant: NDArray[np.float64], irrelevant: NDArray[np.float64], row: NDArray[np.int64]) -> None:
     """Count the pairs whose relevant label does not stand above the irrelevant one. Reorders both arrays."""
     row[ONE_ERROR] = 1
@@ -165,7 +165,7 @@ def rank(relevant: NDArray[np.float64], irrelevant: NDArray[np.float64], row: ND
     row[ONE_ERROR] = 0 if relevant[-1] > top else 1
 
 
-@kernel
+@compiled
 def count_at_most(ascending: NDArray[np.float64], bound: float) -> int:
     # For the same reason, halving has no early way out.
     low, left = 0, len(ascending)
@@ -176,7 +176,7 @@ def count_at_most(ascending: NDArray[np.float64], bound: float) -> int:
     return low + (1 if ascending[low] <= bound else 0)
 
 
-@kernel
+@compiled
 def has_room(
     row: NDArray[np.int64],
     window: int,
@@ -191,12 +191,12 @@ def has_room(
     return bool(length < len(ring) and n_codes <= len(codes))
 
 
-@kernel
+@compiled
 def n_found(row: NDArray[np.int64]) -> int:
     return int(row[TP] + row[FP] + row[FN])
 
 
-@kernel
+@compiled
 def forget(
     counts: NDArray[np.int64], totals: NDArray[np.int64], ring: NDArray[np.int64], codes: NDArray[np.int32]
 ) -> None:
@@ -211,7 +211,7 @@ def forget(
     totals[LENGTH] -= 1
 
 
-@kernel
+@compiled
 def remember(
     row: NDArray[np.int64],
     found: NDArray[np.int32],
@@ -233,7 +233,7 @@ def remember(
     totals[LENGTH] += 1
 
 
-@kernel
+@compiled
 def add(row: NDArray[np.int64], totals: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
     """Add one example to the counters and the sums."""
     wrong = row[FP] + row[FN]
@@ -246,12 +246,12 @@ def add(row: NDArray[np.int64], totals: NDArray[np.int64], sums: NDArray[np.floa
     sums[RANKING] += ratio(row[MISRANKED], row[PAIRS])
 
 
-@kernel
+@compiled
 def ratio(part: float, whole: float) -> float:
     return part / whole if whole != 0 else 0.0
 
 
-@kernel
+@compiled
 def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
@@ -261,7 +261,7 @@ def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[
     return window_totals, window_sums
 
 
-@kernel
+@compiled
 def f1_scores(counts: NDArray[np.int64], n_labels: int) -> tuple[float, float]:
     """Micro and macro F1 of the first `n_labels` labels."""
     tp = wrong = 0

@@ -1,6 +1,6 @@
 """The check of index arrays that stands before every learning step: kernels trust what they are given."""
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 PROBLEMS = (
     "",
@@ -14,7 +14,7 @@ PROBLEMS = (
 """What the numbers given by `find_problem` mean; 0 is none."""
 
 
-@kernel
+@compiled
 def find_problem(  # type: ignore[no-untyped-def]
     n_features, n_columns, indptr, indices, values, listed_indptr, listed, signs, complete, n_labels
 ):
@@ -42,7 +42,7 @@ def find_problem(  # type: ignore[no-untyped-def]
     return 0
 
 
-@kernel
+@compiled
 def _ascends(indptr, last):  # type: ignore[no-untyped-def]
     if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != last:
         return False

@@ -17,7 +17,7 @@ order in which river's `drift.ADWIN` computes it, for the same alarms to the bit
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.rounds._passes import set_sides
 
 CLOCK, RUNS = 32, 5
@@ -39,7 +39,7 @@ COUNT, LAST = 0, 1
 """In `alarms`: how many there were, and the number of examples at the last."""
 
 
-@kernel
+@compiled
 def watch(  # type: ignore[no-untyped-def]
     scores, listed_indptr, listed, signs, complete, n_labels, seen, lengths, sums, runs, alarms, sounded
 ):
@@ -78,7 +78,7 @@ def watch(  # type: ignore[no-untyped-def]
     return n_alarms
 
 
-@kernel
+@compiled
 def _set_errors(scores, sides, errors):  # type: ignore[no-untyped-def]
     """Write each label's error, 0 or 1, and their mean before them; UNKNOWN where there is no truth."""
     known, wrong = 0, 0.0
@@ -91,7 +91,7 @@ def _set_errors(scores, sides, errors):  # type: ignore[no-untyped-def]
     errors[0] = wrong / known if known > 0 else UNKNOWN
 
 
-@kernel
+@compiled
 def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-def]
     """Add an error in [0, 1] to each window, none where it is UNKNOWN.
 
@@ -113,7 +113,7 @@ def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-de
                 changes[column] = _find_change(length, sums[column, TOTAL], sums[column, VARIANCE], column, runs)
 
 
-@kernel
+@compiled
 def n_runs(length, row):  # type: ignore[no-untyped-def]
     """Runs in a row of a window that has taken in so many errors.
 
@@ -123,7 +123,7 @@ def n_runs(length, row):  # type: ignore[no-untyped-def]
     return 4 + (got & 1) if got >= 8 else max(got - 4, 0)
 
 
-@kernel
+@compiled
 def are_windows(lengths, sums, runs):  # type: ignore[no-untyped-def]
     """Whether arrays of a state can be windows of errors in [0, 1]; nothing but 0 stands where no run is."""
     for column in range(len(lengths)):
@@ -138,7 +138,7 @@ def are_windows(lengths, sums, runs):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@compiled
 def _add_run(run, length, column, runs):  # type: ignore[no-untyped-def]
     """Add a run of one error to a window of this length."""
     row = 0
@@ -153,7 +153,7 @@ def _add_run(run, length, column, runs):  # type: ignore[no-untyped-def]
     runs[row, column, n_runs(length, row)] = run
 
 
-@kernel
+@compiled
 def _find_change(length, total, variance, column, runs):  # type: ignore[no-untyped-def]
     """Cut a window, the oldest part first; 1 where the mean rises by more than chance allows, -1 where it falls."""
     chance = np.log(2.0 * np.log(length) / DELTA)

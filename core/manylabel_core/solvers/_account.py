@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 
-@kernel
+@compiled
 def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
     """Write each point's share of the gap; give the gap, the dual objective, and the number of open variables.
 
@@ -61,7 +61,7 @@ def best_bias(T: NDArray[Any], Y: NDArray[np.int8]) -> NDArray[np.float64]:
     return best
 
 
-@kernel
+@compiled
 def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
     """The biases that the optimality conditions give, shape (n_labels,), float64.
 
@@ -95,7 +95,7 @@ def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
     return bias
 
 
-@kernel
+@compiled
 def worst_pairs(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
     """Write the points of each label's most violating pair, (n_labels, 2) int64, or -1 where none violates."""
     n_labels = T.shape[1]

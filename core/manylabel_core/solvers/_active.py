@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.solvers._block import shuffle
 from manylabel_core.solvers._csr import add_row, inner_product
 
@@ -47,7 +47,7 @@ class Pairs(NamedTuple):
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))
 
 
-@kernel
+@compiled
 def is_active(t, b, y, c):  # type: ignore[no-untyped-def]
     """Whether a pair of gradient t is free, violates the optimality conditions, or is near to that."""
     if b == 0.0:
@@ -57,7 +57,7 @@ def is_active(t, b, y, c):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@compiled
 def count_active(T, B, Y, c, counts):  # type: ignore[no-untyped-def]
     """Write how many active pairs each label has, (n_labels,) int64."""
     counts[:] = 0
@@ -66,7 +66,7 @@ def count_active(T, B, Y, c, counts):  # type: ignore[no-untyped-def]
             counts[label] += is_active(T[i, label], B[i, label], Y[i, label], c)
 
 
-@kernel
+@compiled
 def list_active(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
     """Write the active pairs."""
     fill = pairs.starts[:-1].copy()
@@ -78,7 +78,7 @@ def list_active(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
                 pairs.points[k], pairs.signs[k], pairs.a[k] = i, Y[i, label], abs(B[i, label])
 
 
-@kernel
+@compiled
 def keep_active(pairs, B):  # type: ignore[no-untyped-def]
     """Write the variables of the active pairs back."""
     for label in range(len(pairs.starts) - 1):
@@ -86,7 +86,7 @@ def keep_active(pairs, B):  # type: ignore[no-untyped-def]
             B[pairs.points[k], label] = pairs.signs[k] * pairs.a[k]
 
 
-@kernel
+@compiled
 def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
     """Visit some labels one after the other.
 
@@ -138,7 +138,7 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
     return gap
 
 
-@kernel
+@compiled
 def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
     """Coordinate descent on the pairs of one label; return the gap that the first sweep found.
 

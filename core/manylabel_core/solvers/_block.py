@@ -9,13 +9,13 @@ part, on which a fixed order needs about ten times the sweeps.
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 ENOUGH = 0.1
 """A sweep that gains less than this share of the first one's gain is the last."""
 
 
-@kernel
+@compiled
 def random_state(seed):  # type: ignore[no-untyped-def]
     """State of `shuffle`, from any seed."""
     state = np.empty(1, np.uint64)
@@ -23,7 +23,7 @@ def random_state(seed):  # type: ignore[no-untyped-def]
     return state
 
 
-@kernel
+@compiled
 def shuffle(order, state):  # type: ignore[no-untyped-def]
     """Put integers in a random order (Fisher and Yates, with Marsaglia's xorshift)."""
     x = state[0]
@@ -36,7 +36,7 @@ def shuffle(order, state):  # type: ignore[no-untyped-def]
     state[0] = x
 
 
-@kernel
+@compiled
 def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no-untyped-def]
     """Solve the dual for some points, all labels, the other points kept.
 
@@ -96,7 +96,7 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
     return first > 0.0
 
 
-@kernel
+@compiled
 def sweep_points(K, t, b, upper, c, s, order):  # type: ignore[no-untyped-def]
     """Maximise over one variable of a label after the other; return the gain.
 
@@ -123,7 +123,7 @@ def sweep_points(K, t, b, upper, c, s, order):  # type: ignore[no-untyped-def]
     return gain
 
 
-@kernel
+@compiled
 def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
     """Maximise over pairs of variables of a label, which keep their sum; return the gain.
 
@@ -154,7 +154,7 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
     return gain
 
 
-@kernel
+@compiled
 def _extremes(t, b, upper, c):  # type: ignore[no-untyped-def]
     """The largest gradient of a variable that may rise, the smallest of one that may fall."""
     top, bottom = -np.inf, np.inf
@@ -166,7 +166,7 @@ def _extremes(t, b, upper, c):  # type: ignore[no-untyped-def]
     return top, bottom
 
 
-@kernel
+@compiled
 def _move_pair(K, t, b, upper, c, s, i, j):  # type: ignore[no-untyped-def]
     """Raise b_i and lower b_j by the best amount; return the gain."""
     slope = np.float64(t[i]) - np.float64(t[j])
@@ -184,7 +184,7 @@ def _move_pair(K, t, b, upper, c, s, i, j):  # type: ignore[no-untyped-def]
     return move * (slope - 0.5 * max(curvature, 0.0) * move)
 
 
-@kernel
+@compiled
 def _tell_others(t, label, before, S):  # type: ignore[no-untyped-def]
     """Add what a label's visit did to its own gradient, times S_kl / S_ll, to every other label k's."""
     for j in range(len(before)):

@@ -6,11 +6,11 @@ which costs about as much as the arithmetic.
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.solvers._block import solve_block
 
 
-@kernel
+@compiled
 def subtract_scores(X, constant, Z, points, T):  # type: ignore[no-untyped-def]
     """Subtract the scores `x Z` of some points from the rows of T (len(points), n_labels)."""
     n_labels = Z.shape[1]
@@ -24,7 +24,7 @@ def subtract_scores(X, constant, Z, points, T):  # type: ignore[no-untyped-def]
                 row[label] -= value * weights[label]
 
 
-@kernel
+@compiled
 def add_outer(X, constant, points, M, Z):  # type: ignore[no-untyped-def]
     """Add `x' M_p` of some points to Z; M is of shape (len(points), n_labels)."""
     n_labels = Z.shape[1]
@@ -40,7 +40,7 @@ def add_outer(X, constant, points, M, Z):  # type: ignore[no-untyped-def]
                 weights[label] += value * row[label]
 
 
-@kernel
+@compiled
 def inner_product(X, i, z):  # type: ignore[no-untyped-def]
     """`x_i z` for a contiguous z, in the precision of z."""
     total = z.dtype.type(0.0)
@@ -49,14 +49,14 @@ def inner_product(X, i, z):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@compiled
 def add_row(X, i, w, z):  # type: ignore[no-untyped-def]
     """Add `w x_i` to a contiguous z."""
     for q in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
         z[np.uint32(X.indices[q])] += w * X.values[q]
 
 
-@kernel
+@compiled
 def squared_lengths(X, constant):  # type: ignore[no-untyped-def]
     """`|x|^2` with the constant, (n_samples,), float64."""
     squares = np.empty(len(X.indptr) - 1)
@@ -68,7 +68,7 @@ def squared_lengths(X, constant):  # type: ignore[no-untyped-def]
     return squares
 
 
-@kernel
+@compiled
 def inner_products(X, constant, points, dense, K):  # type: ignore[no-untyped-def]
     """Write the inner products of some points; `dense` is a row of zeros to work in, and is left so."""
     for p in range(len(points)):
@@ -80,7 +80,7 @@ def inner_products(X, constant, points, dense, K):  # type: ignore[no-untyped-de
         dense[X.indices[listed]] = 0.0
 
 
-@kernel
+@compiled
 def sweep_blocks(X, constant, Z, B, task, points, starts, sweeps, state):  # type: ignore[no-untyped-def]
     """Solve block after block: `points[starts[k]:starts[k + 1]]`; B and Z (n_features + 1, n_labels) are updated."""
     n_labels = Z.shape[1]
@@ -100,7 +100,7 @@ def sweep_blocks(X, constant, Z, B, task, points, starts, sweeps, state):  # typ
             add_outer(X, constant, block, T, Z)
 
 
-@kernel
+@compiled
 def _couple(moves, S, coupled, product):  # type: ignore[no-untyped-def]
     """Write `moves S`; most moves are 0."""
     for p in range(len(moves)):

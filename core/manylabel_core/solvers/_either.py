@@ -5,7 +5,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.rows import Rows
 from manylabel_core.solvers._csr import add_row, inner_product, squared_lengths
 
@@ -36,7 +36,7 @@ def _add(X, i, w, z):  # type: ignore[no-untyped-def]
     return lambda X, i, w, z: add_row(X, i, w, z)
 
 
-@kernel
+@compiled
 def _add_dense(x, w, z):  # type: ignore[no-untyped-def]
     for j in range(len(z)):
         z[j] += w * x[j]

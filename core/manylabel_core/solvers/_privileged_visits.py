@@ -13,7 +13,7 @@ cancels.
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.solvers._block import shuffle
 from manylabel_core.solvers._either import add, score
 
@@ -33,7 +33,7 @@ NOTHING = 1e-12
 """Slack of a kind, relative to the margin 1, that is rounding."""
 
 
-@kernel
+@compiled
 def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-untyped-def]
     """Write the number of privileged labels in each kind, (n_kinds,), and h with A and H behind it, (n_labels + 2,)."""
     E = beta - task.C * task.sizes
@@ -49,7 +49,7 @@ def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-
             _move(task, mask, listed, k, E[k], sums)
 
 
-@kernel
+@compiled
 def _move(task, mask, listed, k, change, sums):  # type: ignore[no-untyped-def]
     """Change E_k."""
     for p in range(task.indptr[k], task.indptr[k + 1]):
@@ -59,7 +59,7 @@ def _move(task, mask, listed, k, change, sums):  # type: ignore[no-untyped-def]
     sums[-1] += change * listed[k]
 
 
-@kernel
+@compiled
 def _slack(task, mask, listed, length, k, sums):  # type: ignore[no-untyped-def]
     """`<w~, t_k>`; length is |t|^2."""
     total = 0.0
@@ -69,7 +69,7 @@ def _slack(task, mask, listed, length, k, sums):  # type: ignore[no-untyped-def]
     return (4.0 * total - 2.0 * sums[-2] * listed[k] - 2.0 * sums[-1] + sums[-2] * length) / task.gamma
 
 
-@kernel
+@compiled
 def _products(task, mask, listed, length, r, near):  # type: ignore[no-untyped-def]
     """Write `<t_k, t_r>` for all kinds k."""
     shared = np.zeros(len(mask), np.bool_)
@@ -82,7 +82,7 @@ def _products(task, mask, listed, length, r, near):  # type: ignore[no-untyped-d
         near[k] = 4.0 * both - 2.0 * (listed[k] + listed[r]) + length
 
 
-@kernel
+@compiled
 def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-def]
     """Write w~ of shape (n_labels + 1,), the constant's last."""
     sums, listed = np.empty(len(v) + 1), np.empty(len(task.sizes))
@@ -93,7 +93,7 @@ def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-
     v[-1] = task.constant * A / task.gamma
 
 
-@kernel
+@compiled
 def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
     """Write `<v, t_k>` of all kinds, (n_kinds,), for v of shape (n_labels + 1,), which is 0 outside of the mask."""
     base = task.constant * v[-1] - v[:-1].sum()
@@ -104,7 +104,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
         slacks[k] = base + 2.0 * total
 
 
-@kernel
+@compiled
 def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
     """`gamma/2 |v|^2 + C sum slack + rho sum zeta`, after v has been made feasible by adding some of direction.
 
@@ -127,7 +127,7 @@ def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@compiled
 def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
     """Where a label stands.
 
@@ -168,7 +168,7 @@ def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, 
     return best, linear, n_pairs, n_kinds
 
 
-@kernel
+@compiled
 def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
     """Write which variables are not settled, points and kinds; give their numbers.
 
@@ -189,7 +189,7 @@ def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: igno
     return n_pairs, n_kinds
 
 
-@kernel
+@compiled
 def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
     """Coordinate descent on the active variables of one label.
 
@@ -258,7 +258,7 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
     return total
 
 
-@kernel
+@compiled
 def _sweep_kinds(  # type: ignore[no-untyped-def]
     task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
 ):
@@ -279,7 +279,7 @@ def _sweep_kinds(  # type: ignore[no-untyped-def]
     return gain, worst, g_r
 
 
-@kernel
+@compiled
 def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
     """As `visit`, where e stays 0."""
     total, first = 0.0, 0.0
@@ -306,7 +306,7 @@ def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, g
     return total
 
 
-@kernel
+@compiled
 def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no-untyped-def]
     """Change E_k by shift, and its beta by change."""
     if change != 0.0:
@@ -315,7 +315,7 @@ def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no
         _move(task, mask, listed, k, shift, sums)
 
 
-@kernel
+@compiled
 def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
     """What a step adds to the dual objective."""
     curvature, bend, cross = bends
@@ -323,7 +323,7 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
     return flat - 0.5 * (curvature * move * move + bend * (shift * shift + back * back)) - cross * shift * back
 
 
-@kernel
+@compiled
 def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-untyped-def]
     """The best change of one a, of the e of its kind, and of the e of a kind r that has room.
 
@@ -346,7 +346,7 @@ def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-unt
     return move, shift, 0.0
 
 
-@kernel
+@compiled
 def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
     """The best change of one a, and of the e of its kind.
 
@@ -361,7 +361,7 @@ def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
     return move, shift
 
 
-@kernel
+@compiled
 def _alone(t, curvature, a, rho):  # type: ignore[no-untyped-def]
     """The best change of one a that has no part in e."""
     if curvature > 0.0:

@@ -15,7 +15,7 @@ Everything is written without branches, in loops of a few arrays each, so that i
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 SLOPE, INTERCEPT, CENTRE, SPREAD, WEIGHT, POSITIVES = range(6)
 """Rows of the table of a learner's labels; POSITIVES counts the examples that a label was true of."""
@@ -34,7 +34,7 @@ MAX_LOGIT = 30.0
 """No probability comes nearer to 0 or 1 than sigmoid(-30), 1e-13: there is always more to be seen."""
 
 
-@kernel
+@compiled
 def sigmoid(logit):  # type: ignore[no-untyped-def]
     """1 / (1 + exp(-logit)), to 1e-12 of itself, by products and sums alone: they are the same bits on any machine.
 
@@ -62,7 +62,7 @@ def sigmoid(logit):  # type: ignore[no-untyped-def]
     return 1.0 / (1.0 + e)
 
 
-@kernel
+@compiled
 def find_probabilities(slope, intercept, margins, probabilities):  # type: ignore[no-untyped-def]
     """Write the probabilities of an example's labels; margins beyond MAX_MARGIN become that."""
     for label in range(len(probabilities)):
@@ -71,7 +71,7 @@ def find_probabilities(slope, intercept, margins, probabilities):  # type: ignor
         probabilities[label] = sigmoid(slope[label] * margin + intercept[label])
 
 
-@kernel
+@compiled
 def gather(centre, spread, weight, sides, margins, probabilities):  # type: ignore[no-untyped-def]
     """Take the margins of an example into the curvature; a label's side is +1, -1, or 0 where the truth is unknown."""
     for label in range(len(sides)):
@@ -86,7 +86,7 @@ def gather(centre, spread, weight, sides, margins, probabilities):  # type: igno
         weight[label] = after
 
 
-@kernel
+@compiled
 def correct(  # type: ignore[no-untyped-def]
     slope, intercept, centre, spread, weight, sides, margins, probabilities
 ):

@@ -14,7 +14,7 @@ cut, so that labels of different slopes stand about in the order of their probab
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.decisions._calibration import SLOPE, START
 
 NONE, HAMMING, MICRO_F1, MACRO_F1 = range(4)
@@ -41,7 +41,7 @@ MAX_CUT = 2.0**20
 """Largest cut in scores, where margins are meant to be about 1."""
 
 
-@kernel
+@compiled
 def find_cuts(slope, intercept, positives, counts, measure, cuts, slopes):  # type: ignore[no-untyped-def]
     """Write the cut of every label, and its slope in that of a new label, above 0, that `take_off` multiplies by."""
     _find_logits(counts, measure, cuts)
@@ -53,7 +53,7 @@ def find_cuts(slope, intercept, positives, counts, measure, cuts, slopes):  # ty
         slopes[label] = steep / START[SLOPE]
 
 
-@kernel
+@compiled
 def _find_logits(counts, measure, cuts):  # type: ignore[no-untyped-def]
     """Write the logit that every label is to be cut at."""
     if measure == MACRO_F1:
@@ -63,14 +63,14 @@ def _find_logits(counts, measure, cuts):  # type: ignore[no-untyped-def]
         cuts[:] = _logit(counts[HITS, 0] / counts[TOTAL, 0]) if measure == MICRO_F1 else 0.0
 
 
-@kernel
+@compiled
 def _logit(cut):  # type: ignore[no-untyped-def]
     """Of F / 2, which is at most 1/2."""
     cut = min(max(cut, LEAST_CUT), 0.5)
     return np.log(cut / (1.0 - cut))
 
 
-@kernel
+@compiled
 def take_off(scores, cuts, slopes):  # type: ignore[no-untyped-def]
     """Lower the margins of an example's labels, scores above the threshold in front, by the cuts; times slopes."""
     threshold, labels = scores[0], scores[1:]
@@ -78,7 +78,7 @@ def take_off(scores, cuts, slopes):  # type: ignore[no-untyped-def]
         labels[label] = threshold + ((labels[label] - threshold) - cuts[label]) * slopes[label]
 
 
-@kernel
+@compiled
 def put_back(scores, cuts, slopes, margins):  # type: ignore[no-untyped-def]
     """Write the margins of an example's labels before the cuts were taken off."""
     threshold, labels = scores[0], scores[1:]
@@ -86,7 +86,7 @@ def put_back(scores, cuts, slopes, margins):  # type: ignore[no-untyped-def]
         margins[label] = (labels[label] - threshold) / slopes[label] + cuts[label]
 
 
-@kernel
+@compiled
 def count(counts, measure, sides, scores, probabilities):  # type: ignore[no-untyped-def]
     """Take an example into the counts, where its truth is known: its scores less the cuts, and its probabilities."""
     hits, total, n_known = 0.0, 0.0, 0

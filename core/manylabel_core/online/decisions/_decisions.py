@@ -7,7 +7,7 @@ scores with the cuts taken off and put back: the same bits, while learning and w
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.decisions._calibration import (
     CENTRE,
     INTERCEPT,
@@ -23,7 +23,7 @@ from manylabel_core.online.decisions._cuts import MACRO_F1, MICRO_F1, NONE, coun
 from manylabel_core.online.rounds._passes import set_sides
 
 
-@kernel
+@compiled
 def cut_rows(labels, counts, measure, scores):  # type: ignore[no-untyped-def]
     """Take the cuts off."""
     cuts, slopes = np.empty(scores.shape[1] - 1), np.empty(scores.shape[1] - 1)
@@ -32,7 +32,7 @@ def cut_rows(labels, counts, measure, scores):  # type: ignore[no-untyped-def]
         take_off(scores[i], cuts, slopes)
 
 
-@kernel
+@compiled
 def rate_rows(labels, counts, measure, scores, probabilities):  # type: ignore[no-untyped-def]
     """Write the probabilities that belong to scores with the cuts taken off."""
     slope, intercept = labels[SLOPE], labels[INTERCEPT]
@@ -45,7 +45,7 @@ def rate_rows(labels, counts, measure, scores, probabilities):  # type: ignore[n
         find_probabilities(slope, intercept, margins, probabilities[i])
 
 
-@kernel
+@compiled
 def decide_rows(  # type: ignore[no-untyped-def]
     labels, counts, measure, existing, listed_indptr, listed, signs, complete, n_labels, scores, probabilities
 ):

@@ -9,11 +9,11 @@ mean is coefficient - drag / age. Whatever is linear in the coefficients is done
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.kernels import inner_product, kernel_value
 
 
-@kernel
+@compiled
 def kernel_column(  # type: ignore[no-untyped-def]
     shape, bias, place, norms, pool_indices, pool_values, n_vectors, work, features, values, column
 ):
@@ -58,7 +58,7 @@ def kernel_column(  # type: ignore[no-untyped-def]
     return kernel_value(shape, xx, xx, xx) + bias, xx
 
 
-@kernel
+@compiled
 def score_expansion(constant, intercept, alpha, column, n_vectors, scores):  # type: ignore[no-untyped-def]
     """Write the scores (planes, columns) of an example from its kernel column: sums over the vectors in their order."""
     for plane in range(len(scores)):

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.linear._table import squared_norm
 
 GOLDEN = 0.6180339887498949
@@ -24,7 +24,7 @@ FARTHEST = 690.0
 """Of c: beyond it the kernel is 0 but for rounding."""
 
 
-@kernel
+@compiled
 def find_partner(alpha, weights, slot, column, n_vectors):  # type: ignore[no-untyped-def]
     """Give the vector to merge that of a slot with, and h.
 
@@ -54,7 +54,7 @@ def find_partner(alpha, weights, slot, column, n_vectors):  # type: ignore[no-un
     return partner, h
 
 
-@kernel
+@compiled
 def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     """Give h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
     c = -math.log(value) if value > 0.0 else FARTHEST
@@ -77,14 +77,14 @@ def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     return h, aa + bb + 2.0 * math.exp(-c) * ab - kept
 
 
-@kernel
+@compiled
 def _kept(aa, bb, ab, c, h):  # type: ignore[no-untyped-def]
     """|alpha_z|^2."""
     u, v = math.exp(-c * (1.0 - h) * (1.0 - h)), math.exp(-c * h * h)
     return aa * u * u + bb * v * v + 2.0 * ab * u * v
 
 
-@kernel
+@compiled
 def _least_loss(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     """What is lost with the best single direction in feature space, be it that of a z or not.
 
@@ -95,7 +95,7 @@ def _least_loss(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     return 0.5 * (trace - math.sqrt(max(trace * trace - 4.0 * determinant, 0.0)))
 
 
-@kernel
+@compiled
 def _product(alpha, u, v):  # type: ignore[no-untyped-def]
     total = 0.0
     for column in range(alpha.shape[2]):
@@ -103,7 +103,7 @@ def _product(alpha, u, v):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@compiled
 def shrink(alpha, weights, n_vectors, kept):  # type: ignore[no-untyped-def]
     """Multiply the coefficients of the first vectors, all planes, by `kept`; weigh them anew."""
     for v in range(n_vectors):
@@ -113,7 +113,7 @@ def shrink(alpha, weights, n_vectors, kept):  # type: ignore[no-untyped-def]
         weights[v] = squared_norm(alpha[v, 0], 0.0)
 
 
-@kernel
+@compiled
 def mix(first_indices, first_values, second_indices, second_values, h, indices, values):  # type: ignore[no-untyped-def]
     """Write h a + (1 - h) b without zeros; give its number of values."""
     p, q, n = 0, 0, 0

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.kernels import inner_product
 from manylabel_core.online.kernel._expansion import kernel_column
 
@@ -21,7 +21,7 @@ MAX_LENGTH = 1e15
 """Most that sqrt(K(x, x)) counts for, as a value of an example."""
 
 
-@kernel
+@compiled
 def to_landmark_features(  # type: ignore[no-untyped-def]
     shape, place, norms, pool_indices, pool_values, n_points, scales, R, work, indptr, indices, values, features
 ):
@@ -40,7 +40,7 @@ def to_landmark_features(  # type: ignore[no-untyped-def]
     return rest
 
 
-@kernel
+@compiled
 def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyped-def]
     """Write R c, and c over the kernel's column; give 1 - |R c|^2."""
     for b in range(n_points):
@@ -52,7 +52,7 @@ def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyp
     return 1.0 - inner_product(z, z)
 
 
-@kernel
+@compiled
 def admit(shape, place, norms, pool_indices, pool_values, n_points, scales, R, work):  # type: ignore[no-untyped-def]
     """Write the scale and the row of R of the last of the points; give what is left of it beside the others, of 1."""
     n = n_points - 1

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.kernels import inner_product
 from manylabel_core.online.kernel._expansion import kernel_column
 from manylabel_core.online.linear._table import squared_norm
@@ -28,7 +28,7 @@ MAX_COEFFICIENT = 1e30
 """Coefficients of vectors that are small in feature space saturate here."""
 
 
-@kernel
+@compiled
 def normalise(column, own, scales, n_vectors, cosines):  # type: ignore[no-untyped-def]
     """Write the column of C of an example from that of the kernel; give the example's norm in feature space."""
     scale = math.sqrt(own)
@@ -37,7 +37,7 @@ def normalise(column, own, scales, n_vectors, cosines):  # type: ignore[no-untyp
     return scale
 
 
-@kernel
+@compiled
 def fits(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
     """Whether Q with one more vector is the inverse of a matrix that vectors can have, but for rounding.
 
@@ -51,7 +51,7 @@ def fits(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
     return largest <= 2.0 / RIDGE
 
 
-@kernel
+@compiled
 def multiply(Q, cosines, n_vectors, product):  # type: ignore[no-untyped-def]
     """Write g = Q c; give what the ridge leaves of the example beside the vectors."""
     for v in range(n_vectors):
@@ -59,7 +59,7 @@ def multiply(Q, cosines, n_vectors, product):  # type: ignore[no-untyped-def]
     return 1.0 + RIDGE - inner_product(cosines[:n_vectors], product[:n_vectors])
 
 
-@kernel
+@compiled
 def border(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
     """Let Q, which has the room, be that with one more vector."""
     for v in range(n_vectors):
@@ -71,7 +71,7 @@ def border(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
     Q[n_vectors, n_vectors] = 1.0 / rest
 
 
-@kernel
+@compiled
 def least_missed(Q, product, rest, scales, weights, n_vectors):  # type: ignore[no-untyped-def]
     """Give the vector that is best projected on the others: |alpha|^2 K(x, x) / q is smallest.
 
@@ -85,7 +85,7 @@ def least_missed(Q, product, rest, scales, weights, n_vectors):  # type: ignore[
     return slot
 
 
-@kernel
+@compiled
 def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-untyped-def]
     """Let Q be that with the newest vector in a slot; write to `leaving` the column of the one that was there.
 
@@ -106,7 +106,7 @@ def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-unty
     Q[slot, slot] = 1.0 / rest - newest * (newest / own)
 
 
-@kernel
+@compiled
 def project(alpha, weights, slot, shares, scales, n_vectors):  # type: ignore[no-untyped-def]
     """Add to the coefficients of every other vector its share of those of the slot, all planes; weigh them anew."""
     for v in range(n_vectors):
@@ -120,7 +120,7 @@ def project(alpha, weights, slot, shares, scales, n_vectors):  # type: ignore[no
         weights[v] = squared_norm(alpha[v, 0], 0.0)
 
 
-@kernel
+@compiled
 def invert(C, n_vectors, Q):  # type: ignore[no-untyped-def]
     """Write the inverse of C + RIDGE I by bordering; give whether it has one that fits."""
     product = np.empty(n_vectors)
@@ -132,7 +132,7 @@ def invert(C, n_vectors, Q):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@compiled
 def cosine_matrix(shape, place, norms, pool_indices, pool_values, n_vectors, scales, work, C):  # type: ignore[no-untyped-def]
     """Write C of the vectors, and their norms in feature space; give whether all are above 0."""
     column = np.empty(n_vectors)

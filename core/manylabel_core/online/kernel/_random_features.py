@@ -9,14 +9,14 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 _STRIDE = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _TO_UNIT = 2.0**-53
 
 
-@kernel
+@compiled
 def draw_frequencies(seed, column, scale, frequencies):  # type: ignore[no-untyped-def]
     """Write the elements of all frequencies for one feature: a function of the seed and the column, and of no other.
 
@@ -34,7 +34,7 @@ def draw_frequencies(seed, column, scale, frequencies):  # type: ignore[no-untyp
             frequencies[m + 1] = length * math.sin(angle)
 
 
-@kernel
+@compiled
 def _scramble(number):  # type: ignore[no-untyped-def]
     """SplitMix64: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014."""
     number = np.uint64(number) + _STRIDE
@@ -43,14 +43,14 @@ def _scramble(number):  # type: ignore[no-untyped-def]
     return number ^ (number >> np.uint64(31))
 
 
-@kernel
+@compiled
 def draw_table(seed, first, scale, frequencies):  # type: ignore[no-untyped-def]
     """Write the rows of a table (features, frequencies) from `first` on."""
     for column in range(first, len(frequencies)):
         draw_frequencies(seed, column, scale, frequencies[column])
 
 
-@kernel
+@compiled
 def to_random_features(seed, scale, frequencies, indptr, indices, values, features):  # type: ignore[no-untyped-def]
     """Write the features (n_samples, 2 P) of rows; a column that the table does not have yet is drawn."""
     n = frequencies.shape[1]

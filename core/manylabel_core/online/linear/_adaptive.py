@@ -7,7 +7,7 @@ weight or, where it is bet, the sums of its coin (see `_rates`). A round is run 
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.linear._adaptive_exact import run_adaptive_round
 from manylabel_core.online.linear._adaptive_passes import run_adaptive_passes
 from manylabel_core.online.linear._pair import constant_of, note
@@ -31,7 +31,7 @@ STEADY = 0.4
 """The step of the second of a pair, as a multiple of eta."""
 
 
-@kernel
+@compiled
 def learn_salt(  # type: ignore[no-untyped-def]
     table,
     ages,

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.linear._rates import bet, set_bets, set_metric, step_by_rates
 from manylabel_core.online.linear._table import padded
 from manylabel_core.online.rounds._implicit import GAINS, STEPS, has_loss, settle_exactly
@@ -21,7 +21,7 @@ SMALLEST_EXAMPLE = 1e-80
 """An example whose values are all smaller teaches nothing: its gains would be too small for float64."""
 
 
-@kernel
+@compiled
 def run_adaptive_round(table, rows, x, eta, kind, delta, scores, sides, scratch):  # type: ignore[no-untyped-def]
     """Solve one round, and write it into the table.
 
@@ -62,7 +62,7 @@ def run_adaptive_round(table, rows, x, eta, kind, delta, scores, sides, scratch)
         step_by_rates(table, rows, x, moves, gradient, rates)
 
 
-@kernel
+@compiled
 def _scale_down(x):  # type: ignore[no-untyped-def]
     """Divide the values by a power of two, so that the largest is between 1/2 and 1; give it, or 0 if all are 0."""
     largest = 0.0

@@ -7,10 +7,10 @@ copied back. Only when M is 1 and most labels move does it pay to go through the
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 
-@kernel
+@compiled
 def run_adaptive_passes(  # type: ignore[no-untyped-def]
     table, rows, x, eta, delta, passes, scores, sides, scratch
 ):
@@ -50,7 +50,7 @@ def run_adaptive_passes(  # type: ignore[no-untyped-def]
             _copy_back(table, rows, column, columns)
 
 
-@kernel
+@compiled
 def set_gradient(scores, sides, gradient):  # type: ignore[no-untyped-def]
     """Write the factor of x in the gradient of each column below Eq. (6); give the number of violations."""
     n_relevant, n_irrelevant, raised, lowered = 0, 0, 0, 0
@@ -68,7 +68,7 @@ def set_gradient(scores, sides, gradient):  # type: ignore[no-untyped-def]
     return raised + lowered
 
 
-@kernel
+@compiled
 def _step_rows(table, rows, x, gradient, eta, delta):  # type: ignore[no-untyped-def]
     """Step the weights of all columns, feature by feature."""
     for p in range(len(rows)):
@@ -78,7 +78,7 @@ def _step_rows(table, rows, x, gradient, eta, delta):  # type: ignore[no-untyped
             table[row, 0, column], table[row, 1, column] = _step(before, squares, g, eta, delta)
 
 
-@kernel
+@compiled
 def _step_column(weights, x, factor, eta, delta, changes):  # type: ignore[no-untyped-def]
     """Step the weights of one column for all features; give the change of its score."""
     for p in range(len(x)):
@@ -91,21 +91,21 @@ def _step_column(weights, x, factor, eta, delta, changes):  # type: ignore[no-un
     return change
 
 
-@kernel
+@compiled
 def _step(weight, squares, g, eta, delta):  # type: ignore[no-untyped-def]
     """Give a weight and its sum of squared gradients after a step against g; all are of the weights' type."""
     squares += g * g
     return weight - eta * g / (delta + np.sqrt(squares)), squares
 
 
-@kernel
+@compiled
 def _copy_out(table, rows, column, columns):  # type: ignore[no-untyped-def]
     for p in range(len(rows)):
         columns[column, 0, p] = table[rows[p], 0, column]
         columns[column, 1, p] = table[rows[p], 1, column]
 
 
-@kernel
+@compiled
 def _copy_back(table, rows, column, columns):  # type: ignore[no-untyped-def]
     for p in range(len(rows)):
         table[rows[p], 0, column] = columns[column, 0, p]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.linear._pair import constant_of, note
 from manylabel_core.online.linear._table import (
     add_outer,
@@ -20,7 +20,7 @@ from manylabel_core.online.rounds._passes import set_sides
 from manylabel_core.online.rounds._round import run_round
 
 
-@kernel
+@compiled
 def learn_falt(  # type: ignore[no-untyped-def]
     table,
     ages,
@@ -76,7 +76,7 @@ def learn_falt(  # type: ignore[no-untyped-def]
         ages[now] += 1
 
 
-@kernel
+@compiled
 def _set_direction(seen, constant, values, rows, x, direction):  # type: ignore[no-untyped-def]
     """Write inv(H) x; give k = x' inv(H) x, in float64."""
     if len(seen) == 0:
@@ -89,7 +89,7 @@ def _set_direction(seen, constant, values, rows, x, direction):  # type: ignore[
     return k
 
 
-@kernel
+@compiled
 def _see(seen, rows, x):  # type: ignore[no-untyped-def]
     if len(seen) > 0:
         for p in range(len(rows)):

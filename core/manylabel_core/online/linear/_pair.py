@@ -8,7 +8,7 @@ The second has an intercept of its own size, `STEADY_CONSTANT`, so that half of 
 into it: it follows how frequent the labels are at the moment.
 """
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 STEADY_CONSTANT = 1.0
 """The constant feature of the second model, whatever that of the first is."""
@@ -24,13 +24,13 @@ MOST_RECORDED = 2.0**31 / (1 - DECAY) * 2
 """More than a decayed sum of sizes can come to."""
 
 
-@kernel
+@compiled
 def constant_of(model, constant):  # type: ignore[no-untyped-def]
     """The constant feature of the first or second model, where `constant` is that of the first; 0 for none."""
     return constant if model == 0 or constant == 0.0 else STEADY_CONSTANT
 
 
-@kernel
+@compiled
 def leader(record):  # type: ignore[no-untyped-def]
     """Which of the two leads; 0 if they are level, or there is one only."""
     if len(record) == 0:
@@ -38,7 +38,7 @@ def leader(record):  # type: ignore[no-untyped-def]
     return int(record[1, HITS] * record[0, SIZES] > record[0, HITS] * record[1, SIZES])
 
 
-@kernel
+@compiled
 def note(record, scored, sides):  # type: ignore[no-untyped-def]
     """Take an example into the record.
 

@@ -19,7 +19,7 @@ is no NaN: nothing is the difference of two that can overflow.
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 SQUARES = 1
 """The plane of the squares."""
@@ -38,7 +38,7 @@ SMALLEST_DELTA = 1 / LARGEST
 """delta is at least this, so that no rate is larger than `LARGEST`."""
 
 
-@kernel
+@compiled
 def set_metric(table, rows, x, delta, rates, gains):  # type: ignore[no-untyped-def]
     """Write the rates of the rows of an example by their squares, and the gains of the columns by x."""
     gains[:] = 0
@@ -51,7 +51,7 @@ def set_metric(table, rows, x, delta, rates, gains):  # type: ignore[no-untyped-
             gains[column] += square * rate
 
 
-@kernel
+@compiled
 def step_by_rates(table, rows, x, moves, gradient, rates):  # type: ignore[no-untyped-def]
     """Move the weights by their rates, and add the squares of their gradients; columns that stand move by 0."""
     largest, most = table.dtype.type(LARGEST), table.dtype.type(MOST_SQUARES)
@@ -64,7 +64,7 @@ def step_by_rates(table, rows, x, moves, gradient, rates):  # type: ignore[no-un
             table[row, SQUARES, column] = min(table[row, SQUARES, column] + g * g, most)
 
 
-@kernel
+@compiled
 def set_bets(table, rows, x, rates, gains):  # type: ignore[no-untyped-def]
     """`set_metric` by the coins of the rows."""
     gains[:] = 0
@@ -78,7 +78,7 @@ def set_bets(table, rows, x, rates, gains):  # type: ignore[no-untyped-def]
             gains[column] += square * rate
 
 
-@kernel
+@compiled
 def bet(table, rows, x, gradient):  # type: ignore[no-untyped-def]
     """Give the coins of the rows their outcomes, and bet anew; those of columns that stand have none.
 
@@ -102,7 +102,7 @@ def bet(table, rows, x, gradient):  # type: ignore[no-untyped-def]
             table[row, MOST, column] = most
 
 
-@kernel
+@compiled
 def _rate(magnitudes, rewards, most, one, fewest):  # type: ignore[no-untyped-def]
     """What multiplies the sum of gradients; everything is of the table's type, which no literal is."""
     return (one + rewards / most) / max(magnitudes + most, fewest * most)

@@ -24,7 +24,7 @@ weight, and the drag, is kept in a box (see `_rates`, and `MOST_DRAG`). Scores, 
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.linear._pair import constant_of, leader
 
 PADDING = 8
@@ -34,7 +34,7 @@ MOST_DRAG = 1e38
 """The drag is cut here, for float32; the mean is wrong once a weight has come beyond this over the age of its label."""
 
 
-@kernel
+@compiled
 def score_linear(table, ages, record, constant, indptr, indices, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores (n_samples, 1 + n_labels) of rows to predict by; features without weights count as 0."""
     planes = planes_scored(table, ages, record)
@@ -44,7 +44,7 @@ def score_linear(table, ages, record, constant, indptr, indices, values, scores)
         score_example(table, planes, ages, record, constant, indices[row], values[row], scored, scores[i])
 
 
-@kernel
+@compiled
 def padded(table, n_columns):  # type: ignore[no-untyped-def]
     """How many columns loops should run over: so many, and what is left of the last `PADDING` of them in the table.
 
@@ -54,7 +54,7 @@ def padded(table, n_columns):  # type: ignore[no-untyped-def]
     return min(table.shape[2], (n_columns + PADDING - 1) // PADDING * PADDING)
 
 
-@kernel
+@compiled
 def planes_scored(table, ages, record):  # type: ignore[no-untyped-def]
     """The planes that scores are taken by: the weights of each model, then their drags, if there are any."""
     n_models, n_drags = 1 + (len(record) > 0), 0
@@ -66,7 +66,7 @@ def planes_scored(table, ages, record):  # type: ignore[no-untyped-def]
     return planes
 
 
-@kernel
+@compiled
 def score_example(table, planes, ages, record, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
     """Write the scores of one example to predict by, and what they come from.
 
@@ -96,7 +96,7 @@ def score_example(table, planes, ages, record, constant, features, values, score
         scores[column] = best[column]
 
 
-@kernel
+@compiled
 def _score_plane(table, plane, constant, features, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores of one example by one plane: sums over its features in their order, in float64."""
     for column in range(len(scores)):
@@ -112,7 +112,7 @@ def _score_plane(table, plane, constant, features, values, scores):  # type: ign
             scores[column] += x * table[i, plane, column]
 
 
-@kernel
+@compiled
 def set_example(constant, features, values, rows, x):  # type: ignore[no-untyped-def]
     """Write the rows of the table that an example touches and its values there; give their number."""
     first = 0 if constant == 0.0 else 1
@@ -123,7 +123,7 @@ def set_example(constant, features, values, rows, x):  # type: ignore[no-untyped
     return first + len(features)
 
 
-@kernel
+@compiled
 def add_outer(table, plane, rows, direction, tau):  # type: ignore[no-untyped-def]
     """Add direction tau' to the weights of one plane.
 
@@ -135,7 +135,7 @@ def add_outer(table, plane, rows, direction, tau):  # type: ignore[no-untyped-de
             table[row, plane, column] += value * tau[column]
 
 
-@kernel
+@compiled
 def keep(table, plane, rows, before):  # type: ignore[no-untyped-def]
     """Copy the weights of some rows, to know their change; `before` has no rows where there are no means."""
     for p in range(min(len(rows), len(before))):
@@ -144,7 +144,7 @@ def keep(table, plane, rows, before):  # type: ignore[no-untyped-def]
             before[p, column] = table[row, plane, column]
 
 
-@kernel
+@compiled
 def drag(table, plane, drags, rows, age, before):  # type: ignore[no-untyped-def]
     """Take the change of some rows' weights since `before` into their drags, of plane `drags`.
 
@@ -159,7 +159,7 @@ def drag(table, plane, drags, rows, age, before):  # type: ignore[no-untyped-def
             table[row, drags, column] = min(max(dragged, -most), most)
 
 
-@kernel
+@compiled
 def squared_norm(values, constant):  # type: ignore[no-untyped-def]
     """|x|^2 in float64, the constant feature included."""
     total = constant * constant
@@ -168,7 +168,7 @@ def squared_norm(values, constant):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@compiled
 def longest_row(indptr):  # type: ignore[no-untyped-def]
     """Most entries of a row, the constant feature included."""
     longest = 1

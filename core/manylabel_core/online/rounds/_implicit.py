@@ -24,7 +24,7 @@ Column 0 is the threshold and column 1 + l the label l, in every array of this f
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.rounds._passes import group
 
 MOST_STEPS = 200
@@ -38,7 +38,7 @@ SMALLEST_GAIN = 1e-200
 """Gains are at least this, so that nothing overflows when it is divided by one."""
 
 
-@kernel
+@compiled
 def has_loss(scores, sides):  # type: ignore[no-untyped-def]
     """Whether any margin is below 1."""
     violations = 0
@@ -47,7 +47,7 @@ def has_loss(scores, sides):  # type: ignore[no-untyped-def]
     return violations > 0
 
 
-@kernel
+@compiled
 def settle_exactly(scores, sides, eta, gains, steps, order, work):  # type: ignore[no-untyped-def]
     """Solve the round of one example.
 
@@ -79,7 +79,7 @@ def settle_exactly(scores, sides, eta, gains, steps, order, work):  # type: igno
     steps[0] = -total
 
 
-@kernel
+@compiled
 def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):  # type: ignore[no-untyped-def]
     """Find the root, from `start`; leave in `work` the steps there.
 
@@ -104,7 +104,7 @@ def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):
         threshold = following
 
 
-@kernel
+@compiled
 def _take_steps(work, first, last, side, most, threshold):  # type: ignore[no-untyped-def]
     """The steps of the labels of one side; give their sum, its slope, and the number of kinks passed."""
     rate, kink, step, slope = work[0, first:last], work[1, first:last], work[2, first:last], work[3, first:last]
@@ -117,7 +117,7 @@ def _take_steps(work, first, last, side, most, threshold):  # type: ignore[no-un
     return _sum(step), _sum(slope), passed
 
 
-@kernel
+@compiled
 def _sum(values):  # type: ignore[no-untyped-def]
     """By four sums of a fixed order: quick, and the same bits every time."""
     last = len(values) // 4 * 4

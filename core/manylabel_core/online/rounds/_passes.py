@@ -9,13 +9,13 @@ Column 0 is the threshold and column 1 + l the label l, in every array of this f
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 MAX_PASSES = 100_000
 """Most passes over one example, whatever the number of labels."""
 
 
-@kernel
+@compiled
 def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-def]
     """M of a round: `passes`, or if that is 0 a multiple of the number of labels."""
     if passes > 0:
@@ -23,7 +23,7 @@ def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-d
     return min(max(1, int(np.rint(passes_per_label * n_labels))), MAX_PASSES)
 
 
-@kernel
+@compiled
 def set_sides(listed, signs, complete, sides):  # type: ignore[no-untyped-def]
     """Write +1 (relevant), -1 (irrelevant) or 0 (unknown) for every label into `sides`."""
     sides[:] = -1 if complete else 0
@@ -32,7 +32,7 @@ def set_sides(listed, signs, complete, sides):  # type: ignore[no-untyped-def]
         sides[1 + listed[p]] = signs[p]
 
 
-@kernel
+@compiled
 def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
     """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example.
 
@@ -88,7 +88,7 @@ def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ig
     return True
 
 
-@kernel
+@compiled
 def group(sides, order):  # type: ignore[no-untyped-def]
     """Order the known labels, relevant ones first; give the number of the relevant and of all."""
     n_relevant = 0
@@ -103,7 +103,7 @@ def group(sides, order):  # type: ignore[no-untyped-def]
     return n_relevant, n_known
 
 
-@kernel
+@compiled
 def _move(start, moves, step, threshold, side):  # type: ignore[no-untyped-def]
     """One pass over the labels of one side: move those with a margin below 1, and count them."""
     violated = np.int32(0)

@@ -7,14 +7,14 @@ Every label is a binary problem of its own, with the hinge loss l of its margin,
 PA-I has most = C and slack = 0, PA-II slack = 1 / (2 C) (Crammer et al., Fig. 1). The threshold never moves.
 """
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 MOST = 1e15
 """Far more than a step of PA-II can be where k is the square of a norm, as it is not for values of a kernel that
 saturate; keeps them finite."""
 
 
-@kernel
+@compiled
 def move_along(scores, sides, most, slack, k, tau):  # type: ignore[no-untyped-def]
     """Write the step of every column; arguments are those of `run_round`."""
     tau[0] = 0.0

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 from manylabel_core.online.rounds._implicit import GAINS, SCRATCH, SMALLEST_GAIN, has_loss, settle_exactly
 from manylabel_core.online.rounds._passes import pass_limit, set_sides, settle
 from manylabel_core.online.rounds._passive_aggressive import move_along
@@ -11,7 +11,7 @@ BY_GRADIENT, EXACTLY, PASSIVE_AGGRESSIVE, BY_COIN = 0, 1, 2, 3
 """How a round is run; the last is SALT's alone."""
 
 
-@kernel
+@compiled
 def run_round(scores, sides, step, n_labels, k, tau, order, moves, work):  # type: ignore[no-untyped-def]
     """Write the coefficient of x that the round adds to each column; give whether there is any but 0.
 
@@ -45,7 +45,7 @@ def run_round(scores, sides, step, n_labels, k, tau, order, moves, work):  # typ
     return True
 
 
-@kernel
+@compiled
 def run_alone(scores, listed, signs, complete, step, n_labels, k, tau):  # type: ignore[no-untyped-def]
     """`run_round` of one example from its truth, with everything it needs."""
     width = 1 + n_labels

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 COUNT, MEAN, SQUARES = 0, 1, 2
 """Columns of `moments`: how many values other than 0 a feature has had, their mean, and the sum of their squared
@@ -16,7 +16,7 @@ VARIES = 1e-6
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
 
 
-@kernel
+@compiled
 def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, values):  # type: ignore[no-untyped-def]
     """Give rows scaled by the statistics of the stream up to and including each of them.
 
@@ -74,7 +74,7 @@ def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, 
     return out_indptr, out_indices[:end].copy(), out_values[:end].copy()
 
 
-@kernel
+@compiled
 def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
     """Write the dense features; give their number."""
     n_dense = 0
@@ -85,7 +85,7 @@ def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
     return n_dense
 
 
-@kernel
+@compiled
 def _with_room(indices, values, size):  # type: ignore[no-untyped-def]
     if size <= len(indices):
         return indices, values
@@ -95,7 +95,7 @@ def _with_room(indices, values, size):  # type: ignore[no-untyped-def]
     return larger_indices, larger_values
 
 
-@kernel
+@compiled
 def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
     """The next feature, in the row or dense, and its value; one of the two lists is not at its end."""
     if q == len(dense) or (p < len(features) and features[p] <= dense[q]):
@@ -103,7 +103,7 @@ def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
     return dense[q], 0.0
 
 
-@kernel
+@compiled
 def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
     """A value as it counts. One value alone does not make a quantity of a feature that has said only yes or no."""
     if value == 0.0 or n_values < EARLY:
@@ -113,7 +113,7 @@ def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-de
     return min(max(value, mean - reach), mean + reach)
 
 
-@kernel
+@compiled
 def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
     """The moments of a feature's values other than 0, once this one is included."""
     if value == 0.0:
@@ -124,7 +124,7 @@ def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
     return n_values, mean, squares + distance * (value - mean)
 
 
-@kernel
+@compiled
 def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
     """A value as the model sees it: in deviations from the mean if the feature is dense, else over its usual size."""
     if _is_dense(n_values, mean, squares, n):  # the variance of the values, and that between them and the zeros
@@ -135,13 +135,13 @@ def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
     return (value - shift) / deviation if deviation > 0.0 else 0.0
 
 
-@kernel
+@compiled
 def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
     """Whether a feature is a quantity that most examples have."""
     return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
 
 
-@kernel
+@compiled
 def _to_unit_norm(values):  # type: ignore[no-untyped-def]
     """Divide by the Euclidean norm; values are far from overflow, as multiples of deviations or of usual sizes."""
     total = 0.0

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from manylabel_core._compiled import kernel
+from manylabel_core.compiled import compiled
 
 
-@kernel
+@compiled
 def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
     """Give the values with every row divided by its Euclidean norm; rows of zeros stay."""
     scaled = np.empty_like(values)
@@ -24,7 +24,7 @@ def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
     return scaled
 
 
-@kernel
+@compiled
 def standardise(count, moments, store, indptr, indices, values):  # type: ignore[no-untyped-def]
     """Give rows standardised by the statistics of the stream up to and including each of them.
 
@@ -72,7 +72,7 @@ def standardise(count, moments, store, indptr, indices, values):  # type: ignore
     return out_indptr, out_indices[:end].copy(), out_values[:end].copy()
 
 
-@kernel
+@compiled
 def _include(mean, squares, value, n):  # type: ignore[no-untyped-def]
     """Mean and sum of squared distances once the n-th value is included."""
     distance = value - mean
@@ -80,14 +80,14 @@ def _include(mean, squares, value, n):  # type: ignore[no-untyped-def]
     return mean, squares + distance * (value - mean)
 
 
-@kernel
+@compiled
 def _standard(value, mean, squares, n):  # type: ignore[no-untyped-def]
     """Distance from the mean in standard deviations; 0 where nothing varies."""
     deviation = np.sqrt(squares / n)
     return (value - mean) / deviation if deviation > 0.0 else 0.0
 
 
-@kernel
+@compiled
 def _append(indices, values, end, index, value):  # type: ignore[no-untyped-def]
     if value == 0.0:
         return end

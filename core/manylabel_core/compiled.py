@@ -1,0 +1,79 @@
+"""How functions of this package are compiled by numba, and when a compiled one is thrown away.
+
+A file whose name begins with an underscore holds compiled functions, and no other file does. Each function is compiled
+once per machine and kept on disk. It holds no Python lock while it runs, divides as NumPy does (no exception, so that
+loops with a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it
+is grouped into calls.
+"""
+
+import uuid
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from numba import njit
+
+_compile: Any = partial(njit, nogil=True, error_model="numpy")
+_PROCESS = uuid.uuid4().hex[:16]
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a function; in each process anew where numba finds no directory that it may write."""
+    try:
+        return _with_files_of_its_own(_compile(cache=True)(function))
+    except RuntimeError as error:
+        message = f"compiled functions cannot be kept ({error}): set NUMBA_CACHE_DIR to a directory that can be written"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+        return _compile()(function)
+
+
+def _with_files_of_its_own(dispatcher: Any) -> Any:
+    """Let no other process write to the files that this one writes compiled code to.
+
+    Numba numbers these files per function, and two processes that compile a function at the same time, each for other
+    types, take the same number: whoever looks up the one finds the code of the other, in every later process too. With
+    names of their own one of them may be missing from the index, and is compiled again.
+    """
+    with suppress(AttributeError):  # an attribute private to numba, which another version may not have
+        files = dispatcher._cache._cache_file
+        files._data_name_pattern = files._data_name_pattern.replace("{number:d}", f"{_PROCESS}.{{number:d}}")
+    return dispatcher
+
+
+def discard_stale(package: Path) -> int:
+    """Delete files of compiled functions that are older than a source they may call; return their number.
+
+    Numba compiles a function again when its own file has changed, not when one that it calls from another file has.
+    After an update it would go on computing as before, differently from the rest. A compiled function calls those of
+    its own subpackage, at any depth, and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names
+    are not looked at.
+    """
+    shared = _newest_source_ns(package.glob("*.py"))
+    stale = [file for file in package.glob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < shared]
+    for folder in (path for path in package.iterdir() if path.is_dir()):
+        newest = max(shared, _newest_source_ns(folder.rglob("*.py")))
+        stale += [file for file in folder.rglob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
+    for file in stale:
+        with suppress(OSError):  # gone already, or not ours to delete
+            file.unlink()
+    return len(stale)
+
+
+def _newest_source_ns(sources: Iterable[Path]) -> int:
+    """Return the last change of one of the files that define compiled functions."""
+    return max((_changed_ns(file) for file in sources if b"\n@compiled" in file.read_bytes()), default=0)
+
+
+def _changed_ns(file: Path) -> int:
+    """Return the time of change; 0 if another process has just removed the file."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+# Whoever defines a compiled function has imported this file before, so that none has been loaded yet.
+discard_stale(Path(__file__).parent)
