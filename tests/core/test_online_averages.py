@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, PassiveAggressive
-from manylabel_core.online.linear._table import drag, keep
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.models.linear._table import drag, keep
+from manylabel_core.online.models.linear.model import LinearLearner
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import KernelFALT, KernelSALT
-from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.learner import OnlineLearner
 
 Array = NDArray[np.float64]
 SUPPORT = ("drop", "merge", "project")

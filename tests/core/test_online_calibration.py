@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT
-from manylabel_core.online.decisions._calibration import MAX_LOGIT, START, sigmoid
-from manylabel_core.online.decisions.decisions import Decisions, chosen_decisions
+from manylabel_core.online.calibration._logistic import MAX_LOGIT, START, sigmoid
+from manylabel_core.online.calibration.calibration import Decisions, chosen_decisions
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT
-from manylabel_core.online.decisions._calibration import SLOPE, START
-from manylabel_core.online.decisions.decisions import MEASURES, chosen_decisions
+from manylabel_core.online.calibration._logistic import SLOPE, START
+from manylabel_core.online.calibration.calibration import MEASURES, chosen_decisions
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]

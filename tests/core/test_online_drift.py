@@ -13,9 +13,9 @@ from river.drift import ADWIN
 from sklearn.base import clone
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
-from manylabel_core.online._drift import RUNS, n_runs, take_in
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.drift import Detectors, NoDetectors, n_rows
+from manylabel_core.online.drift._adwin import RUNS, n_runs, take_in
+from manylabel_core.online.drift.detectors import Detectors, NoDetectors, n_rows
+from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import Targets, as_rows, as_targets
 
 Array = NDArray[np.float64]

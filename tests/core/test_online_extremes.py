@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.rounds._passes import MAX_PASSES
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.updates._multipass import MAX_PASSES
 from manylabel_core.rows import MAX_MAGNITUDE, as_rows, as_targets
 
 LARGE: list[tuple[type[FALT] | type[SALT] | type[KernelFALT], dict[str, Any]]] = [

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, Vocabulary
-from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.learner import OnlineLearner
 
 X = np.array([[1.0, 0.0, 2.0], [0.0, -1.0, 0.0], [3.0, 1.0, 1.0]])
 Y = np.array([[1, 0], [0, 1], [1, 1]])

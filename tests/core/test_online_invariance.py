@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
-from manylabel_core.online._checks import find_problem
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.kernel._expansion import score_expansion
-from manylabel_core.online.kernel.learner import KernelLearner
-from manylabel_core.online.linear._adaptive import learn_salt
-from manylabel_core.online.linear._falt import learn_falt
+from manylabel_core.online._examples import find_problem
+from manylabel_core.online.kernel import KernelLearner
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.models.expansion._expansion import score_expansion
+from manylabel_core.online.models.linear._adaptive import learn_salt
+from manylabel_core.online.models.linear._learn import learn_falt
 from manylabel_core.online.scaling import scaling
 from manylabel_core.online.scaling._scaling import standardise, to_unit_norm
 from manylabel_core.rows import Rows, Targets

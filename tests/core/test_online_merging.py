@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import KernelFALT
-from manylabel_core.online.kernel._merging import _least_loss, best_mixture, find_partner, mix
-from manylabel_core.online.kernel.expansion import Newcomer
-from manylabel_core.online.kernel.merging import Merge
-from manylabel_core.online.kernel.model import KernelSettings
-from manylabel_core.online.kernel.support import SupportVectors
+from manylabel_core.online.models.expansion._merge import _least_loss, best_mixture, find_partner, mix
+from manylabel_core.online.models.expansion.merge import Merge
+from manylabel_core.online.models.expansion.model import Newcomer
+from manylabel_core.online.models.expansion.support import SupportVectors
+from manylabel_core.online.models.model import KernelSettings
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.0, 1.0, 20_001)

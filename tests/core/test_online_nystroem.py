@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.kernel_approximation import Nystroem
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
-from manylabel_core.online.kernel.model import KernelSettings
-from manylabel_core.online.kernel.nystroem import NOVELTY, Landmarks
+from manylabel_core.online.models.features.nystroem import NOVELTY, Landmarks
+from manylabel_core.online.models.model import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]

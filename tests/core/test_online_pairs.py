@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT
 from manylabel_core.batch import M3L
-from manylabel_core.online.linear._pair import DECAY
+from manylabel_core.online.models.linear._experts import DECAY
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from manylabel_core import KernelFALT
-from manylabel_core.online.kernel import projecting
-from manylabel_core.online.kernel._projecting import (
+from manylabel_core.online.models.expansion import project as projecting
+from manylabel_core.online.models.expansion._project import (
     RIDGE,
     border,
     fits,
@@ -18,7 +18,7 @@ from manylabel_core.online.kernel._projecting import (
     project,
     replace,
 )
-from manylabel_core.online.kernel.projecting import Project
+from manylabel_core.online.models.expansion.project import Project
 
 Array = NDArray[np.float64]
 

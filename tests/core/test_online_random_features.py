@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.kernel._random_features import draw_table
-from manylabel_core.online.kernel.model import KernelSettings
-from manylabel_core.online.kernel.random_features import RandomFeatures
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.models.features._fourier import draw_table
+from manylabel_core.online.models.features.fourier import RandomFeatures
+from manylabel_core.online.models.model import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def test_features_are_those_of_the_definition(budget: int, seed: int) -> None:
 
 def test_the_scrambler_is_splitmix64() -> None:
     """The first outputs of the reference implementation for the seed 1234567, as published with it."""
-    from manylabel_core.online.kernel._random_features import _scramble
+    from manylabel_core.online.models.features._fourier import _scramble
 
     stride = 0x9E3779B97F4A7C15
     outputs = [int(_scramble(np.uint64((1234567 + i * stride) % 2**64))) for i in range(3)]

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core import KernelFALT
-from manylabel_core.online.kernel.expansion import DropSmallest, Newcomer
-from manylabel_core.online.kernel.model import KernelSettings
-from manylabel_core.online.kernel.support import SupportVectors
+from manylabel_core.online.models.expansion.model import DropSmallest, Newcomer
+from manylabel_core.online.models.expansion.support import SupportVectors
+from manylabel_core.online.models.model import KernelSettings
 
 
 class Plain:

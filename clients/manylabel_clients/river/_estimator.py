@@ -9,7 +9,7 @@ from river import base
 
 from manylabel_clients.river._columns import Encoder
 from manylabel_clients.river._encoding import PredictedLabels, PredictedProbabilities, both
-from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.learner import OnlineLearner
 
 P = ParamSpec("P")
 EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")

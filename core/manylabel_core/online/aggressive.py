@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core._parameters import check_choice
-from manylabel_core.online._parameters import check_positive
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.rounds._passive_aggressive import MOST
-from manylabel_core.online.rounds._round import PASSIVE_AGGRESSIVE
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.parameters import check_positive
+from manylabel_core.online.updates._passive_aggressive import MOST
+from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE
 
 VARIANTS = ("PA-I", "PA-II")
 """Slack that costs C times its amount, and C times its square."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from manylabel_core._parameters import check_choice, check_flag
-from manylabel_core.online._checks import PROBLEMS, find_problem
-from manylabel_core.online._parameters import check_positive
-from manylabel_core.online.decisions.decisions import Decisions, NoDecisions, chosen_decisions
-from manylabel_core.online.drift import Alarms, Detectors, NoDetectors, chosen_detectors
+from manylabel_core.online._examples import PROBLEMS, find_problem
+from manylabel_core.online.calibration.calibration import Decisions, NoDecisions, chosen_decisions
+from manylabel_core.online.drift.detectors import Alarms, Detectors, NoDetectors, chosen_detectors
+from manylabel_core.online.parameters import check_positive
 from manylabel_core.online.scaling.choices import SCALINGS
 from manylabel_core.online.scaling.scaling import Scaling
 from manylabel_core.rows import Rows, Targets

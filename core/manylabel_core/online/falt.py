@@ -8,10 +8,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online._parameters import GRADIENT, PAIRED
-from manylabel_core.online._storage import check_range, enlarged
-from manylabel_core.online.linear._pair import STEADY_CONSTANT
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
+from manylabel_core.online.models.linear.model import LinearLearner
+from manylabel_core.online.parameters import GRADIENT, PAIRED
+from manylabel_core.online.storage import check_range, enlarged
 from manylabel_core.online.thresholding import ThresholdingLearner
 from manylabel_core.rows import MAX_MAGNITUDE
 

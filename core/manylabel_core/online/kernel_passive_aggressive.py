@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from manylabel_core.online.aggressive import AggressiveLearner, check_threshold
-from manylabel_core.online.kernel.learner import KernelLearner
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.kernel import KernelLearner
+from manylabel_core.online.models.linear.model import LinearLearner
 from manylabel_core.online.passive_aggressive import PassiveAggressive
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any
 
-from manylabel_core.online.kernel.learner import KernelLearner
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.kernel import KernelLearner
+from manylabel_core.online.models.linear.model import LinearLearner
 from manylabel_core.online.salt import SALT
 from manylabel_core.online.thresholding import ThresholdingLearner
 

@@ -7,7 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from manylabel_core.online.aggressive import AggressiveLearner, check_threshold
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.models.linear.model import LinearLearner
 
 
 class PassiveAggressive(AggressiveLearner, LinearLearner):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online._parameters import COIN, GRADIENT, PAIRED, check_positive, check_without_sizes
-from manylabel_core.online._storage import MAX_WEIGHT
-from manylabel_core.online.linear._adaptive import learn_salt
-from manylabel_core.online.linear._rates import LARGEST, SQUARES
-from manylabel_core.online.linear.learner import LinearLearner
+from manylabel_core.online.models.linear._adaptive import learn_salt
+from manylabel_core.online.models.linear._metric import LARGEST, SQUARES
+from manylabel_core.online.models.linear.model import LinearLearner
+from manylabel_core.online.parameters import COIN, GRADIENT, PAIRED, check_positive, check_without_sizes
+from manylabel_core.online.storage import MAX_WEIGHT
 from manylabel_core.online.thresholding import ThresholdingLearner
 from manylabel_core.rows import Rows, Targets
 

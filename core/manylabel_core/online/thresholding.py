@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from manylabel_core.online._parameters import (
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.parameters import (
     COIN,
     DEFAULT_PASSES,
     GRADIENT,
@@ -15,8 +16,7 @@ from manylabel_core.online._parameters import (
     check_without_sizes,
     chosen_step,
 )
-from manylabel_core.online.base import OnlineLearner
-from manylabel_core.online.rounds._round import BY_COIN, BY_GRADIENT, EXACTLY
+from manylabel_core.online.updates._update import BY_COIN, BY_GRADIENT, EXACTLY
 
 _KINDS = {GRADIENT: BY_GRADIENT, COIN: BY_COIN}
 

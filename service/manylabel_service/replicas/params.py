@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
-from manylabel_core.online.base import OnlineLearner
 from manylabel_core.online.kernel_salt import KernelSALT
+from manylabel_core.online.learner import OnlineLearner
 
 _Budget = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 _Positive = Annotated[float, Field(strict=True, gt=0, le=2.0**20, allow_inf_nan=False)]

@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, from_json
 
-from manylabel_core.online.base import OnlineLearner
+from manylabel_core.online.learner import OnlineLearner
 from manylabel_service.replicas.limit_policy import LimitsField
 from manylabel_service.replicas.params import PARAMS, AnyParams, Params, with_those_of_before
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online._storage import check_range, enlarged
 from manylabel_core.online.scaling import _scaling
+from manylabel_core.online.storage import check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 MAX_SCALED_VALUES = 2**20

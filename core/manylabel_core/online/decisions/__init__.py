@@ -1,1 +1,0 @@
-"""From scores to probabilities and to cuts."""

@@ -1,1 +1,0 @@
-"""Kernel models: sums over support vectors, or linear in features of the kernel."""

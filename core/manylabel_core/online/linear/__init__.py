@@ -1,1 +1,0 @@
-"""Linear models: a table of weights, and how it learns."""

@@ -1,0 +1,119 @@
+"""A budget of support vectors kept by projection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.expansion._project import (
+    RIDGE,
+    border,
+    cosine_matrix,
+    fits,
+    invert,
+    least_missed,
+    multiply,
+    normalise,
+    project,
+    replace,
+)
+from manylabel_core.online.models.expansion.model import Newcomer
+from manylabel_core.online.models.expansion.support import SupportVectors
+from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.storage import check_range, enlarged
+
+REFRESH = 4
+"""The inverse is computed anew once so many times the budget of vectors were replaced: rounding does not pile up."""
+
+TOLERANCE = 1e-3
+"""How far the inverse of a state times its matrix may be from the identity."""
+
+
+class Project:
+    """Of more vectors than the budget, the one that the others replace best is projected on their span.
+
+    The Projectron's projection by an inverse kernel matrix that is updated by rank one, which serves all labels; unlike
+    there, the vector given up is not always the newest one, so that the span follows the stream. An example costs time
+    in proportion to the square of the budget.
+    """
+
+    apart = True
+
+    def __init__(self, settings: KernelSettings, budget: int) -> None:
+        self._shape, self._budget = settings.shape, budget
+        self._inverse = np.zeros((0, 0))
+        self._scales = np.ones(1)
+        self._replaced = np.zeros(1, dtype=np.int64)
+
+    def add(self, support: SupportVectors, x: Newcomer, tau: NDArray[np.float64]) -> None:
+        """Add it while there is room; else project it, or another vector whose slot it takes."""
+        n = support.n_points
+        cosines, product = np.empty(n), np.empty(n)
+        scale = normalise(x.column, x.own, self._scales, n, cosines)
+        rest = multiply(self._inverse, cosines, n, product)
+        self._scales = enlarged(self._scales, (n + 2,))
+        self._scales[n] = scale
+        support.add(x.features, x.values, x.norm, tau)
+        if not fits(self._inverse, product, rest, n):
+            self._project(support, n, product / max(1.0, 1.0 + RIDGE - rest))  # at most as long as it is
+        elif n < self._budget:
+            self._inverse = enlarged(self._inverse, (n + 1, n + 1))
+            border(self._inverse, product, rest, n)
+        else:
+            self._replace(support, product, rest, x.work)
+
+    def _replace(
+        self, support: SupportVectors, product: NDArray[np.float64], rest: float, work: NDArray[np.float64]
+    ) -> None:
+        n = support.n_points - 1
+        slot = least_missed(self._inverse, product, rest, self._scales, support.weights, n)
+        if slot == n:
+            self._project(support, n, product)
+            return
+        leaving = np.empty(n + 1)
+        replace(self._inverse, product, rest, slot, n, leaving)
+        self._project(support, slot, -leaving / leaving[slot])
+        self._replaced += 1
+        if self._replaced[0] >= REFRESH * self._budget:
+            self._replaced[0] = 0
+            self._refresh(support, work)
+
+    def _refresh(self, support: SupportVectors, work: NDArray[np.float64]) -> None:
+        n = support.n_points
+        C, inverse = np.empty((n, n)), np.empty((n, n))
+        cosine_matrix(self._shape, *support.parts, self._scales, work, C)
+        if invert(C, n, inverse):
+            self._inverse = inverse
+
+    def _project(self, support: SupportVectors, slot: int, shares: NDArray[np.float64]) -> None:
+        """Project a vector, and give up its slot."""
+        n = support.n_points
+        project(support.alpha, support.weights, slot, np.resize(shares, n), self._scales, n)
+        support.remove(slot)
+        self._scales[slot] = self._scales[n - 1]
+
+    def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
+        """The inverse, and how many vectors were replaced since it was computed anew."""
+        return {"inverse": self._inverse[:n_vectors, :n_vectors], "replaced": self._replaced}
+
+    def nbytes(self, n_vectors: int) -> int:
+        """Bytes of that for so many vectors."""
+        return 8 * (n_vectors * n_vectors + 1)
+
+    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
+        """Take over the arrays, if the inverse is one."""
+        n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
+        if inverse.shape != (n, n) or replaced.shape != (1,):
+            raise ValueError("state must hold an inverse of as many rows and columns as vectors, and one replaced")
+        check_range("replaced", replaced, 0, REFRESH * self._budget - 1)
+        check_range("inverse", inverse, -2.0 / RIDGE, 2.0 / RIDGE)
+        C, scales = np.empty((n, n)), np.ones(n + 1)
+        work = np.zeros((2, int(support.indices.max(initial=-1)) + 1))
+        if not cosine_matrix(self._shape, *support.parts, scales, work, C):
+            raise ValueError("state must hold vectors that are not 0 in feature space")
+        C[np.diag_indices(n)] += RIDGE
+        if n and not np.abs(C @ inverse - np.eye(n)).max() <= TOLERANCE:
+            raise ValueError("state must hold the inverse of the kernel matrix of its vectors")
+        self._inverse, self._scales, self._replaced = inverse, scales, replaced

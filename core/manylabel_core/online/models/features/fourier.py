@@ -1,0 +1,71 @@
+"""Random Fourier features: a kernel model of fixed size whose features never change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.features._fourier import draw_table, to_random_features
+from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.storage import enlarged
+from manylabel_core.rows import Rows
+
+MOST_RESTORED = 2**26
+"""Frequencies that are drawn on `restore`. More of them wait for the first use: the model may be refused before."""
+
+
+class RandomFeatures:
+    """Cosines and sines of `budget` / 2 random directions.
+
+    The frequencies of a feature are drawn from the seed and the number of its column alone: they are the same whenever
+    it appears, and are drawn again instead of being kept.
+
+    Orthogonal frequencies are no better here: with gamma = 2 and examples of unit norm the error of the kernel came out
+    the same, within 5 %, for 2 to 500 features and 100 to 500 frequencies.
+    """
+
+    n_points = 0
+    grows = False
+
+    def __init__(self, settings: KernelSettings, budget: int) -> None:
+        self.n_columns, self._dtype, self._seed = budget, settings.dtype, settings.seed
+        self._scale = float(np.sqrt(2.0 * settings.shape[1]))
+        self._frequencies = np.zeros((0, budget // 2), dtype=settings.dtype)
+
+    def enlarge(self, n_features: int) -> None:
+        """Draw the frequencies of so many features."""
+        drawn = len(self._frequencies)
+        if n_features > drawn:
+            frequencies = enlarged(self._frequencies, (n_features, self.n_columns // 2))
+            draw_table(self._seed, drawn, self._scale, frequencies)
+            self._frequencies = frequencies
+
+    def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Features of rows."""
+        return self.score(rows, n_features)
+
+    def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Features of rows."""
+        self.enlarge(n_features)
+        features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._dtype)
+        to_random_features(self._seed, self._scale, self._frequencies, *rows, features)
+        return features
+
+    def columns_after(self, n_samples: int) -> int:
+        """As many as ever."""
+        return self.n_columns
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Nothing."""
+        return {}
+
+    def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """Bytes of the frequencies."""
+        return self._frequencies.itemsize * n_features * (self.n_columns // 2)
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+        """Draw the frequencies again, if they are not too many."""
+        if n_features * (self.n_columns // 2) <= MOST_RESTORED:
+            self.enlarge(n_features)

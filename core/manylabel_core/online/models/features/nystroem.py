@@ -1,0 +1,110 @@
+"""Nystroem features: a kernel model of fixed size on examples of the stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.kernels import inner_product
+from manylabel_core.online.models.expansion.support import Points, check_rows
+from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
+from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.storage import enlarged
+from manylabel_core.rows import Rows
+
+NOVELTY = 0.01
+"""Least squared distance from the span of the landmarks, of 1, for an example to become one."""
+
+
+class Landmarks:
+    """The first `budget` examples that are not nearly in the span of those before.
+
+    While there are few, each example adds the one direction that it needs, so that learning is then that of a kernel
+    model without a budget. Landmarks stay: a learner's weights are of their span, and with one replaced every feature
+    after it would mean something else. Where the examples themselves move far in time, prefer strategies that follow.
+    """
+
+    def __init__(self, settings: KernelSettings, budget: int) -> None:
+        self._settings, self._budget = settings, budget
+        self._points = Points(settings.dtype)
+        self._scales = np.ones(1)
+        self._R = np.zeros(1)
+
+    @property
+    def n_points(self) -> int:
+        """Number of landmarks."""
+        return self._points.n_points
+
+    @property
+    def n_columns(self) -> int:
+        """A feature for each landmark."""
+        return self._points.n_points
+
+    @property
+    def grows(self) -> bool:
+        """Whether there is room for landmarks."""
+        return self.n_points < self._budget
+
+    def enlarge(self, n_features: int) -> None:
+        """Nothing to do."""
+
+    def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Features of rows; while there is room, of one row, which may become a landmark before."""
+        rows, work = rows.without_zeros(), np.zeros((2, n_features))
+        features, rest = self._transform(rows, work)
+        if not self.grows or rest <= NOVELTY:
+            return features
+        features_of_x, values = rows.row(0)
+        self._points.append(features_of_x, values, inner_product(values, values))
+        rest = self._admit(work)
+        added = min(self._scales[self.n_points - 1], MAX_LENGTH) * np.sqrt(rest)
+        return np.append(features, np.full((1, 1), added, features.dtype), axis=1)
+
+    def _admit(self, work: NDArray[np.float64]) -> float:
+        """Make the last point a landmark; give what is left of it beside the others, of 1."""
+        n = self.n_points
+        self._scales = enlarged(self._scales, (n,))
+        self._R = enlarged(self._R, (n * (n + 1) // 2,))
+        return float(admit(self._settings.shape, *self._points.parts, self._scales, self._R, work))
+
+    def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Features of rows."""
+        return self._transform(rows.without_zeros(), np.zeros((2, n_features)))[0]
+
+    def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
+        """Features of rows, and what is left of the last one beside the landmarks, of 1."""
+        features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._settings.dtype)
+        shape, parts = self._settings.shape, self._points.parts
+        rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)
+        return features, rest
+
+    def columns_after(self, n_samples: int) -> int:
+        """As many as there can be landmarks."""
+        return min(self.n_points + n_samples, self._budget)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The landmarks. What makes their features is computed again on `restore`, to the same bits."""
+        indptr, indices, values = self._points.packed()
+        return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
+
+    def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """Most bytes of the landmarks and of what makes their features."""
+        n = self.columns_after(n_samples)
+        n_values = min(self._points.n_values + n_values, n * n_features)
+        beside = 8 * (n + n * (n + 1) // 2)
+        return 8 * (1 + n) + (4 + self._points.values.itemsize) * n_values + beside
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+        """Make the landmarks again."""
+        rows = Rows(*(arrays[f"landmarks.{part}"] for part in Rows._fields))
+        check_rows("landmarks", rows, n_features)
+        if len(rows.indptr) - 1 > self._budget:
+            raise ValueError(f"state must hold at most {self._budget} landmarks")
+        work = np.zeros((2, n_features))
+        for i in range(len(rows.indptr) - 1):
+            features, values = rows.row(i)
+            self._points.append(features, values, inner_product(values, values))
+            if self._admit(work) <= NOVELTY:
+                raise ValueError("state must hold landmarks that are not in the span of those before them")

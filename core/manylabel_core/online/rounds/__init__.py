@@ -1,1 +1,0 @@
-"""What one example teaches, seen from its scores alone."""
