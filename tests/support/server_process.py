@@ -1,0 +1,131 @@
+"""The service in a process of its own, on a port of its own."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Self
+
+from tests.support.waiting import eventually
+
+START_SECONDS = 300.0
+"""A first start compiles every kernel; on a busy machine that takes a while."""
+STOP_SECONDS = 30.0
+
+
+class ServerProcess:
+    """A server in a process of its own, on a port of its own, that can be stopped, killed and started again.
+
+    Parameters
+    ----------
+    data_dir : its data directory, kept between starts; the log of all its lives is ``<data_dir>.log``.
+    flags : further flags, as for ``manylabel serve``.
+    port : None takes a free one, and keeps it over restarts.
+    """
+
+    def __init__(self, data_dir: Path, flags: tuple[str, ...] = (), port: int | None = None) -> None:
+        self.data_dir = data_dir
+        self.flags = flags
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = data_dir.with_name(f"{data_dir.name}.log")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the server is not running"
+        return self.process.pid
+
+    def start(self, wait: bool = True) -> Self:
+        """Start the process; with `wait`, until it is ready."""
+        assert self.process is None, "the server is running"
+        command = [sys.executable, "-m", "manylabel_service", "--port", str(self.port)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--data-dir", str(self.data_dir), *self.flags],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")},
+            )
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout_seconds: float = START_SECONDS) -> None:
+        def ready() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, f"the server ended at its start:\n{self.log_tail()}"
+            return self.is_ready()
+
+        eventually(ready, timeout_seconds, otherwise=self.log_tail)
+
+    def is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return False
+        except OSError:
+            return False
+
+    def stop(self) -> int:
+        """SIGTERM; the exit status of the clean shutdown."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """SIGKILL: nothing is finished, nothing flushed."""
+        return self._end(signal.SIGKILL)
+
+    def _end(self, by: signal.Signals) -> int:
+        assert self.process is not None, "the server is not running"
+        self.process.send_signal(by)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+    def log_tail(self, lines: int = 30) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process is not None:
+            self.kill()
+
+
+PORTS = range(10_000, 20_000)
+"""Below those that systems give to outgoing connections, so that a killed server finds its own free again; the nodes
+of a Redis cluster also talk 10,000 above theirs."""
+_ports_given: set[int] = set()
+
+
+def free_port() -> int:
+    """A port for a server; never the same one twice, nor in two processes of pytest-xdist."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    mine = PORTS[number :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
+    while True:
+        port = random.SystemRandom().choice(mine)  # hypothesis seeds the ordinary one
+        if port not in _ports_given and _is_free(port):
+            _ports_given.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
