@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from manylabel_core import priors
-from manylabel_core.batch import M3L, MLRL
+from manylabel_core.batch import M3L, MLRL, SSMLRL
 
 TOL = 1e-4
 
@@ -38,6 +38,24 @@ def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
     return float(loss + model.lam / 2 * np.trace(np.linalg.solve(model.label_covariance_, W.T @ W)))
 
 
+def check_trace(model: MLRL | SSMLRL) -> None:
+    """Each round has the objective of its weights; one that lowers it has that of the best covariance as well.
+
+    That covariance costs no more than the one before (Eq. 11), but for the eps that a singular one has on its diagonal
+    (1e-7 of the trace), which the last steps no longer save.
+    """
+    values, least, rounds = iter(model.objective_trace_), np.inf, 0
+    for found in values:
+        rounds += 1
+        assert found >= model.dual_objective_
+        if found < least:
+            relations = next(values)
+            assert relations <= found * (1 + 2e-7)
+            least = min(found, relations)
+    assert rounds == model.n_iter_ >= 4
+    assert least == model.primal_objective_ < model.objective_trace_[0]
+
+
 @pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
@@ -55,18 +73,15 @@ def test_the_objective_reported_is_that_of_the_model(lam):
     model = MLRL(lam=lam, tol=TOL).fit(X, Y)
     # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
     assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
-    assert model.objective_trace_[-1] == model.primal_objective_
     gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
     assert model.duality_gap_ == pytest.approx(gap)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("lam", [1.0, 0.01, 1e-4])
-def test_the_objective_never_rises(lam, kernel):
+def test_the_trace_holds_every_half_step(lam, kernel):
     X, Y = data()
-    trace = MLRL(lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y).objective_trace_
-    assert len(trace) >= 4
-    assert (np.diff(trace) <= 0).all()
+    check_trace(MLRL(lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -54,7 +54,7 @@ class Reached:
     bound : the largest lower bound on (6) found
     hope : by how much, relatively, the next round might lower the objective
     hopeless : number of rounds for which that has been hardly anything
-    trace : (6) after every half-step that counts
+    trace : (6) after every half-step, whether it was taken or not
     n_iter : number of rounds
     stopped, settled : whether the caller ended it; whether it is at its end
     """
@@ -111,6 +111,7 @@ class Alternation:
         while at.n_iter < max_iter and not (at.settled or at.stopped):
             at.n_iter += 1
             result, M = self._weights(at, trial / self.lam, at.result.alpha if at.result else alpha)
+            at.trace.append(float(result.primal))
             if counts := result.primal < at.objective:
                 self._accept(at, result, trial / self.lam, M)
             coarse = not counts and SHARE * (at.objective - hoped) <= result.absolute_gap
@@ -154,13 +155,12 @@ class Alternation:
         """Take over weights, and the best covariance for them."""
         at.result, at.S, at.M = result, S, M
         at.covariance, at.eps, at.objective = S * self.lam, 0.0, float(result.primal)
-        at.trace.append(at.objective)
         if not self._weightless(result, S, M):
             best = best_covariance(S @ M @ S)
             saved = 0.5 * float(np.sum(S * M)) - 0.5 * self.lam * best.cost
+            at.trace.append(at.objective - saved)
             if saved >= 0:  # eps may cost more than the step saves, at the very end
-                at.covariance, at.eps, at.objective = best.covariance, best.eps, at.objective - saved
-        at.trace.append(at.objective)
+                at.covariance, at.eps, at.objective = best.covariance, best.eps, at.trace[-1]
         self.report.reached(at.n_iter, at.objective, at.gap)
 
     @staticmethod

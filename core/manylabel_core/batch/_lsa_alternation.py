@@ -132,11 +132,11 @@ class Alternation:
     def _iterate(self, at: Reached, moments: Moments) -> Moments:
         for step in (self._bases, self._weights, self._view_weights):
             at.model = step(at.model, moments)
-            at.trace.append(min(at.trace[-1], self.objective(at.model, moments)))
+            at.trace.append(self.objective(at.model, moments))
         found = self.moments(self.representation(at.model))
         value = self.objective(at.model, found)
-        at.settled = value > at.trace[-1]  # P is the minimiser: only rounding can raise the objective
-        at.trace.append(min(value, at.trace[-1]))
+        at.settled = value > min(at.trace)  # P is the minimiser: only rounding can raise the objective
+        at.trace.append(value)
         at.n_iter += 1
         return found
 
@@ -199,7 +199,8 @@ class Alternation:
 
 
 def _gap(trace: Sequence[float]) -> float:
-    """By what share the last iteration lowered the objective."""
+    """By what share the last iteration lowered the objective, from the least value before to the least now."""
     if len(trace) <= HALF_STEPS:
         return float("inf")
-    return (trace[-1 - HALF_STEPS] - trace[-1]) / max(abs(trace[-1]), np.finfo(np.float64).tiny)
+    before, now = min(trace[:-HALF_STEPS]), min(trace)
+    return (before - now) / max(abs(now), np.finfo(np.float64).tiny)

@@ -49,7 +49,7 @@ class Reached:
     factors, at : the model, the dual variables and privileged weights
     objective : of them
     gap : the larger one of the relative gaps of the last two halves
-    trace : the objective at the start and after every half and every new split; three for each round
+    trace : the objective at the start and after every half and every new split, taken or not; three for each round
     n_iter : number of rounds, those before a resumption included
     stopped, settled : whether the caller ended it; whether it is at its end
     """
@@ -93,7 +93,7 @@ class Alternation:
         """Where another run ended; its rounds count if it was one on the same problem."""
         at = self.problem.start(at)
         reached = Reached(factors, at, self._objective(factors, at), gap, trace, (len(trace) - 1) // 3)
-        if not trace or trace[-1] != reached.objective:
+        if not trace or min(trace[-3:]) != reached.objective:
             return self.start(at)  # of another problem's factors, directions may be lost for good
         reached.settled = self._is_settled(reached)
         return reached
@@ -115,7 +115,11 @@ class Alternation:
         return at
 
     def _is_settled(self, at: Reached) -> bool:
-        return at.n_iter > 0 and at.trace[-4] - at.trace[-1] <= self.settings.tol * abs(at.trace[-1])
+        """Whether the last round has lowered the objective too little: each ended at the least of its values."""
+        if at.n_iter == 0:
+            return False
+        before, now = min(at.trace[-6:-3]), min(at.trace[-3:])
+        return before - now <= self.settings.tol * abs(now)
 
     def _round(self, at: Reached) -> Reached:
         trace, seed = list(at.trace), 1 + SEEDS * at.n_iter
@@ -123,10 +127,8 @@ class Alternation:
         trace.append(self._objective(factors, variables))
         if self.report.stopped:
             return at
-        factors, variables, objective, D_gap = self._dictionary(factors, variables, trace[-1], seed + 1)
-        trace.append(objective)
-        factors, variables, objective = self._split(factors, variables, objective)
-        trace.append(objective)
+        factors, variables, objective, D_gap = self._dictionary(factors, variables, trace, seed + 1)
+        factors, variables, objective = self._split(factors, variables, objective, trace)
         after = Reached(factors, variables, objective, max(W_gap, D_gap), trace, at.n_iter + 1)
         after.settled = self._is_settled(after)
         return after
@@ -146,22 +148,26 @@ class Alternation:
         return Factors(before.D, W), result.at, result.gap
 
     def _dictionary(
-        self, before: Factors, at: Variables, objective: float, seed: int
+        self, before: Factors, at: Variables, trace: list[float], seed: int
     ) -> tuple[Factors, Variables, float, float]:
-        """The D-step."""
+        """The D-step, taken unless it raises the objective of the W-step, the last of the trace."""
         result = self._solve(self.X, self.settings.tol, seed, W=before.W, start=at)
         assert result.D is not None
         after = Factors(result.D, before.W)
-        found = self._objective(after, result.at)
+        objective, found = trace[-1], self._objective(after, result.at)
+        trace.append(found)
         if found <= objective:
             return after, result.at, found, result.gap
         return before, Variables(result.at.alpha, result.at.beta, at.known), objective, result.gap
 
-    def _split(self, before: Factors, at: Variables, objective: float) -> tuple[Factors, Variables, float]:
-        """The cheapest factors with the same product."""
+    def _split(
+        self, before: Factors, at: Variables, objective: float, trace: list[float]
+    ) -> tuple[Factors, Variables, float]:
+        """The cheapest factors with the same product, unless they raise the objective."""
         after = leading(before.product(), self.settings.rank, self.settings.gamma1)
         known = at.known.copy()
         found = self._objective(after, at._replace(known=known))
+        trace.append(found)
         if found <= objective:
             return after, at._replace(known=known), found
         return before, at, objective

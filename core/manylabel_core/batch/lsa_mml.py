@@ -114,7 +114,8 @@ class LSAMML(ViewModel):
         Means of the labels over the labelled rows; what is taken away from `label_scores`.
     objective_trace_ : ndarray
         The objective above, with all its terms, at the start and after every half-step (bases, W, alpha, P), those of
-        the fit that was gone on from as well; never rises. `refit` and thresholds come after it.
+        the fit that was gone on from as well. Each half-step is a minimiser or is refused, so it rises by rounding at
+        most. `refit` and thresholds come after it.
     relative_change_ : float
         By what share the last iteration lowered the objective.
     n_iter_, n_components_, n_features_in_ : int

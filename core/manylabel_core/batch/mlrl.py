@@ -62,7 +62,9 @@ class MLRL(RelationshipLearner):
     covariance_eps_ : float
         What was added to the diagonal of a singular covariance (before scaling it to trace 1); 0 for none.
     objective_trace_ : ndarray
-        (6) after every half-step that was taken; never rises.
+        (6) after every half-step: of the weights for the covariance that a round tried, and, if they lower it, of the
+        best covariance for them. Weights that do not lower it are not taken, so `primal_objective_` is the least value,
+        not always the last.
     coef_ : ndarray of shape (n_labels, n_features), float64
         Linear kernel only.
     support_, support_vectors_, dual_coef_ : ndarrays or CSR array

@@ -85,7 +85,8 @@ class PrML(PrivilegedLearner):
     objective_ : float
     objective_trace_ : ndarray of shape (3 n_iter_ + 1,)
         The objective at the start, and in each round after the W-step, the D-step, and a new split of Z into D and W.
-        It never rises.
+        A D-step, solved to a relative gap of tol, may raise it by that share, and then is not taken (neither is such a
+        split): where a round has ended is the least of its three values. `objective_` is that of the last round.
     duality_gap_ : float
         The larger one of the relative gaps of the last W-step and D-step. The problem is not convex in both: it bounds
         nothing but these.
