@@ -34,7 +34,7 @@ ENV PATH=/opt/manylabel/bin:$PATH \
     MANYLABEL_DATA_DIR=/var/lib/manylabel
 USER manylabel
 WORKDIR /var/lib/manylabel
-RUN python -W error -c "from manylabel_service.replicas.warmup import warm_up; warm_up()" && manylabel --help > /dev/null
+RUN python -W error -c "from manylabel_service.online.warmup import warm_up; warm_up()" && manylabel --help > /dev/null
 EXPOSE 8000
 # Alive, not ready: a replica that waits for its Redis must not be restarted for it.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from manylabel_service.replicas.params import PARAMS
+from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.settings import Settings
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 import sys
 
 from manylabel_service.settings import read_settings
-from manylabel_service.telemetry import configure_logging
+from manylabel_service.telemetry.metrics import configure_logging
 
 
 def main() -> int:
@@ -18,10 +18,10 @@ def main() -> int:
     configure_logging(settings)
     # Only now: numerical libraries take seconds to load, and --help, a wrong flag or a parent of workers need none.
     if settings.workers > 1:
-        from manylabel_service.workers import supervise
+        from manylabel_service.server.workers import supervise
 
         return supervise(settings)
-    from manylabel_service.server import serve
+    from manylabel_service.server.process import serve
 
     return serve(settings)
 

@@ -6,10 +6,10 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from manylabel_service.api import datasets as dataset_calls
-from manylabel_service.api import (
-    detail,
-    docs,
+from manylabel_service.api.context import Context
+from manylabel_service.api.openapi import describe
+from manylabel_service.api.routers import datasets as dataset_calls
+from manylabel_service.api.routers import (
     events,
     health,
     labels,
@@ -21,19 +21,19 @@ from manylabel_service.api import (
     uploads,
     versions,
 )
-from manylabel_service.api import jobs as job_calls
-from manylabel_service.api.context import Context
-from manylabel_service.api.handlers import HANDLERS
-from manylabel_service.api.middleware import RequestMiddleware
-from manylabel_service.api.openapi import describe
-from manylabel_service.datasets.catalogue import Datasets
+from manylabel_service.api.routers import jobs as job_calls
+from manylabel_service.api.routers import version_detail as detail
+from manylabel_service.api.web import docs
+from manylabel_service.api.web.handlers import HANDLERS
+from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.datasets.dataset_store import Datasets
 from manylabel_service.jobs.opening import open_jobs
-from manylabel_service.lifecycle import Lifecycle
-from manylabel_service.peers import Peers
-from manylabel_service.replicas.registry import Registry
+from manylabel_service.lifespan import Lifecycle
+from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
-from manylabel_service.telemetry import Telemetry
+from manylabel_service.telemetry.metrics import Telemetry
+from manylabel_service.telemetry.worker_metrics import Peers
 
 _PARTS = (
     learning,

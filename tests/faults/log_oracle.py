@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode
-from manylabel_service.replicas.examples import Rollback, Update
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Rollback, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
 
 READ_SECONDS = 0.05

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx2
 import numpy as np
 
-MODULE = b"manylabel_service.jobs.child"
+MODULE = b"manylabel_service.jobs.training"
 """What the command line of a training process has in it."""
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""

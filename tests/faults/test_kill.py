@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.storage import SQLiteStore
 
 KILLS = 50

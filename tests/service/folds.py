@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from manylabel_service.replicas import prediction_ids
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode, encode
-from manylabel_service.replicas.examples import (
+from manylabel_service import ulid as prediction_ids
+from manylabel_service.hosting.examples import (
     Change,
     Example,
     Features,
@@ -19,9 +17,11 @@ from manylabel_service.replicas.examples import (
     StreamPart,
     Update,
 )
-from manylabel_service.replicas.folding import Folding, LogEntry, Outcome
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry, Outcome
+from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.model import StreamModel
 
 Log = Sequence[LogEntry]
 States = dict[str, bytes]

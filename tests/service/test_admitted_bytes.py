@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.folds import examples, fold, new_model
 
-from manylabel_service.replicas.examples import Example, Update
-from manylabel_service.replicas.folding import LogEntry
-from manylabel_service.replicas.projection import Projection
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, Update
+from manylabel_service.online.state.dry_run import Projection
+from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.model import StreamModel
 
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {},

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.api.multipart import Multipart, boundary_of
-from manylabel_service.api.problems import Problem
-from manylabel_service.datasets import helper
+from manylabel_service.api.web.multipart import Multipart, boundary_of
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.datasets import sandbox as helper
 
 BYTES = {"Content-Type": "application/octet-stream"}
 ARFF = b"@relation r\n@attribute tempo real\n@attribute rock {0,1}\n@attribute jazz {0,1}\n@data\n120,1,0\n80,0,1\n"

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from manylabel_service.api import events, sse
-from manylabel_service.replicas.events import Events
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.api.routers import events
+from manylabel_service.api.web import sse
+from manylabel_service.hosting.events import Events
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.settings import Settings
 
 GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}\n'

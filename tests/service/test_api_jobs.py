@@ -13,8 +13,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.api.schemas import JobList, JobLog, TrainerList
-from manylabel_service.jobs.records import Job
-from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.jobs.spec.schemas import Job
+from manylabel_service.jobs.spec.trainers import TRAINERS
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
 Refused = Callable[..., dict[str, Any]]

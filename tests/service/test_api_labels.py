@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
-from manylabel_service.replicas import prediction_ids
 
 X = {"x": {"a": 1, "b": 0.5}}
 JSON = {"Content-Type": "application/json"}

@@ -9,8 +9,8 @@ import structlog
 from starlette.testclient import TestClient
 from starlette.types import Message, Receive, Scope, Send
 
-from manylabel_service.api.middleware import RequestMiddleware
-from manylabel_service.telemetry import Telemetry
+from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.telemetry.metrics import Telemetry
 
 
 @pytest.mark.parametrize("path", ["/v1/models/tags", "/v1/models"])

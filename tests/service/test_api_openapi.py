@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.api.problems import KINDS, MEDIA_TYPE
+from manylabel_service.api.web.problems import KINDS, MEDIA_TYPE
 
 OPERATIONS = {
     ("get", "/livez"): set(),

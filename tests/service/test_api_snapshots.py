@@ -13,8 +13,9 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 
 from manylabel_core.state import dump, load
-from manylabel_service.api import schemas, uploads
-from manylabel_service.api.problems import Problem
+from manylabel_service.api import schemas
+from manylabel_service.api.routers import uploads
+from manylabel_service.api.web.problems import Problem
 from manylabel_service.settings import Settings
 
 BYTES = {"Content-Type": "application/octet-stream"}

@@ -9,10 +9,12 @@ import pytest
 from tests.service.folds import append, learn, named, new_model, ulid
 
 from manylabel_core import Prequential, Vocabulary
-from manylabel_service.replicas import key_window, labelled, stream_lines
-from manylabel_service.replicas.bounds import bytes_at_most
-from manylabel_service.replicas.examples import Features, IdempotencyKey, Rollback, StreamPart
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Features, IdempotencyKey, Rollback, StreamPart
+from manylabel_service.online.spec.bounds import bytes_at_most
+from manylabel_service.online.state import idempotency_window as key_window
+from manylabel_service.online.state import labelled_ids as labelled
+from manylabel_service.online.state import stream_offsets as stream_lines
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.settings import Settings
 
 SETTINGS = Settings()
@@ -162,7 +164,7 @@ def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
 
 
 def test_no_name_takes_more_memory_than_the_largest_one() -> None:
-    from manylabel_service.replicas.bounds import _LARGEST_NAME, _name_bytes
+    from manylabel_service.online.spec.bounds import _LARGEST_NAME, _name_bytes
 
     assert len(_LARGEST_NAME.encode()) == 256
     for characters in ("x", "\xe9", "\u0451", "\u6c34", "\N{GRINNING FACE}"):

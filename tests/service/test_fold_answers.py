@@ -10,12 +10,12 @@ from tests.service.folds import append, drifting, fold, learn, named, new_model
 
 from manylabel_core import FALT
 from manylabel_core.rows import Rows
-from manylabel_service.replicas import key_window
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
-from manylabel_service.replicas.folding import Alarm, LogEntry
-from manylabel_service.replicas.key_window import KeyWindow
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state import idempotency_window as key_window
+from manylabel_service.online.state.fold import Alarm, LogEntry
+from manylabel_service.online.state.idempotency_window import KeyWindow
+from manylabel_service.online.state.model import StreamModel
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BOTH = {"want_predictions": True, "want_probabilities": True}

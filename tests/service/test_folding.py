@@ -22,11 +22,11 @@ from tests.service.folds import (
 )
 
 from manylabel_service.errors import InvalidExample, KeyReused
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode, encode
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.model import StreamModel
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
@@ -176,7 +176,7 @@ def test_unknown_features_have_no_weight_in_a_prediction() -> None:
 
 
 def test_keys_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_service.replicas.key_window.MAX_KEYS", 3)
+    monkeypatch.setattr("manylabel_service.online.state.idempotency_window.MAX_KEYS", 3)
     model = new_model()
     for i in range(5):
         learn(model, (named(a=1), ["x"]), key=IdempotencyKey(f"k{i}", b"d" * 16))
@@ -184,7 +184,7 @@ def test_keys_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_large_answers_push_old_keys_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_service.replicas.key_window.MAX_ANSWER_BYTES", 200)
+    monkeypatch.setattr("manylabel_service.online.state.idempotency_window.MAX_ANSWER_BYTES", 200)
     model = new_model(labels=["x", "y"])
     batch: list[tuple[Features, Sequence[str]]] = [(named(a=1), ["x"])] * 4  # 4 * 3 * 8 bytes of scores
     for i in range(4):

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.folds import learn, named, new_model, ulid
 
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
-from manylabel_service.replicas import labelled, prediction_ids
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.labelled import LabelledIds
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state import labelled_ids as labelled
+from manylabel_service.online.state.labelled_ids import LabelledIds
+from manylabel_service.online.state.model import StreamModel
 
 times = st.integers(0, prediction_ids.MAX_MS)
 

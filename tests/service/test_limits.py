@@ -25,12 +25,12 @@ from tests.service.folds import (
 
 from manylabel_core.state import DamagedState, dump, load
 from manylabel_service.errors import InvalidExample
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.entries import decode, encode
-from manylabel_service.replicas.examples import Example, Features, Labels, Rollback, Update
-from manylabel_service.replicas.folding import LogEntry
-from manylabel_service.replicas.projection import Projection
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, Features, Labels, Rollback, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.dry_run import Projection
+from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.model import StreamModel
 
 FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}
 LEARNERS: list[dict[str, Any]] = [
@@ -194,7 +194,7 @@ def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytes
     update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
     projection = Projection(model)
     projection.add(update.examples[0])
-    monkeypatch.setattr("manylabel_service.replicas.folding._check_examples", None)
+    monkeypatch.setattr("manylabel_service.online.state.fold._check_examples", None)
     (outcome,) = fold(model, [LogEntry("2", update, projection.checked)])
     answered(outcome)
 

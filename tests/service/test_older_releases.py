@@ -9,10 +9,10 @@ import pytest
 from tests.service.folds import fold
 
 from manylabel_core.state import dump, load
-from manylabel_service.replicas.entries import decode
-from manylabel_service.replicas.folding import LogEntry
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.model import StreamModel
 
 SECOND_VERSION = (
     r"c-rlo4{RIN9mj1a^iS5ZLfOWc)}=-p9h{<f@9y5+MXT?!F*@4)t2UQPq@;Jgcc~TsN&TlKbkQO-7#f>I6F^P7YBVqerK=cpXj@y`r0)I^{s@%~5My"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from manylabel_service import peers
-from manylabel_service.peers import Peers, join
-from manylabel_service.telemetry import Telemetry
+from manylabel_service.telemetry import worker_metrics as peers
+from manylabel_service.telemetry.metrics import Telemetry
+from manylabel_service.telemetry.worker_metrics import Peers, join
 
 Exposition = Callable[[], Telemetry]
 

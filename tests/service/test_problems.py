@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manylabel_service import errors
-from manylabel_service.api.problems import KINDS, Problem, invalid, pointer, problem_of, problem_response
+from manylabel_service.api.web.problems import KINDS, Problem, invalid, pointer, problem_of, problem_response
 
 RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.ModelNotFound("a"), 404, "model_not_found", None),

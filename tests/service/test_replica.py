@@ -20,15 +20,15 @@ from manylabel_service.errors import (
     QueueFull,
     StorageGone,
 )
-from manylabel_service.replicas import registry as registry_module
-from manylabel_service.replicas.answers import Updated
-from manylabel_service.replicas.entries import decode, encode
-from manylabel_service.replicas.examples import Example, Features, IdempotencyKey, Labels, Update
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.registry import Registry
-from manylabel_service.replicas.replica import Replica
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, Features, IdempotencyKey, Labels, Update
+from manylabel_service.hosting.predictions import Updated
+from manylabel_service.models import registry as registry_module
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
 

@@ -4,11 +4,11 @@ import pytest
 from tests.service.folds import States, append, dense, fold, learn, named, new_model, ulid
 
 from manylabel_service.errors import KeyReused, PredictionLabelled
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.projection import Checked, Growth
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.dry_run import Checked, Growth
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.model import StreamModel
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
@@ -175,7 +175,7 @@ def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
 
 
 def test_rollbacks_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_service.replicas.stream_model.MAX_ROLLBACKS", 2)
+    monkeypatch.setattr("manylabel_service.online.state.model.MAX_ROLLBACKS", 2)
     model, states, _ = two_states()
     for _ in range(3):
         append(model, Rollback("1", "log"), states)
@@ -194,7 +194,7 @@ def test_names_kept_count_once_and_push_old_keys_out(monkeypatch: pytest.MonkeyP
     assert without + 50 * 64 < kept < without + 2 * 50 * 64 + 1000
     assert StreamModel.from_bytes(model.to_bytes()).keys.nbytes == kept
 
-    monkeypatch.setattr("manylabel_service.replicas.key_window.MAX_ANSWER_BYTES", 51 * 8)
+    monkeypatch.setattr("manylabel_service.online.state.idempotency_window.MAX_ANSWER_BYTES", 51 * 8)
     append(model, Rollback("0", "log"), states)
     assert len(model.keys) == 1
     learn(model, (named(a=1), []), key=IdempotencyKey("k4", b"d" * 16), want_predictions=True)

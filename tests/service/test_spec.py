@@ -13,9 +13,9 @@ from tests.service.folds import learn, named, new_model
 
 from manylabel_core.online.thresholding import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest
-from manylabel_service.api.validation import invalid_body, path_in_spec
-from manylabel_service.replicas.params import PARAMS
-from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.api.web.validation import invalid_body, path_in_spec
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.spec.spec import ModelSpec
 
 ALGORITHMS = list(PARAMS)
 

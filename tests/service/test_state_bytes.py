@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tests.service.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
 
 from manylabel_core.state import DamagedState, NewerState, dump, load
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.examples import Features, IdempotencyKey, Rollback, StreamPart
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Features, IdempotencyKey, Rollback, StreamPart
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.storage import SEED
 
 Arrays = dict[str, NDArray[Any]]

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from tests.service.folds import dense, fold, learn, named, new_model
 
 from manylabel_service.errors import InvalidExample
-from manylabel_service.replicas import stream_lines
-from manylabel_service.replicas.answers import Answer
-from manylabel_service.replicas.examples import Example, Labels, StreamPart, Update
-from manylabel_service.replicas.folding import LogEntry, Outcome
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Example, Labels, StreamPart, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state import stream_offsets as stream_lines
+from manylabel_service.online.state.fold import LogEntry, Outcome
+from manylabel_service.online.state.model import StreamModel
 
 
 def send(model: StreamModel, key: str, *lines: int, **kwargs: bool) -> Outcome:

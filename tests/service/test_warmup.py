@@ -7,8 +7,8 @@ SCRIPT = """
 import gc, itertools
 from numba.core.dispatcher import Dispatcher
 from manylabel_core.online.scaling.choices import SCALINGS
-from manylabel_service.replicas import warmup
-from manylabel_service.replicas.params import PARAMS
+from manylabel_service.online import warmup
+from manylabel_service.online.spec.params import PARAMS
 
 def compiled():
     found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))

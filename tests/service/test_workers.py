@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from manylabel_service import workers
+from manylabel_service.server import workers
 from manylabel_service.settings import Settings
 
 WAIT_SECONDS = 120.0
@@ -201,9 +201,9 @@ def test_workers_end_with_a_killed_parent(server: Any) -> None:
 
 IMPATIENT = """
 import sys
-from manylabel_service import workers
+from manylabel_service.server import workers
 from manylabel_service.settings import read_settings
-from manylabel_service.telemetry import configure_logging
+from manylabel_service.telemetry.metrics import configure_logging
 
 workers.LAST_SNAPSHOTS_SECONDS = 3.0
 settings = read_settings(sys.argv[1:])

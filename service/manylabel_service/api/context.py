@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from manylabel_service.datasets.catalogue import Datasets
-from manylabel_service.jobs.jobs import Jobs
-from manylabel_service.replicas.registry import Registry
+from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
-from manylabel_service.telemetry import Telemetry
+from manylabel_service.telemetry.metrics import Telemetry
 
 
 @dataclass(frozen=True, slots=True)

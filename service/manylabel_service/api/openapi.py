@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from manylabel_service.api import schemas
-from manylabel_service.api.routes import reference
-from manylabel_service.jobs.records import JobSpec, LogLine
-from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.api.web.routes import reference
+from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
+from manylabel_service.jobs.spec.trainers import TRAINERS
 
 _DESCRIPTION = """Multi-label models that learn from a stream.
 

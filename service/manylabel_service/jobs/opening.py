@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from manylabel_service.datasets.catalogue import Datasets
-from manylabel_service.jobs.jobs import Jobs
-from manylabel_service.jobs.ledger import Ledger
-from manylabel_service.jobs.office import Office
-from manylabel_service.jobs.runners import LocalRunner, Runner
+from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.jobs.job_store import Ledger
+from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
@@ -29,6 +29,6 @@ def _runner(office: Office) -> Runner:
     if office.settings.job_runner == "local":
         return LocalRunner(office, office.settings.job_slots)
     # Only here: RQ takes a while to import.
-    from manylabel_service.jobs.rq_runner import RQRunner
+    from manylabel_service.jobs.runners.rq import RQRunner
 
     return RQRunner(office)

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from manylabel_service.errors import InvalidJob
-from manylabel_service.jobs.records import DataOfStream, JobSpec, RandomSearch, Range
-from manylabel_service.jobs.tasks import Task
-from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.jobs.job_record import Task
+from manylabel_service.jobs.spec.schemas import DataOfStream, JobSpec, RandomSearch, Range
+from manylabel_service.jobs.spec.trainers import TRAINERS
 
 
 def plan(spec: JobSpec) -> list[Task]:

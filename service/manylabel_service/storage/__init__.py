@@ -1,8 +1,8 @@
 """Where models live, and documents and blobs: one protocol, and what implements it."""
 
 from manylabel_service.storage.address import Address
+from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file
 from manylabel_service.storage.opening import open_store, store_address
-from manylabel_service.storage.pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,
     SEED,

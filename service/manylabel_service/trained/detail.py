@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import VersionDamaged
-from manylabel_service.trained.contents import Contents, Convergence
-from manylabel_service.trained.serving import read_estimator, takes_views
-from manylabel_service.trained.versions import Version
+from manylabel_service.trained.artifact import Contents, Convergence
+from manylabel_service.trained.predictor import read_estimator, takes_views
+from manylabel_service.trained.version import Version
 
 MOST_CORRELATED = 200
 """Labels in the matrix of correlations; of more, those that go together most, with any other."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from manylabel_service.replicas.entries import UnreadableEntry
+from manylabel_service.online.state.log_entries import UnreadableEntry
 
 
 class _Entry(BaseModel):

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
-from manylabel_service.replicas.examples import Features
+from manylabel_service.hosting.examples import Features
 
 
 class Views(NamedTuple):

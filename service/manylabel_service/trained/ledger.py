@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from manylabel_service.errors import LogLost, LogTrimmed, StorageError
-from manylabel_service.replicas.entries import UnreadableEntry
+from manylabel_service.online.state.log_entries import UnreadableEntry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Durability, ModelRecord, Store, position_key
 from manylabel_service.storage import Entry as StoredEntry
-from manylabel_service.trained.catalogue import Catalogue, Outcome
 from manylabel_service.trained.entries import Entry, Summary, decode, encode
+from manylabel_service.trained.version_store import Catalogue, Outcome
 
 READ_ENTRIES = 250
 """Entries read at a time, and taken in between two turns of other requests."""

@@ -20,19 +20,19 @@ from manylabel_service.errors import (
     ServiceError,
     StorageGone,
 )
-from manylabel_service.replicas.answers import Predicted
-from manylabel_service.replicas.contact import Contact
-from manylabel_service.replicas.events import Events
-from manylabel_service.replicas.hosted import Reason
+from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.hosted_model import Reason
+from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.hosting.store_health import Contact
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.catalogue import Outcome, Promoted
-from manylabel_service.trained.desk import Desk
+from manylabel_service.trained.active_version import Stage
 from manylabel_service.trained.inputs import Inputs
 from manylabel_service.trained.ledger import Ledger
 from manylabel_service.trained.spec import TRAINED
-from manylabel_service.trained.stage import Stage
-from manylabel_service.trained.versions import Version
+from manylabel_service.trained.version import Version
+from manylabel_service.trained.version_service import Desk
+from manylabel_service.trained.version_store import Outcome, Promoted
 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000

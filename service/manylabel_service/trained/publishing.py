@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import structlog
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone, ModelIsOnline, NotReady
-from manylabel_service.replicas.limits import check_limit
+from manylabel_service.online.size_limits import check_limit
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store, position_key
-from manylabel_service.trained.catalogue import Catalogue, check_room
 from manylabel_service.trained.entries import Draft, Whole
 from manylabel_service.trained.ledger import Ledger
-from manylabel_service.trained.serving import Serving
+from manylabel_service.trained.predictor import Serving
 from manylabel_service.trained.spec import TrainedSpec, is_trained
-from manylabel_service.trained.versions import Version, VersionMeta
+from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version_store import Catalogue, check_room
 
 ATTEMPTS = 5
 """How often to begin again when others delete the model, or publish for the same job, at the same time."""

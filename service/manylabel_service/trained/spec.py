@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
 """The algorithm of a trained model: each version says itself which trainer made it."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_service.datasets.catalogue import Datasets
+from manylabel_service.datasets.dataset_store import Datasets
 from manylabel_service.settings import Settings
 
 

@@ -13,9 +13,10 @@ from typing import IO, Any
 import pytest
 
 from manylabel_core.datasets import Dataset, read_libsvm
-from manylabel_service.datasets import catalogue as catalogue_module
-from manylabel_service.datasets import helper
-from manylabel_service.datasets.catalogue import KIND, Datasets
+from manylabel_service import ulid as prediction_ids
+from manylabel_service.datasets import dataset_store as catalogue_module
+from manylabel_service.datasets import sandbox as helper
+from manylabel_service.datasets.dataset_store import KIND, Datasets
 from manylabel_service.datasets.records import Stored
 from manylabel_service.errors import (
     DatasetExists,
@@ -27,7 +28,6 @@ from manylabel_service.errors import (
     StorageFull,
     StorageGone,
 )
-from manylabel_service.replicas import prediction_ids
 from manylabel_service.storage import Store, pieces_of
 
 SONGS = b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n"

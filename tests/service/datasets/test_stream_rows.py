@@ -12,15 +12,16 @@ import scipy.sparse as sp
 from tests.service.folds import dense, named, new_model, sparse, ulid
 
 from manylabel_core.datasets import Dataset
-from manylabel_service.datasets import folding, helper
-from manylabel_service.datasets import stream as stream_module
-from manylabel_service.datasets.helping import report_of
-from manylabel_service.datasets.stream import StreamCounts, rows_of_stream
+from manylabel_service.datasets import export_log as folding
+from manylabel_service.datasets import from_stream as stream_module
+from manylabel_service.datasets import sandbox as helper
+from manylabel_service.datasets.from_stream import StreamCounts, rows_of_stream
+from manylabel_service.datasets.sandbox_child import report_of
 from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFound
-from manylabel_service.replicas.entries import encode
-from manylabel_service.replicas.examples import Change, Example, Features, IdempotencyKey, Labels, Rollback, Update
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import Change, Example, Features, IdempotencyKey, Labels, Rollback, Update
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import encode
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Store
 from manylabel_service.trained.spec import TrainedSpec

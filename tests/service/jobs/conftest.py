@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 
 from manylabel_core.datasets import Dataset
-from manylabel_service.datasets.catalogue import Datasets
-from manylabel_service.jobs.jobs import Jobs
-from manylabel_service.jobs.ledger import Ledger
-from manylabel_service.jobs.office import Office
-from manylabel_service.jobs.order import Order, Part
-from manylabel_service.jobs.records import Job, JobSpec
-from manylabel_service.jobs.runners import LocalRunner
-from manylabel_service.jobs.trainers import TRAINERS
+from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.jobs.job_store import Ledger
+from manylabel_service.jobs.runners.local import LocalRunner
+from manylabel_service.jobs.spec.schemas import Job, JobSpec
+from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.training.request import Order, Part
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
-from manylabel_service.trained.contents import Contents
+from manylabel_service.trained.artifact import Contents
 from manylabel_service.trained.ledger import Ledger as VersionLedger
 
 WAIT_SECONDS = 90.0
@@ -128,7 +128,7 @@ def children(place: Path) -> list[int]:
     """Ids of the training processes whose directories are in a place."""
     listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True, check=True).stdout
     lines = [line.split(None, 1) for line in listed.splitlines()]
-    return [int(pid) for pid, args in lines if "manylabel_service.jobs.child" in args and str(place) in args]
+    return [int(pid) for pid, args in lines if "manylabel_service.jobs.training" in args and str(place) in args]
 
 
 def order_of(**changes: Any) -> Order:
@@ -163,7 +163,7 @@ def start_child(place: Path, until: float) -> "subprocess.Popen[bytes]":
     """Start a training process at the order in a directory."""
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     return subprocess.Popen(
-        [sys.executable, "-m", "manylabel_service.jobs.child", str(place), str(until)],
+        [sys.executable, "-m", "manylabel_service.jobs.training", str(place), str(until)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

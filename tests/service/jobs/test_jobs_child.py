@@ -11,9 +11,9 @@ from tests.service.jobs.conftest import LONG, WAIT_SECONDS, order_of, run_child,
 
 from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
-from manylabel_service.jobs.child import ORPHANED
-from manylabel_service.jobs.order import Part
-from manylabel_service.trained.contents import Contents
+from manylabel_service.jobs.training.__main__ import ORPHANED
+from manylabel_service.jobs.training.request import Part
+from manylabel_service.trained.artifact import Contents
 
 DATA = songs()
 ENDLESS = order_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)

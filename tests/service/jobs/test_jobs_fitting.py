@@ -13,11 +13,11 @@ from manylabel_core.datasets.division import folds
 from manylabel_core.metrics import hamming_loss, micro_f1
 from manylabel_core.priors import label_correlation
 from manylabel_core.solvers import Progress
-from manylabel_service.jobs import fitting
-from manylabel_service.jobs.fitting import TRACE_POINTS, Standing, Trace, Work
-from manylabel_service.jobs.order import Part
-from manylabel_service.jobs.trainers import TRAINERS
-from manylabel_service.trained.contents import Contents
+from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.training import fitting
+from manylabel_service.jobs.training.fitting import TRACE_POINTS, Standing, Trace, Work
+from manylabel_service.jobs.training.request import Part
+from manylabel_service.trained.artifact import Contents
 
 DATA = songs(120)
 ALL = Part(file="data", split=None)

@@ -9,11 +9,11 @@ import pytest
 from tests.service.jobs.test_jobs_tasks import job
 
 from manylabel_service.errors import DocumentChanged, JobNotFound, StorageGone
-from manylabel_service.jobs import keeper as keeper_module
-from manylabel_service.jobs.keeper import Keeper
-from manylabel_service.jobs.ledger import KIND, Ledger, blobs_of
-from manylabel_service.jobs.places import sweep_places
-from manylabel_service.jobs.tasks import JobRecord, Unchanged
+from manylabel_service.jobs import monitor as keeper_module
+from manylabel_service.jobs.job_record import JobRecord, Unchanged
+from manylabel_service.jobs.job_store import KIND, Ledger, blobs_of
+from manylabel_service.jobs.monitor import Keeper
+from manylabel_service.jobs.supervision.workdirs import sweep_places
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 
 

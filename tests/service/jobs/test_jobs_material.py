@@ -5,8 +5,8 @@ import pytest
 from tests.service.jobs.conftest import order_of
 
 from manylabel_core.datasets import Dataset
-from manylabel_service.jobs.material import load
-from manylabel_service.jobs.order import Order, Part
+from manylabel_service.jobs.training.data import load
+from manylabel_service.jobs.training.request import Order, Part
 
 ALL = Part(file="data", split=None)
 

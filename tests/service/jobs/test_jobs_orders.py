@@ -9,8 +9,8 @@ from tests.service.jobs.conftest import SHORT, spec
 
 from manylabel_service.errors import InvalidJob
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.records import MAX_TRIALS
-from manylabel_service.jobs.trainers import TRAINERS, Trainer, register
+from manylabel_service.jobs.spec.schemas import MAX_TRIALS
+from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer, register
 
 
 @pytest.mark.parametrize("name", TRAINERS)

@@ -7,9 +7,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.service.jobs.conftest import SHORT, spec
 
 from manylabel_service.errors import JobEnded, JobNotRetryable
+from manylabel_service.jobs.job_record import Checkpoint, ClaimLost, JobRecord, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.records import ENDED, Result
-from manylabel_service.jobs.tasks import Checkpoint, ClaimLost, JobRecord, NotClaimable, queued
+from manylabel_service.jobs.spec.schemas import ENDED, Result
 from manylabel_service.storage import Document
 
 NOW = "2026-11-21T06:00:00.000Z"

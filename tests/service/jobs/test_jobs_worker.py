@@ -21,9 +21,9 @@ from tests.service.jobs.conftest import (
     with_checkpoint,
 )
 
-from manylabel_service.jobs.jobs import Jobs
-from manylabel_service.jobs.rq_queue import connect, queue_of
-from manylabel_service.jobs.rq_runner import RQRunner
+from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.jobs.runners.rq import RQRunner
+from manylabel_service.jobs.runners.rq_queue import connect, queue_of
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.replicas import registry as registry_module
-from manylabel_service.replicas.examples import Example, Features, Labels
-from manylabel_service.replicas.registry import Registry
-from manylabel_service.replicas.replica import Replica
-from manylabel_service.replicas.spec import ModelSpec
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models import registry as registry_module
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore

@@ -10,10 +10,10 @@ from tests.service.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.folds import drifting
 
 from manylabel_service.errors import QueueFull
-from manylabel_service.replicas import events as events_module
-from manylabel_service.replicas.events import Event, Events
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting import events as events_module
+from manylabel_service.hosting.events import Event, Events
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.storage import position_key
 
 
@@ -50,7 +50,7 @@ class TestOfAReplica:
         assert [event.position for event in events] == sorted(event.position for event in events)
 
     async def test_what_was_refused_or_learnt_before_is_no_event(self, replica: Any, lone_fleet: Any) -> None:
-        from manylabel_service.replicas.examples import StreamPart
+        from manylabel_service.hosting.examples import StreamPart
 
         watched = replica.events.subscribe()
         part = StreamPart("s", (1, 2))

@@ -13,8 +13,8 @@ from manylabel_service.errors import (
     NotReady,
     StorageGone,
 )
-from manylabel_service.replicas import eviction
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.models import eviction
+from manylabel_service.online.state.model import StreamModel
 
 
 async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes]:

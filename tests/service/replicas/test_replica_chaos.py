@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
-from manylabel_service.replicas.examples import IdempotencyKey
-from manylabel_service.replicas.folding import Folding, LogEntry
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.model import StreamModel
 
 REFUSALS = (NotReady, StorageError, ModelNotFound)
 """What a client may be told when a process goes away under it; it comes back with the same key."""

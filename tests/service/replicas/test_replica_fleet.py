@@ -11,6 +11,7 @@ import pytest
 from tests.service.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.folds import drifting
 
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     KeyReused,
     ModelExists,
@@ -23,9 +24,8 @@ from manylabel_service.errors import (
     PredictionsFull,
     StorageGone,
 )
-from manylabel_service.replicas import prediction_ids
-from manylabel_service.replicas.events import Event
-from manylabel_service.replicas.examples import IdempotencyKey, StreamPart
+from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.examples import IdempotencyKey, StreamPart
 
 
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:

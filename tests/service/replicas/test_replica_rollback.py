@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from manylabel_service.errors import SnapshotNotFound, StorageGone
-from manylabel_service.replicas import retention
-from manylabel_service.replicas.examples import IdempotencyKey
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.online.snapshots import retention
+from manylabel_service.online.state.model import StreamModel
 
 
 async def learn(fleet: Any, replica: Any, n: int, start: int = 0) -> None:

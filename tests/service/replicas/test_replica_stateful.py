@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 from tests.service.folds import append
 
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     InvalidExample,
     KeyReused,
@@ -40,9 +41,7 @@ from manylabel_service.errors import (
     PredictionLabelled,
     SnapshotNotFound,
 )
-from manylabel_service.replicas import prediction_ids, retention
-from manylabel_service.replicas.answers import Updated
-from manylabel_service.replicas.examples import (
+from manylabel_service.hosting.examples import (
     Example,
     Features,
     IdempotencyKey,
@@ -51,10 +50,12 @@ from manylabel_service.replicas.examples import (
     StreamPart,
     Update,
 )
-from manylabel_service.replicas.registry import Registry
-from manylabel_service.replicas.replica import Replica
-from manylabel_service.replicas.spec import ModelSpec
-from manylabel_service.replicas.stream_model import StreamModel
+from manylabel_service.hosting.predictions import Updated
+from manylabel_service.models.registry import Registry
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.snapshots import retention
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import StreamModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Address, SnapshotRecord, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore

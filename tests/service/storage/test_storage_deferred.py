@@ -11,7 +11,7 @@ import pytest
 
 from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.storage import START, Entry, SQLiteStore
-from manylabel_service.storage.sqlite import deferred
+from manylabel_service.storage.sqlite import write_behind_log as deferred
 from manylabel_service.storage.sqlite.tables import Tables
 
 

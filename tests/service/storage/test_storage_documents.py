@@ -18,7 +18,7 @@ from manylabel_service.storage import (
     pieces_of,
     pieces_of_file,
 )
-from manylabel_service.storage import documents as paging
+from manylabel_service.storage import document_pages as paging
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import documents as redis_documents
 from manylabel_service.storage.sqlite import blobs as sqlite_blobs

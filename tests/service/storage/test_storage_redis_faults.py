@@ -26,7 +26,7 @@ from manylabel_service.storage import START, Address, Document, Entry, blob_byte
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
-from manylabel_service.storage.redis.contact import Contact
+from manylabel_service.storage.redis.client.circuit_breaker import Contact
 
 
 @asynccontextmanager

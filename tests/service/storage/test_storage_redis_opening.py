@@ -16,7 +16,7 @@ from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUn
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import START, Address, SQLiteStore, blob_bytes, open_store, pieces_of, store_address
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.redis.checks import OLDEST, WAITAOF, judge
+from manylabel_service.storage.redis.client.capabilities import OLDEST, WAITAOF, judge
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 SECRET = "p@ss/word:9"

@@ -10,7 +10,8 @@ import pytest
 
 from manylabel_service.errors import ModelExists, ModelGone
 from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord
-from manylabel_service.storage.redis import RedisStore, changes, logs, models, snapshots
+from manylabel_service.storage.redis import RedisStore, logs, models, snapshots
+from manylabel_service.storage.redis import watcher as changes
 from manylabel_service.storage.redis.keys import GONE, MODELS, NEW, Keys
 
 Stores = Callable[[], AsyncExitStack]

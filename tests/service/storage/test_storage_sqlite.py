@@ -27,8 +27,9 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
-from manylabel_service.storage.sqlite import checkpoints, tables
 from manylabel_service.storage.sqlite import database as database_file
+from manylabel_service.storage.sqlite import tables
+from manylabel_service.storage.sqlite import wal_checkpointer as checkpoints
 
 
 @pytest.fixture

@@ -13,14 +13,14 @@ import scipy.sparse as sp
 
 from manylabel_core.batch import LSAMML, M3L, MLRL
 from manylabel_service.errors import StorageGone
-from manylabel_service.replicas import registry as registry_module
-from manylabel_service.replicas.registry import Registry
+from manylabel_service.models import registry as registry_module
+from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.trained.contents import Contents, Convergence
+from manylabel_service.trained.artifact import Contents, Convergence
 from manylabel_service.trained.publishing import publish
-from manylabel_service.trained.versions import Version, VersionMeta
+from manylabel_service.trained.version import Version, VersionMeta
 
 LABELS = ("rock", "jazz", "pop")
 NAMES = ("a", "b", "c", "d")

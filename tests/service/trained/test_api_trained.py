@@ -13,7 +13,7 @@ from manylabel_core import FALT
 from manylabel_core.batch import M3L, MLRL
 from manylabel_service.api import schemas
 from manylabel_service.settings import Settings
-from manylabel_service.trained.contents import Contents, Convergence
+from manylabel_service.trained.artifact import Contents, Convergence
 from manylabel_service.trained.publishing import publish
 
 ONE, VIEWS = "/v1/models/m", "/v1/models/v"

@@ -16,15 +16,15 @@ from manylabel_service.errors import (
     VersionNotFound,
     VersionServed,
 )
-from manylabel_service.replicas.examples import Features
+from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START
 from manylabel_service.trained import ledger as ledger_module
-from manylabel_service.trained.catalogue import Catalogue
-from manylabel_service.trained.contents import Contents
+from manylabel_service.trained.artifact import Contents
 from manylabel_service.trained.entries import Draft, Promote, Retire, Whole, decode, encode
 from manylabel_service.trained.ledger import Ledger
 from manylabel_service.trained.publishing import check_publishable, publish, sweep
+from manylabel_service.trained.version_store import Catalogue
 
 SETTINGS = Settings()
 
@@ -136,7 +136,7 @@ async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) 
 
 
 async def test_a_name_that_an_online_model_has_is_refused(lone_server: Any, one: Any, meta_of: Any) -> None:
-    from manylabel_service.replicas.spec import ModelSpec
+    from manylabel_service.online.spec.spec import ModelSpec
 
     registry = await lone_server.start()
     store = lone_server.store(registry)
@@ -254,7 +254,7 @@ def test_entries_come_back(entry: Any) -> None:
     "payload", [b"", b"{}", b'{"kind":"promote","version":1,"more":2}', b'{"kind":"new"}', b"\x80"]
 )
 def test_what_is_no_entry_is_refused(payload: bytes) -> None:
-    from manylabel_service.replicas.entries import UnreadableEntry
+    from manylabel_service.online.state.log_entries import UnreadableEntry
 
     with pytest.raises(UnreadableEntry):
         decode(payload)

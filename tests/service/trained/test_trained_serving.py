@@ -16,12 +16,12 @@ from manylabel_service.errors import (
     StorageGone,
     VersionDamaged,
 )
-from manylabel_service.replicas.examples import Features
+from manylabel_service.hosting.examples import Features
 from manylabel_service.storage import position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.inputs import Views
-from manylabel_service.trained.serving import Serving
-from manylabel_service.trained.versions import Version
+from manylabel_service.trained.predictor import Serving
+from manylabel_service.trained.version import Version
 
 NAMES = ("a", "b", "c", "d")
 
@@ -372,7 +372,7 @@ class TestHosted:
         assert scores(predicted.predictions) == two.scores(one.X[:1])
 
     async def test_a_name_that_changes_its_kind(self, redis_servers: Any, one: Any) -> None:
-        from manylabel_service.replicas.spec import ModelSpec
+        from manylabel_service.online.spec.spec import ModelSpec
 
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)

@@ -1,9 +1,9 @@
-"""Answers about jobs and trainers. (A job itself is described by `manylabel_service.jobs.records`.)"""
+"""Answers about jobs and trainers. (A job itself is described by `manylabel_service.jobs.spec.schemas`.)"""
 
 from typing import Any
 
 from manylabel_service.api.schemas.base import Answer
-from manylabel_service.jobs.records import Job, LogLine
+from manylabel_service.jobs.spec.schemas import Job, LogLine
 
 
 class JobList(Answer):

@@ -3,8 +3,8 @@
 from typing import Any, Literal
 
 from manylabel_service.api.schemas.base import Answer, At
-from manylabel_service.replicas.limit_policy import Limits
-from manylabel_service.replicas.spec import Durability
+from manylabel_service.online.spec.limits import Limits
+from manylabel_service.online.spec.spec import Durability
 
 
 class Measures(Answer):

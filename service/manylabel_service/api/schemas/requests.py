@@ -5,7 +5,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag, model_validator
 
 from manylabel_core.rows import MAX_MAGNITUDE
-from manylabel_service.replicas.spec import MAX_NAME_BYTES, ModelSpec
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]

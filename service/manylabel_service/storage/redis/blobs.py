@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
 from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.pieces import PIECE_BYTES, evenly
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import BLOBS, piece_key
 from manylabel_service.storage.redis.scripts import Script
 

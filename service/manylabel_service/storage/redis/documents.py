@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.documents import PAGE_BYTES, PAGE_DOCUMENTS, Page, collect
+from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, collect
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import LAST_REVISION, document_keys
 from manylabel_service.storage.redis.scripts import Script
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
 from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
 from manylabel_service.storage.redis.scripts import APPEND, READ, TRIM
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageGone
 from manylabel_service.storage.protocol import SEED, START, ModelRecord
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import BELL, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,

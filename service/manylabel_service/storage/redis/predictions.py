@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.logs import check
 from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, PUT_PREDICTIONS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord, position_key
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
 from manylabel_service.storage.redis.logs import check
 from manylabel_service.storage.redis.scripts import DELETE_SNAPSHOT, PIN_SNAPSHOT, PUT_SNAPSHOT

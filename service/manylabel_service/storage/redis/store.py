@@ -13,19 +13,19 @@ import structlog
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
 from manylabel_service.storage.address import Address
-from manylabel_service.storage.documents import check_document, check_key
+from manylabel_service.storage.document_pages import check_document, check_key
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.protocol import Document, Durability, Entry, ModelRecord, SnapshotRecord
 from manylabel_service.storage.redis.blobs import Blobs
-from manylabel_service.storage.redis.changes import Changes
-from manylabel_service.storage.redis.checks import Verdict, inspect
-from manylabel_service.storage.redis.connection import Connection
+from manylabel_service.storage.redis.client.capabilities import Verdict, inspect
+from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.client.errors import unusable
 from manylabel_service.storage.redis.documents import Documents
-from manylabel_service.storage.redis.failures import unusable
 from manylabel_service.storage.redis.logs import Logs, check_durability
 from manylabel_service.storage.redis.models import Models
 from manylabel_service.storage.redis.predictions import Predictions
 from manylabel_service.storage.redis.snapshots import Snapshots
+from manylabel_service.storage.redis.watcher import Changes
 
 T = TypeVar("T")
 

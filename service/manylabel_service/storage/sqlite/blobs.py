@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
 from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.pieces import PIECE_BYTES, evenly
 from manylabel_service.storage.sqlite.blob_files import BlobFiles
 from manylabel_service.storage.sqlite.blob_rows import BlobRows
 from manylabel_service.storage.sqlite.threads import Threads

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.documents import PAGE_BYTES, PAGE_DOCUMENTS, Page
+from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page
 from manylabel_service.storage.protocol import Document
 from manylabel_service.storage.sqlite.tables import Tables
 

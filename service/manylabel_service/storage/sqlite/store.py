@@ -20,23 +20,23 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from manylabel_service.errors import StorageError, StoreDamaged
-from manylabel_service.storage.documents import check_document, check_key, collect
+from manylabel_service.storage.document_pages import check_document, check_key, collect
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.protocol import SEED, Document, Durability, Entry, ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.blob_files import BlobFiles
 from manylabel_service.storage.sqlite.blob_rows import BlobRows
 from manylabel_service.storage.sqlite.blobs import Blobs
-from manylabel_service.storage.sqlite.checkpoints import Checkpoints
 from manylabel_service.storage.sqlite.database import connect, create_tables, is_new, is_older, migrate
-from manylabel_service.storage.sqlite.deferred import Deferred
 from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
 from manylabel_service.storage.sqlite.documents import Documents
-from manylabel_service.storage.sqlite.failures import while_opening
+from manylabel_service.storage.sqlite.errors import while_opening
+from manylabel_service.storage.sqlite.maintenance import Upkeep
 from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import Tables, number_of
 from manylabel_service.storage.sqlite.threads import Threads
-from manylabel_service.storage.sqlite.upkeep import Upkeep
+from manylabel_service.storage.sqlite.wal_checkpointer import Checkpoints
+from manylabel_service.storage.sqlite.write_behind_log import Deferred
 
 DATABASE = "manylabel.sqlite3"
 

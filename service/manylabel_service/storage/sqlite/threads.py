@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from manylabel_service.storage.sqlite.failures import while_running
+from manylabel_service.storage.sqlite.errors import while_running
 
 R = TypeVar("R")
 

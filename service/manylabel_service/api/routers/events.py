@@ -1,0 +1,63 @@
+"""GET /v1/models/{name}/events: what happens to a model, as server-sent events."""
+
+import pydantic_core
+from fastapi import APIRouter
+from fastapi.sse import format_sse_event
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import context_of
+from manylabel_service.api.web.query import read_position
+from manylabel_service.api.web.routes import DirectRoute, content, problems
+from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
+from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.storage import START, position_key
+
+router = APIRouter(route_class=DirectRoute, tags=["models"])
+
+
+@router.get(
+    "/v1/models/{name}/events",
+    summary="Watch a model learn",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Server-sent events",
+            **content(
+                schemas.UpdateEvent,
+                schemas.DriftEvent,
+                schemas.RollbackEvent,
+                schemas.PromotedEvent,
+                schemas.Metrics,
+                schemas.DroppedEvent,
+                media_type="text/event-stream",
+            ),
+        },
+        **problems("model_not_found", "invalid_request", "queue_full", "not_ready", "storage_unavailable"),
+    },
+    openapi_extra={"parameters": [PARAMETER]},
+)
+async def watch(request: Request, name: str) -> Response:
+    """An `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`, `promoted`
+    (of a trained model: another version predicts from here on), `metrics` at most once a second, and `dropped` where
+    some are missing: the client was too slow, or away for too long. The id of an event is the position in the log up to
+    which whoever has read it has read all."""
+    context = context_of(request)
+    after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
+    replica = await context.registry.get(name)
+    if after is not None and _ahead(after, replica) and await replica.confirm() is None:
+        replica = await context.registry.get(name)
+        if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
+            after = START
+    return EventStream(context, replica.events.subscribe(after), _written, "events of this model follow")
+
+
+def _ahead(position: str, replica: Hosted) -> bool:
+    return position_key(position) > position_key(replica.position)
+
+
+def _written(event: Event) -> bytes:
+    data = pydantic_core.to_json(event.data, inf_nan_mode="null").decode()
+    return format_sse_event(data_str=data, event=event.kind, id=event.resume or event.position)

@@ -1,0 +1,133 @@
+"""POST /v1/models/{name}/labels, and the predictions that it is about."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.routers.learning import LEARNING
+from manylabel_service.api.translation.batches import Items, to_items
+from manylabel_service.api.translation.from_json import to_labels
+from manylabel_service.api.translation.model_access import asked, counting_refusals, online
+from manylabel_service.api.translation.to_json import answer, receipt
+from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.problems import Problem, invalid, problem_of
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.api.web.validation import Path, invalid_body, path_in_item
+from manylabel_service.errors import InvalidExample, PredictionError
+from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels
+from manylabel_service.hosting.predictions import Updated
+from manylabel_service.online.replica import Replica
+from manylabel_service.ulid import timestamp_of
+
+COUNTED_AT_ONCE = 256
+"""Delays counted between two turns of other requests."""
+
+router = APIRouter(route_class=DirectRoute, tags=["learning"])
+
+
+class _Truth(NamedTuple):
+    """What a kept prediction should have been."""
+
+    id: str
+    y: Labels
+
+
+@router.post(
+    "/v1/models/{name}/labels",
+    summary="Learn from kept predictions, now that their labels are known",
+    response_model=schemas.Updated,
+    responses=problems(*LEARNING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
+    openapi_extra={
+        **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
+        **idempotency.PARAMETER,
+    },
+)
+async def labels(request: Request, name: str) -> Response:
+    """Learns the examples as they were predicted, once each. A batch is learnt in its order, all or none."""
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    with counting_refusals(context, name):
+        document, raw = await read_json(request, context.settings.max_body_bytes)
+        started = time.perf_counter()
+        key = idempotency.idempotency_key(request, "labels", raw)
+        items = await to_items(document, _to_truth, context.settings.max_batch_examples)
+        _check_repeats(items)
+        updated = await _learn(context, replica, items, key)
+        content = await answer(None, items.batch, receipt(updated))
+        seconds = time.perf_counter() - started
+    context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
+    if not updated.replayed:
+        await _count_delays(items.values, context)
+    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+def _to_truth(item: object, at: Path) -> _Truth:
+    try:
+        valid = schemas.LabelItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")))
+
+
+def _check_repeats(items: Items[_Truth]) -> None:
+    seen = set[str]()
+    for index, truth in enumerate(items.values):
+        if truth.id in seen:
+            raise invalid((*items.at(index), "id"), "repeats the id of an item before it")
+        seen.add(truth.id)
+
+
+async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None) -> Updated:
+    def ask(replica: Replica) -> Awaitable[Updated]:
+        return _learn_kept(replica, items.values, key)
+
+    try:
+        return await asked(context, replica, ask)
+    except PredictionError as error:
+        raise _problem(error, items) from error
+    except InvalidExample as error:
+        raise items.problem(_in_the_body(error)) from error
+
+
+def _in_the_body(error: InvalidExample) -> InvalidExample:
+    """The features are not in the body: what is wrong with those kept is said of the prediction's id."""
+    if error.path[0] != "x":
+        return error
+    place = "".join(f"/{part}" for part in error.path)
+    return InvalidExample(error.index, ("id",), f"has features that cannot be learnt: {place} {error.detail}")
+
+
+async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
+    now = time.time()
+    for number, truth in enumerate(truths, 1):
+        context.telemetry.labelled(max(0.0, now - timestamp_of(truth.id) / 1000))
+        if number % COUNTED_AT_ONCE == 0:
+            await asyncio.sleep(0)
+
+
+async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> Updated:
+    ids = [truth.id for truth in truths]
+    try:
+        kept = await replica.kept(ids)
+    except PredictionError:
+        if key is None or not replica.has_seen(key):
+            raise
+        return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
+    examples = [Example(x, truth.y) for x, truth in zip(kept, truths, strict=True)]
+    return await replica.update(examples, key=key, prediction_ids=ids)
+
+
+def _problem(error: PredictionError, items: Items[_Truth]) -> Problem:
+    problem = problem_of(error)
+    places = [index for index, truth in enumerate(items.values) if truth.id == error.id]
+    errors = [invalid((*items.at(index), "id"), problem.detail).errors[0] for index in places]
+    return Problem(problem.code, problem.detail, errors)

@@ -1,0 +1,199 @@
+"""POST /v1/models/{name}/predict, /update, /predict-update."""
+
+import time
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.translation.batches import Items, take_flag, to_items
+from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
+from manylabel_service.api.translation.keeping import keep
+from manylabel_service.api.translation.model_access import asked, counting_refusals, online
+from manylabel_service.api.translation.to_json import answer, check_size, receipt
+from manylabel_service.api.web import idempotency, query
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Example, IdempotencyKey
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.predictions import Predicted, Updated
+from manylabel_service.online.replica import Replica
+from manylabel_service.trained.model import TrainedModel
+
+router = APIRouter(route_class=DirectRoute, tags=["learning"])
+
+READING = (
+    "malformed_json",
+    "model_not_found",
+    "body_too_large",
+    "batch_too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "not_ready",
+    "storage_unavailable",
+)
+LEARNING = (
+    *READING,
+    "model_is_trained",
+    "idempotency_in_flight",
+    "idempotency_key_reused",
+    "queue_full",
+    "limit_exceeded",
+)
+
+_EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
+_PARAMETERS = {"keep": query.read_flag, "at_least": query.read_position}
+_DESCRIBED = [
+    query.described("keep", "Keep the examples, so that their labels can be told later.", {"type": "boolean"}),
+    query.described("at_least", "Position that the answer shall have seen.", {"type": "string"}),
+]
+
+
+@router.post(
+    "/v1/models/{name}/predict",
+    summary="Predict one example or a batch",
+    response_model=schemas.Predicted | schemas.PredictedBatch,
+    responses=problems(*READING, "model_is_trained", "no_version_served", "predictions_full", "version_damaged"),
+    openapi_extra={
+        **body(
+            schemas.PredictRequest,
+            schemas.PredictBatch,
+            schemas.TrainedRequest,
+            schemas.TrainedBatch,
+            example={"x": {"word=cat": 1}, "probabilities": True},
+        ),
+        "parameters": _DESCRIBED,
+    },
+)
+async def predict(request: Request, name: str) -> Response:
+    """Labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is answered as a
+    batch, in its order."""
+    context = context_of(request)
+    settings = context.settings
+    wanted = query.parameters(request, _PARAMETERS)
+    hosted = await context.registry.get(name)
+    document, _ = await read_json(request, settings.max_body_bytes)
+    started = time.perf_counter()
+    probabilities = take_flag(document, "probabilities")
+    to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
+    items: Items[Any] = await to_items(
+        document, partial(to_any, max_features=settings.max_features), settings.max_batch_examples
+    )
+    check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
+    predicted = await _predict(context, hosted, items, wanted.get("at_least"), probabilities)
+    facts: dict[str, Any] = {"position": predicted.position}
+    if predicted.stale_seconds is not None:
+        facts["stale_seconds"] = round(predicted.stale_seconds, 3)
+    ids = None
+    if wanted.get("keep"):
+        ids, facts["expires"] = await keep(context, online(hosted), items.values)
+    content = await answer(predicted.predictions, items.batch, facts, ids)
+    context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
+    return JSONAnswer(content)
+
+
+@router.post(
+    "/v1/models/{name}/update",
+    summary="Learn one example or a batch",
+    response_model=schemas.Updated,
+    responses=problems(*LEARNING),
+    openapi_extra={
+        **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
+        **idempotency.PARAMETER,
+    },
+)
+async def update(request: Request, name: str) -> Response:
+    """Answered when the examples are logged and learnt. A batch is learnt in its order, all or none."""
+    return await _learn(request, name, "update")
+
+
+@router.post(
+    "/v1/models/{name}/predict-update",
+    summary="Predict, then learn, one example or a batch",
+    response_model=schemas.PredictedUpdated | schemas.PredictedUpdatedBatch,
+    responses=problems(*LEARNING),
+    openapi_extra={
+        **body(
+            schemas.PredictUpdateRequest,
+            schemas.PredictUpdateBatch,
+            example={**_EXAMPLE, "probabilities": True},
+        ),
+        **idempotency.PARAMETER,
+    },
+)
+async def predict_update(request: Request, name: str) -> Response:
+    """As update; answers what was predicted for each example just before it was learnt."""
+    return await _learn(request, name, "predict-update")
+
+
+async def _predict(
+    context: Context, hosted: Hosted, items: Items[Any], at_least: str | None, probabilities: bool
+) -> Predicted:
+    def ask(hosted: Hosted) -> Awaitable[Predicted]:
+        return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
+
+    try:
+        return await asked(context, hosted, ask)
+    except InvalidExample as error:
+        raise items.problem(error) from error
+
+
+async def _learn(request: Request, name: str, operation: str) -> Response:
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    with counting_refusals(context, name):
+        return await _learn_with(replica, request, operation, context)
+
+
+async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
+    settings = context.settings
+    document, raw = await read_json(request, settings.max_body_bytes)
+    started = time.perf_counter()
+    key = idempotency.idempotency_key(request, operation, raw)
+    want_predictions = operation == "predict-update"
+    probabilities = want_predictions and take_flag(document, "probabilities")
+    convert = partial(to_example, max_features=settings.max_features)
+    items = await to_items(document, convert, settings.max_batch_examples)
+    if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
+        check_size(items, _scores_before_learning(items.values, replica), probabilities, context)
+    updated = await _update(context, replica, items, key, want_predictions, probabilities)
+    seconds = time.perf_counter() - started
+    content = await answer(updated.predictions, items.batch, receipt(updated))
+    learnt = 0 if updated.replayed else len(items.values)
+    context.telemetry.updated(replica.spec.name, learnt, seconds, updated.alarms)
+    return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+async def _update(
+    context: Context,
+    replica: Replica,
+    items: Items[Example],
+    key: IdempotencyKey | None,
+    want_predictions: bool,
+    want_probabilities: bool,
+) -> Updated:
+    def ask(replica: Replica) -> Awaitable[Updated]:
+        return replica.update(
+            items.values, key=key, want_predictions=want_predictions, want_probabilities=want_probabilities
+        )
+
+    try:
+        return await asked(context, replica, ask)
+    except InvalidExample as error:
+        raise items.problem(error) from error
+
+
+def _scores_before_learning(examples: Sequence[Example], replica: Replica) -> int:
+    """How many scores the predictions have: each example knows the labels that came before it."""
+    known, new = len(replica.model.labels), set[str]()
+    scores = 0
+    for _, y in examples:
+        scores += known + len(new)
+        new.update(name for name in y.names if name not in replica.model.labels)
+    return scores

@@ -1,0 +1,98 @@
+"""GET /metrics, for Prometheus."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.web.routes import DirectRoute, problems
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.online.replica import Replica
+
+router = APIRouter(route_class=DirectRoute, tags=["server"])
+
+_GAUGES = {
+    "model_labels": "Labels known.",
+    "model_features": "Features known.",
+    "model_bytes": "Memory held by the model.",
+    "model_bytes_at_most": "The most memory that it can take, where something bounds it.",
+    "model_ignored_features": "Features left out of examples learnt, where the model ignores those beyond a limit.",
+    "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
+    "model_version": "Version that a trained model serves; 0 for none.",
+    "queue_depth": "Examples waiting to be learnt.",
+    "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
+    "snapshot_bytes": "Size of the last snapshot.",
+}
+
+
+@router.get(
+    "/metrics",
+    summary="Counters and gauges for Prometheus",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
+)
+async def metrics(request: Request) -> Response:
+    """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
+    context = context_of(request)
+    content, peers = await exposition(context), context.telemetry.peers
+    if peers is not None:
+        content = await peers.joined(content)
+    return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def exposition(context: Context) -> bytes:
+    """All series of this process."""
+    registry, telemetry = context.registry, context.telemetry
+    # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
+    telemetry.keep(await registry.existing(telemetry.models))
+    replicas = [replica for replica in registry.resident() if replica.following]
+    gauges = await _Gauges.of(replicas)
+    gauges.add_jobs(context.jobs.counts())
+    return telemetry.exposition(gauges)
+
+
+class _Gauges(Collector):
+    """The state of every model, and of jobs, as Prometheus' collector."""
+
+    def __init__(self) -> None:
+        self._families = {
+            name: GaugeMetricFamily(f"manylabel_{name}", text, labels=["model"]) for name, text in _GAUGES.items()
+        }
+        self._families["score"] = GaugeMetricFamily(
+            "manylabel_score", "Prequential measures.", labels=["model", "measure", "window"]
+        )
+        self._families["jobs"] = GaugeMetricFamily("manylabel_jobs", "Jobs that are remembered.", labels=["state"])
+
+    @classmethod
+    async def of(cls, replicas: list[Hosted]) -> "_Gauges":
+        """The gauges of these models; other requests get in between two models."""
+        gauges = cls()
+        for replica in replicas:
+            gauges._add(replica)
+            await asyncio.sleep(0)
+        return gauges
+
+    def add_jobs(self, counts: Mapping[str, int]) -> None:
+        """How many jobs are in each state."""
+        for state, count in counts.items():
+            self._families["jobs"].add_metric([state], count)
+
+    def _add(self, replica: Hosted) -> None:
+        name = replica.record.name
+        for gauge, value in replica.gauges().items():
+            self._families[gauge].add_metric([name], value)
+        if not isinstance(replica, Replica):
+            return
+        measures = replica.measures()
+        for window in ("cumulative", "window"):
+            for measure, value in measures[window].items():
+                self._families["score"].add_metric([name, measure, window], value)
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families.values()

@@ -1,0 +1,139 @@
+"""/v1/models: create, list, show, delete."""
+
+import asyncio
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.translation.model_access import asked, online, trained
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
+from manylabel_service.api.web.validation import invalid_body, path_in_spec
+from manylabel_service.errors import CannotGoOn
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.models.warm_start import go_on
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import StreamModel
+
+router = APIRouter(route_class=DirectRoute, tags=["models"])
+
+CREATING = (
+    "model_exists",
+    "body_too_large",
+    "unsupported_media_type",
+    "invalid_request",
+    "not_ready",
+    "storage_unavailable",
+    "limit_exceeded",
+)
+
+_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 1.0}, "scaling": "unit"}
+
+
+@router.post(
+    "/v1/models",
+    summary="Create a model",
+    status_code=201,
+    response_model=schemas.ModelStatus,
+    responses=problems(
+        "malformed_json",
+        "model_not_found",
+        "model_is_online",
+        "version_not_found",
+        "no_version_served",
+        "version_damaged",
+        *CREATING,
+    ),
+    openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
+)
+async def create_model(request: Request) -> Response:
+    """A new model, which has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
+    context = context_of(request)
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        wanted = schemas.ModelRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), path_in_spec) from error
+    spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
+    state = None if wanted.init_from is None else await _begin(context, spec, wanted.init_from)
+    return created(await context.registry.create(spec, state))
+
+
+async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> StreamModel:
+    """The state of a model that goes on from a version."""
+    model = trained(await context.registry.get(source.model))
+    async with context.examining:
+        version, data = await asked(context, model, lambda model: model.version(source.version))
+        try:
+            return await asyncio.to_thread(go_on, spec, source.model, version, data)
+        except CannotGoOn as error:
+            raise invalid(error.path, error.detail) from error
+
+
+@router.get(
+    "/v1/models",
+    summary="List models",
+    response_model=schemas.ModelList,
+    responses=problems("not_ready", "storage_unavailable"),
+)
+async def list_models(request: Request) -> Response:
+    """All models, by name. Of those that are not in this server's memory it says only what they are."""
+    return _json({"models": await context_of(request).registry.list()})
+
+
+@router.get(
+    "/v1/models/{name}",
+    summary="Show a model",
+    response_model=schemas.ModelStatus | schemas.TrainedStatus,
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+)
+async def show_model(request: Request, name: str) -> Response:
+    """What the model is, how much it has learnt, and how well it predicted."""
+    return _json(shown(await context_of(request).registry.get(name)))
+
+
+@router.delete(
+    "/v1/models/{name}",
+    summary="Delete a model",
+    status_code=204,
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+)
+async def delete_model(request: Request, name: str) -> Response:
+    """Its log and its snapshots, or its versions, go with it. The name is free then."""
+    context = context_of(request)
+    await context.registry.delete(name)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/models/{name}/metrics",
+    summary="Show how well a model predicts",
+    response_model=schemas.Metrics,
+    responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
+)
+async def show_metrics(request: Request, name: str) -> Response:
+    """Prequential measures: every example is predicted before it is learnt, and counts here."""
+    replica = online(await context_of(request).registry.get(name))
+    status = replica.status()
+    return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
+
+
+def shown(replica: Hosted) -> dict[str, Any]:
+    """A model as it is now."""
+    return {**replica.status(), "loaded": True}
+
+
+def created(replica: Hosted) -> Response:
+    """The answer to who has created a model."""
+    return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
+
+
+def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:
+    return JSONAnswer(pydantic_core.to_json(document), status, headers)

@@ -1,0 +1,143 @@
+"""/v1/models/{name}/snapshots and /rollback: states of a model to look at, to take along, and to go back to."""
+
+from collections.abc import Awaitable
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.translation.model_access import asked, online
+from manylabel_service.api.translation.to_json import receipt
+from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.downloads import Download
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.query import read_position
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import SnapshotNotFound
+from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.hosting.predictions import Updated
+from manylabel_service.online.replica import Replica
+from manylabel_service.storage import SnapshotRecord
+
+router = APIRouter(route_class=DirectRoute, tags=["snapshots"])
+
+_STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
+
+
+@router.get(
+    "/v1/models/{name}/snapshots",
+    summary="List snapshots",
+    response_model=schemas.SnapshotList,
+    responses=problems(*_STORED),
+)
+async def list_snapshots(request: Request, name: str) -> Response:
+    """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    records = await asked(context, replica, lambda replica: replica.list_snapshots())
+    return JSONAnswer(pydantic_core.to_json({"snapshots": [_shown(record) for record in records]}))
+
+
+@router.post(
+    "/v1/models/{name}/snapshots",
+    summary="Take a snapshot",
+    status_code=201,
+    response_model=schemas.Snapshot,
+    responses=problems(*_STORED),
+)
+async def take_snapshot(request: Request, name: str) -> Response:
+    """Of the state right now. Its address is in the header Location."""
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    record = await asked(context, replica, lambda replica: replica.take_snapshot())
+    location = f"/v1/models/{name}/snapshots/{record.position}"
+    return JSONAnswer(pydantic_core.to_json(_shown(record)), 201, [(b"location", location.encode())])
+
+
+@router.get(
+    "/v1/models/{name}/snapshots/{position}",
+    summary="Download a snapshot",
+    response_class=Response,
+    responses={
+        200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
+        **problems(*_STORED, "snapshot_not_found"),
+    },
+)
+async def download_snapshot(request: Request, name: str, position: str) -> Response:
+    """All that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    position = _position(position, name)
+    data = await asked(context, replica, lambda replica: replica.read_snapshot(position))
+    return Download(data, context.settings.stream_idle_seconds)
+
+
+@router.post(
+    "/v1/models/{name}/rollback",
+    summary="Go back to a snapshot",
+    response_model=schemas.RolledBack,
+    responses=problems(
+        *_STORED,
+        "malformed_json",
+        "snapshot_not_found",
+        "idempotency_in_flight",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "idempotency_key_reused",
+        "queue_full",
+    ),
+    openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
+)
+async def roll_back(request: Request, name: str) -> Response:
+    """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
+    server. What is learnt from then on comes on top."""
+    context = context_of(request)
+    replica = online(await context.registry.get(name))
+    document, raw = await read_json(request, context.settings.max_body_bytes)
+    key = idempotency.idempotency_key(request, "rollback", raw)
+    try:
+        position = schemas.RollbackRequest.model_validate(document).position
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    updated = await _rolled_back(context, replica, _checked(position), key)
+    facts = {**receipt(updated), "rolled_back_to": position}
+    return JSONAnswer(pydantic_core.to_json(facts), headers=[idempotency.REPLAYED] if updated.replayed else [])
+
+
+async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> Updated:
+    def ask(replica: Replica) -> Awaitable[Updated]:
+        return replica.rollback(position, key=key)
+
+    return await asked(context, replica, ask)
+
+
+def _checked(position: str) -> str:
+    try:
+        return read_position(position)
+    except ValueError:
+        raise invalid(("position",), "must be the position of a snapshot of this model") from None
+
+
+def _position(text: str, name: str) -> str:
+    try:
+        return read_position(text)
+    except ValueError:
+        raise SnapshotNotFound(name, text) from None
+
+
+def _shown(record: SnapshotRecord) -> dict[str, Any]:
+    return {
+        "position": record.position,
+        "bytes": record.size_bytes,
+        "created": rfc3339(record.created_unix_ms),
+        "pinned": record.pinned,
+    }

@@ -1,0 +1,127 @@
+"""POST /v1/models/{name}/stream: NDJSON in, NDJSON out."""
+
+import asyncio
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.translation.from_json import to_example
+from manylabel_service.api.translation.line_learner import LineLearner, StreamFailed
+from manylabel_service.api.translation.line_reader import ReadAhead
+from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.web import idempotency, query
+from manylabel_service.api.web.bodies import NDJSON, check_headers, json_value
+from manylabel_service.api.web.problems import problem_of
+from manylabel_service.api.web.routes import DirectRoute, content, problems
+from manylabel_service.api.web.streaming import Writer, beside
+from manylabel_service.errors import NoProbabilities, NotReady
+from manylabel_service.hosting.examples import Example
+
+router = APIRouter(route_class=DirectRoute, tags=["learning"])
+
+_PARAMETERS = {"from": query.read_line_number, "probabilities": query.read_flag}
+
+
+@router.post(
+    "/v1/models/{name}/stream",
+    summary="Predict, then learn, line by line",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A line for each line",
+            **content(schemas.LineLearnt, schemas.LineReplayed, schemas.LineRefused, media_type="application/x-ndjson"),
+        },
+        **problems(
+            "model_not_found",
+            "model_is_trained",
+            "unsupported_media_type",
+            "invalid_request",
+            "not_ready",
+            "storage_unavailable",
+        ),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            **content(
+                schemas.UpdateItem,
+                media_type="application/x-ndjson",
+                example='{"x": {"word=cat": 1}, "y": ["pets"]}\n{"x": {"word=dog": 1}, "y": ["pets"]}\n',
+            ),
+        },
+        "parameters": [
+            idempotency.described("Names the stream: lines that come again under it are not learnt again."),
+            query.described("from", "Number of the first line.", {"type": "integer", "minimum": 1, "default": 1}),
+            query.described("probabilities", "Whether the answers have probabilities.", {"type": "boolean"}),
+        ],
+    },
+)
+async def stream(request: Request, name: str) -> Response:
+    """Each line is an example, and is answered by a line: what was predicted for it just before it was learnt, or
+    what is wrong with it; the lines after a wrong one are still learnt. What arrives together is learnt together."""
+    context = context_of(request)
+    check_headers(request, NDJSON, None)
+    key = idempotency.key_text(request)
+    wanted = query.parameters(request, _PARAMETERS)
+    probabilities = wanted.get("probabilities", False)
+    replica = online(await context.registry.get(name))
+    if probabilities and not replica.has_probabilities:
+        raise query.wrong("probabilities", NoProbabilities(name).detail)
+    learner = LineLearner(context, replica, key, request.scope, probabilities)
+    return _StreamAnswer(context, learner, wanted.get("from", 1))
+
+
+class _StreamAnswer(Response):
+    """Reads the lines, has them learnt, and writes the answers.
+
+    A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
+    client does not read its answers, nothing is learnt, and then nothing is read.
+    """
+
+    def __init__(self, context: Context, learner: LineLearner, number: int) -> None:
+        self._context = context
+        self._learner = learner
+        self._number = number
+        self.background = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        settings = self._context.settings
+        idle_seconds = settings.stream_idle_seconds
+        lines = ReadAhead(receive, self._example, self._number, settings.max_body_bytes, idle_seconds)
+        writer = Writer(scope, send, idle_seconds)
+
+        async def drain() -> None:
+            await self._context.draining.wait()
+            lines.end(problem_of(NotReady("the server is stopping")))
+
+        async with beside(lines.run, drain) as (reading, _):
+            await asyncio.sleep(0)  # the body is asked for before the answer begins: some clients wait for that
+            await writer.start(b"application/x-ndjson")
+            await self._answer(lines, writer)
+            if reading.done():
+                reading.result()
+            await writer.end()
+
+    def _example(self, line: bytes) -> Example:
+        return to_example(json_value(line, "the line"), (), self._context.settings.max_features)
+
+    async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
+        try:
+            while block := await lines.take():
+                async for portion in self._learner.answers(block):
+                    await writer.write(portion)
+        except StreamFailed as failed:
+            await writer.write(_line(self._learner.refusal(failed.number, failed.problem, last=True)))
+        else:
+            if lines.problem is not None:
+                await writer.write(_line(self._learner.refusal(lines.next_number, lines.problem, last=True)))
+
+
+def _line(document: dict[str, Any]) -> bytes:
+    return pydantic_core.to_json(document) + b"\n"

@@ -1,0 +1,122 @@
+"""GET /v1/models/{name}/detail and /plots: what there is to see of a version, for people."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.routers.versions import STORED
+from manylabel_service.api.translation.model_access import asked, trained
+from manylabel_service.api.web import query
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
+from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
+from manylabel_service.trained.plots import KINDS, Format, draw
+
+router = APIRouter(route_class=DirectRoute, tags=["versions"])
+
+FORMATS: dict[Format, str] = {"png": "image/png", "svg": "image/svg+xml"}
+
+_PARAMETERS = {"version": query.read_line_number}
+_DESCRIBED = [
+    query.described("version", "Number of the version; without it the one served.", {"type": "integer", "minimum": 1})
+]
+_CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", "version_damaged")
+
+
+@router.get(
+    "/v1/models/{name}/detail",
+    summary="Look into a trained model",
+    response_model=schemas.ModelDetail,
+    responses=problems(*_CODES),
+    openapi_extra={"parameters": _DESCRIBED},
+)
+async def show_detail(request: Request, name: str) -> Response:
+    """Scores of the labels, how they go together, how much each view counts, and how the training went."""
+    context = context_of(request)
+    number = query.parameters(request, _PARAMETERS).get("version")
+    async with context.examining:
+        detail = await _detail(context, name, number)
+        content = await asyncio.to_thread(_written, detail)
+    return JSONAnswer(content)
+
+
+@router.get(
+    "/v1/models/{name}/plots/{plot}",
+    summary="See a trained model",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A picture",
+            "content": {media_type: {"schema": {"format": "binary"}} for media_type in FORMATS.values()},
+        },
+        **problems(*_CODES, "plot_not_found"),
+    },
+    openapi_extra={"parameters": _DESCRIBED},
+)
+async def show_plot(request: Request, name: str, plot: str) -> Response:
+    """One of label-scores, label-correlation, view-weights and convergence, as .png or .svg. Of many labels the most
+    telling are drawn."""
+    context = context_of(request)
+    kind, form = _plot(plot)
+    number = query.parameters(request, _PARAMETERS).get("version")
+    async with context.examining:
+        detail = await _detail(context, name, number)
+        picture = await asyncio.to_thread(draw, kind, name, detail, form)
+    if picture is None:
+        trainer = detail.version.meta.trainer
+        text = f"there is no {kind} of version {detail.version.number} of model {name!r}, made by {trainer}"
+        raise Problem("plot_not_found", text)
+    return Response(picture, headers={"Content-Type": FORMATS[form]})
+
+
+async def _detail(context: Context, name: str, number: int | None) -> Detail:
+    model = trained(await context.registry.get(name))
+    version, data = await asked(context, model, lambda model: model.version(number))
+    return await asyncio.to_thread(read_detail, name, version, data)
+
+
+def _plot(text: str) -> tuple[str, Format]:
+    kind, _, form = text.rpartition(".")
+    for known in FORMATS:
+        if kind in KINDS and form == known:
+            return kind, known
+    raise Problem("plot_not_found", f"plots are {', '.join(KINDS)}, each as .png or .svg, not {text[:100]!r}")
+
+
+def _written(detail: Detail) -> bytes:
+    """The answer as JSON. Long lists are written in parts: one call would hold up everything else."""
+    meta, trace = detail.version.meta, detail.convergence
+    facts = {
+        "version": detail.version.number,
+        "trainer": meta.trainer,
+        "params": dict(meta.params),
+        "measures": None if meta.measures is None else dict(meta.measures),
+        "view_weights": detail.view_weights,
+        "convergence": {name: getattr(trace, name) for name in type(trace).__slots__},
+    }
+    scores = b"null" if detail.label_scores is None else _object(detail.label_scores)
+    parts = (_json(facts)[:-1], b',"label_scores":', scores, b',"label_correlation":')
+    return b"".join((*parts, _correlation(detail.label_correlation), b"}"))
+
+
+def _object(scores: dict[str, dict[str, float]]) -> bytes:
+    return b"{" + b",".join(_json(label) + b":" + _json(measures) for label, measures in scores.items()) + b"}"
+
+
+def _correlation(found: LabelCorrelation | None) -> bytes:
+    if found is None:
+        return b"null"
+    rows: Iterator[bytes] = (_json(row.tolist()) for row in found.values)
+    return b'{"labels":' + _json(found.labels) + b',"values":[' + b",".join(rows) + b"]}"
+
+
+def _json(value: Any) -> bytes:
+    """Numbers that are not finite are null."""
+    return pydantic_core.to_json(value, inf_nan_mode="null")

@@ -1,0 +1,135 @@
+"""/v1/models/{name}/versions and /promote: the versions of a trained model, and which one is served."""
+
+import asyncio
+from typing import Any
+
+import pydantic_core
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_core.state import DamagedState
+from manylabel_service.api import schemas
+from manylabel_service.api.context import context_of
+from manylabel_service.api.translation.model_access import asked, trained
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.downloads import Download
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import VersionDamaged
+from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.version import Version
+
+router = APIRouter(route_class=DirectRoute, tags=["versions"])
+
+MOST_DIGITS = 15
+
+STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailable")
+
+
+@router.get(
+    "/v1/models/{name}/versions",
+    summary="List versions",
+    response_model=schemas.VersionList,
+    responses=problems(*STORED),
+)
+async def list_versions(request: Request, name: str) -> Response:
+    """What jobs have made of the model, the newest first. Versions never change, and stay until they are deleted."""
+    context = context_of(request)
+    model = trained(await context.registry.get(name))
+    versions, served = await asked(context, model, lambda model: model.versions())
+    shown = [_shown(version, served) for version in versions]
+    return JSONAnswer(pydantic_core.to_json({"versions": shown}))
+
+
+@router.post(
+    "/v1/models/{name}/promote",
+    summary="Serve another version",
+    response_model=schemas.Promoted,
+    responses=problems(
+        *STORED,
+        "malformed_json",
+        "version_not_found",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "version_damaged",
+    ),
+    openapi_extra=body(schemas.PromoteRequest, example={"version": 1}),
+)
+async def promote(request: Request, name: str) -> Response:
+    """Predictions come from this version from now on: on this server when the answer is there, on others as soon as
+    they have loaded it; until then they come from the one before. Promoting that one switches back."""
+    context = context_of(request)
+    model = trained(await context.registry.get(name))
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        number = schemas.PromoteRequest.model_validate(document).version
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    promoted = await asked(context, model, lambda model: model.promote(number))
+    return JSONAnswer(pydantic_core.to_json({"model": name, **promoted._asdict()}))
+
+
+@router.get(
+    "/v1/models/{name}/versions/{version}",
+    summary="Download a version",
+    response_class=Response,
+    responses={
+        200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
+        **problems(*STORED, "version_not_found", "version_damaged"),
+    },
+)
+async def download_version(request: Request, name: str, version: str) -> Response:
+    """The fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
+    context = context_of(request)
+    model = trained(await context.registry.get(name))
+    number = read_number(name, version)
+    async with context.examining:
+        found, data = await asked(context, model, lambda model: model.version(number))
+        try:
+            contents = await asyncio.to_thread(Contents.from_bytes, data)
+        except DamagedState as error:
+            raise VersionDamaged(name, found.number, str(error)) from error
+    return Download(contents.estimator, context.settings.stream_idle_seconds)
+
+
+@router.delete(
+    "/v1/models/{name}/versions/{version}",
+    summary="Delete a version",
+    status_code=204,
+    responses=problems(*STORED, "version_not_found", "version_served"),
+)
+async def delete_version(request: Request, name: str, version: str) -> Response:
+    """Any but the one served. Its number is not given again."""
+    context = context_of(request)
+    model = trained(await context.registry.get(name))
+    number = read_number(name, version)
+    await asked(context, model, lambda model: model.retire(number))
+    return Response(status_code=204)
+
+
+def read_number(name: str, text: str) -> int:
+    """The number of a version in an address; no such version if it is none."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+        raise Problem("version_not_found", f"model {name!r} has no version {text[:50]!r}: versions are numbered from 1")
+    return int(text)
+
+
+def _shown(version: Version, served: int | None) -> dict[str, Any]:
+    meta = version.meta
+    return {
+        "version": version.number,
+        "served": version.number == served,
+        "created": rfc3339(meta.created_unix_ms),
+        "job": meta.job,
+        "trainer": meta.trainer,
+        "params": dict(meta.params),
+        "measures": None if meta.measures is None else dict(meta.measures),
+        "rows": meta.rows,
+        "bytes": version.size_bytes,
+        "position": version.position,
+    }

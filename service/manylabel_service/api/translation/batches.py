@@ -1,0 +1,77 @@
+"""The body of predict, update and predict-update: one item, or a batch of them."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+
+from manylabel_service.api.schemas import Batch
+from manylabel_service.api.web.problems import Problem, invalid, pointer
+from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.errors import InvalidExample
+
+T = TypeVar("T")
+
+SLICE_SECONDS = 0.001
+"""Conversion lets other requests in after so long."""
+
+
+class Items(NamedTuple, Generic[T]):
+    """Converted items; `batch` says that they came as a list, and shall be answered as one."""
+
+    values: list[T]
+    batch: bool
+
+    def at(self, index: int) -> Path:
+        """Where an item stands in the body."""
+        return _at(index, self.batch)
+
+    def problem(self, error: InvalidExample) -> Problem:
+        """The problem for an item that does not fit the model."""
+        place = pointer((*self.at(error.index), *error.path))
+        detail = f"{place} {error.detail}"
+        return Problem("invalid_request", detail, [{"pointer": place, "detail": error.detail}])
+
+
+async def to_items(document: Any, convert: Callable[[Any, Path], T], max_examples: int) -> Items[T]:
+    """The items of a body. `convert` gets each with its path in the body.
+
+    Raises
+    ------
+    Problem
+        batch_too_large, or invalid_request for the first item that is wrong.
+    """
+    if not (isinstance(document, dict) and "examples" in document):
+        return Items([convert(document, ())], batch=False)
+    examples = _examples(document)
+    if len(examples) > max_examples:
+        raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {len(examples):,}")
+    values = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for index, item in enumerate(examples):
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        values.append(convert(item, _at(index, batch=True)))
+    return Items(values, batch=True)
+
+
+def take_flag(document: Any, name: str) -> bool:
+    """Take a field that is true or false, false if it is not there, out of a body; raises a Problem invalid_request."""
+    flag = document.pop(name, False) if isinstance(document, dict) else False
+    if not isinstance(flag, bool):
+        raise invalid((name,), "must be true or false")
+    return flag
+
+
+def _examples(document: dict[str, Any]) -> list[Any]:
+    try:
+        return Batch[Any].model_validate(document).examples
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+
+
+def _at(index: int, batch: bool) -> Path:
+    return ("examples", index) if batch else ()

@@ -1,0 +1,136 @@
+"""Files of data sets on their way to the disk: never more of one in memory than a megabyte."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import IO
+
+from starlette.requests import ClientDisconnect, Request
+
+from manylabel_core.datasets.mulan import MAX_XML_BYTES
+from manylabel_service.api.web.bodies import in_time, too_large
+from manylabel_service.api.web.multipart import Multipart, boundary_of
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.errors import StorageFull
+from manylabel_service.settings import Settings
+
+UPLOAD_SECONDS = 3_600.0
+"""Longest upload."""
+
+PORTION_BYTES = 2**20
+"""Written to the disk at a time, in a thread."""
+
+PLAIN = ("application/octet-stream", "text/plain", "text/csv", "application/x-ndjson")
+MULTIPART = "multipart/form-data"
+FILE, LABELS = "file", "labels"
+
+
+@dataclass
+class _Part:
+    """A file that grows; `most_bytes` is its limit."""
+
+    file: IO[bytes]
+    most_bytes: int
+    size: int = 0
+    waiting: bytearray = field(default_factory=bytearray)
+
+    async def write(self, data: bytes) -> None:
+        self.size += len(data)
+        if self.size > self.most_bytes:
+            raise too_large(self.most_bytes)
+        self.waiting += data
+        if len(self.waiting) >= PORTION_BYTES:
+            await self.flush()
+
+    async def flush(self) -> None:
+        portion, self.waiting = bytes(self.waiting), bytearray()
+        try:
+            await asyncio.to_thread(self._write, portion)
+        except OSError as error:
+            raise full_or(error) from error
+
+    def _write(self, portion: bytes) -> None:
+        self.file.write(portion)
+        self.file.flush()
+
+
+def full_or(error: OSError) -> Exception:
+    """What to raise where the scratch directory cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StorageFull(f"the disk of the data directory is full ({error}); make room there")
+    return error
+
+
+async def receive(request: Request, datasets: Datasets, settings: Settings, stack: ExitStack) -> dict[str, IO[bytes]]:
+    """The file of an upload, and its labels if they came along, as files that `stack` closes.
+
+    Raises
+    ------
+    Problem
+        unsupported_media_type, body_too_large, stream_idle, or invalid_request for parts that are not expected.
+    StorageFull
+    ClientDisconnect
+        The client went away before it had sent everything.
+    """
+    content_type = request.headers.get("content-type", "")
+    essence = content_type.partition(";")[0].strip().lower()
+    _check_headers(request, essence, settings.max_dataset_bytes)
+    most_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
+    names = [FILE, LABELS] if essence == MULTIPART else [FILE]
+    parts = {name: _Part(await _scratch(datasets, stack), most_bytes[name]) for name in names}
+    multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
+    try:
+        async with asyncio.timeout(UPLOAD_SECONDS):
+            async for chunk in _chunks(request, settings.stream_idle_seconds):
+                for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
+                    await parts[name].write(data)
+            for part in parts.values():
+                await part.flush()
+    except TimeoutError:
+        raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
+    seen = names if multipart is None else _complete(multipart)
+    return {name: parts[name].file for name in seen}
+
+
+def _complete(multipart: Multipart) -> list[str]:
+    if not multipart.ended or FILE not in multipart.seen:
+        missing = "the part file" if FILE not in multipart.seen else "its last boundary"
+        raise Problem("invalid_request", f"the body is not multipart/form-data as expected: {missing} is missing")
+    return multipart.seen
+
+
+async def _scratch(datasets: Datasets, stack: ExitStack) -> IO[bytes]:
+    try:
+        return stack.enter_context(await asyncio.to_thread(datasets.scratch_file))
+    except OSError as error:
+        raise full_or(error) from error
+
+
+def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding != "identity":
+        raise Problem("unsupported_media_type", "send the body without Content-Encoding")
+    if essence not in (*PLAIN, MULTIPART):
+        allowed = ", ".join((*PLAIN, MULTIPART))
+        sent = f"not {essence[:100]!r}" if essence else "which is missing"
+        raise Problem("unsupported_media_type", f"the Content-Type must be one of {allowed}, {sent}")
+    around = MAX_XML_BYTES if essence == MULTIPART else 0
+    if int(request.headers.get("content-length", 0)) > max_bytes + around:
+        raise too_large(max_bytes)
+
+
+async def _chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
+    take = in_time(request.receive, idle_seconds)
+    more = True
+    while more:
+        message = await take()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more = message.get("more_body", False)
+        if chunk := message.get("body", b""):
+            yield chunk

@@ -1,0 +1,109 @@
+"""From items of a request to the examples that replicas take."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from manylabel_service.api.schemas import PredictItem, SparseFeatures, TrainedItem, UpdateItem
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.validation import Path, invalid_body, path_in_item
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES
+from manylabel_service.trained.inputs import Inputs, Views
+
+
+def to_features(item: Any, at: Path, max_features: int) -> Features:
+    """The features of an item to predict, which stands at the path `at` of the body.
+
+    Raises
+    ------
+    Problem
+        invalid_request, with the place.
+    """
+    try:
+        x = PredictItem.model_validate(item).x
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    return _features(x, (*at, "x"), max_features)
+
+
+def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
+    """The same for a trained model, which may have views."""
+    try:
+        valid = TrainedItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    if (valid.x is None) == (valid.views is None):
+        raise invalid(at, "must have either x or views")
+    if isinstance(valid.x, list | SparseFeatures | dict):
+        return _features(valid.x, (*at, "x"), max_features)
+    path, views = (("views",), valid.views) if valid.x is None else (("x", "views"), valid.x.views)
+    assert views is not None
+    return Views({view: _features(x, (*at, *path, view), max_features) for view, x in views.items()}, path)
+
+
+def to_example(item: Any, at: Path, max_features: int) -> Example:
+    """The same for an item to learn, with its labels."""
+    try:
+        valid = UpdateItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")))
+
+
+def _features(x: list[float] | SparseFeatures | dict[str, float], at: Path, max_features: int) -> Features:
+    if isinstance(x, list):
+        _check_count(x, at, max_features)
+        return Features(None, None, np.array(x, dtype=np.float32))
+    if isinstance(x, SparseFeatures):
+        return _sparse(x, at, max_features)
+    _check_count(x, at, max_features)
+    _check_bytes(x, at)
+    return Features(tuple(x), None, np.array(list(x.values()), dtype=np.float32))
+
+
+def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
+    if len(x.indices) != len(x.values):
+        raise invalid((*at, "values"), f"must have as many elements as indices, {len(x.indices)}; has {len(x.values)}")
+    indices = np.array(x.indices, dtype=np.int32)
+    values = np.array(x.values, dtype=np.float32)
+    if (indices[1:] <= indices[:-1]).any():
+        order = np.argsort(indices, kind="stable")
+        indices, values = indices[order], values[order]
+        repeated = np.flatnonzero(indices[1:] == indices[:-1])
+        if repeated.size:
+            place = int(order[repeated + 1].min())
+            raise invalid((*at, "indices", place), f"repeats the index {x.indices[place]}")
+    if indices.size and indices[-1] >= max_features:
+        place = next(i for i, index in enumerate(x.indices) if index >= max_features)
+        raise invalid((*at, "indices", place), f"must be below {max_features}, the limit of this server")
+    return Features(None, indices, values)
+
+
+def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
+    """Validated labels, which stand at the path `at` of the body; raises a Problem for one that is repeated."""
+    if isinstance(y, dict):
+        _check_bytes(y, at)
+        signs = np.array([1 if relevant else -1 for relevant in y.values()], dtype=np.int8)
+        return Labels(tuple(y), signs, complete=False)
+    _check_bytes(y, at)
+    if len(set(y)) < len(y):
+        first = dict(zip(reversed(y), range(len(y) - 1, -1, -1), strict=True))
+        place = next(place for place, name in enumerate(y) if first[name] < place)
+        raise invalid((*at, place), "repeats a label")
+    return Labels.all_of(y)
+
+
+def _check_count(values: Collection[Any], at: Path, max_features: int) -> None:
+    if len(values) > max_features:
+        raise invalid(at, f"must have at most {max_features} features, the limit of this server")
+
+
+def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
+    if "".join(names).isascii():  # then characters, which are counted already, are bytes
+        return
+    for place, name in enumerate(names):
+        if len(name.encode()) > MAX_NAME_BYTES:
+            raise invalid((*at, name if isinstance(names, dict) else place), "must have 1 to 256 bytes")

@@ -1,0 +1,62 @@
+"""From the body of a request to a job that can be queued."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, GridSearch, JobSpec, RandomSearch, Rows
+from manylabel_service.jobs.spec.trainers import TRAINERS
+
+_BRANCHES = {
+    "data": {"dataset", "stream"},
+    "holdout": {"share", "rows"},
+    "search": {"grid", "random"},
+}
+"""Names of the forms that a part of a job may have: pydantic puts the one recognised after the part itself."""
+
+
+def to_spec(document: Any) -> JobSpec:
+    """The job that a body describes.
+
+    Raises
+    ------
+    Problem
+        invalid_request, with the places; of an unknown name it says which are known.
+    """
+    try:
+        return JobSpec.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), path_in_job, _known(document)) from error
+
+
+def path_in_job(location: Sequence[str | int]) -> Path:
+    """Path inside a job."""
+    if len(location) < 2 or location[1] not in _BRANCHES.get(str(location[0]), ()):
+        return _without_forms(location)
+    return _without_forms((location[0], *location[2:]))
+
+
+def _without_forms(location: Sequence[str | int]) -> Path:
+    """A value to search may be one of several types, and the last part then says which one was tried."""
+    if location[:2] == ("search", "params"):
+        return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
+    if location[:1] == ("params",):
+        return tuple(location[:2]) + tuple(part for part in location[2:] if isinstance(part, int))
+    return tuple(location)
+
+
+_RANGE = ("low", "high", "log")
+
+
+def _known(document: Any) -> dict[Path, list[str]]:
+    """The names that each object of a job may have, by its path."""
+    given = document if isinstance(document, dict) else {}
+    name, data, search = given.get("trainer"), given.get("data"), given.get("search")
+    known: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
+    known["data",] = DataOfStream if isinstance(data, dict) and "stream" in data else DataOfSet
+    known["search",] = RandomSearch if isinstance(search, dict) and search.get("kind") == "random" else GridSearch
+    if isinstance(name, str) and name in TRAINERS:
+        known["params",] = TRAINERS[name].params
+    return {path: list(model.model_fields) for path, model in known.items()}

@@ -1,0 +1,227 @@
+"""Lines of a stream learnt block by block: what each is answered."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import pydantic_core
+from starlette.types import Scope
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.translation.batches import SLICE_SECONDS
+from manylabel_service.api.translation.line_reader import Line
+from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.translation.to_json import numbers, shown
+from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
+from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
+from manylabel_service.hosting.examples import Example, StreamPart
+from manylabel_service.hosting.predictions import Updated
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.dry_run import Projection
+
+MOST_ANSWER_BYTES = 2**16
+"""Answers are handed on in portions of about so many bytes."""
+
+
+class StreamFailed(Exception):
+    """Learning cannot go on: nothing of the line with this number, or of those after it, was learnt."""
+
+    def __init__(self, number: int, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.number = number
+        self.problem = problem
+
+
+class _Learnt(NamedTuple):
+    """Lines with what became of them as one update; None if there was no good one among them."""
+
+    lines: list[Line]
+    updated: Updated | None
+
+
+class LineLearner:
+    """Learns the lines of one stream.
+
+    Parameters
+    ----------
+    context : of the application.
+    replica : the model.
+    key : names the stream, so that a line that comes again is not learnt again.
+    scope : of the request.
+    probabilities : whether the answers have them.
+    """
+
+    def __init__(
+        self, context: Context, replica: Replica, key: str | None, scope: Scope, probabilities: bool = False
+    ) -> None:
+        self._context = context
+        self._record = replica.record
+        self._key = key
+        self._scope = scope
+        self._probabilities = probabilities
+
+    async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
+        """Learn a block, and answer its lines in order, in portions.
+
+        Raises
+        ------
+        StreamFailed
+            After the answers to the lines before.
+        """
+        try:
+            replica = await self._hosted()
+        except ServiceError as error:
+            raise StreamFailed(lines[0].number, problem_of(error)) from error
+        for part in self._parts(replica, lines):
+            async for learnt in self._learn(replica, part):
+                async for portion in _portions(self._answered(learnt)):
+                    yield portion
+
+    async def _hosted(self) -> Replica:
+        """The model, which may have left the memory and come back since the last block."""
+        replica = await self._context.registry.get(self._record.name)
+        if replica.record != self._record:
+            raise ModelGone(self._record.name, self._record.incarnation)
+        return online(replica)
+
+    def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
+        """The answer to a line of which nothing was learnt; the last one says when to go on."""
+        answer = {"line": number, "error": problem_document(problem, self._scope)}
+        seconds = (problem.headers or {}).get("Retry-After")
+        if last and seconds is not None:
+            answer["retry_after"] = int(seconds)
+        return answer
+
+    def _answered(self, learnt: _Learnt) -> Iterator[dict[str, Any]]:
+        lines, updated = learnt
+        good = iter(()) if updated is None else _good(lines, updated)
+        for line in lines:
+            if isinstance(line.content, Problem):
+                yield self.refusal(line.number, line.content)
+            else:
+                yield next(good)
+
+    def _parts(self, replica: Replica, lines: list[Line]) -> Iterator[list[Line]]:
+        """The lines in parts whose answers have a bounded number of scores: one for each label known by then."""
+        part: list[Line] = []
+        scores, new = 0, set[str]()
+        for line in lines:
+            part.append(line)
+            if isinstance(line.content, Example):
+                known = replica.model.labels
+                scores += len(known) + len(new)
+                new.update(name for name in line.content.y.names if name not in known)
+            if numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores:
+                yield part
+                part, scores, new = [], 0, set()
+        if part:
+            yield part
+
+    async def _learn(self, replica: Replica, lines: list[Line]) -> AsyncIterator[_Learnt]:
+        """One update of all good lines. Should one of them be refused, the others are still learnt."""
+        good = [line for line in lines if isinstance(line.content, Example)]
+        started = time.perf_counter()
+        try:
+            updated = await self._update(replica, good) if good else None
+        except InvalidExample as error:
+            fitting = await _without_misfits(replica, lines, good[error.index], error)
+            async for learnt in self._learn(replica, fitting):
+                yield learnt
+        except LimitExceeded as error:
+            async for learnt in self._learn_apart(replica, lines, good, error):
+                yield learnt
+        except ServiceError as error:
+            problem = problem_of(error)
+            self._context.telemetry.rejected(self._record.name, problem.code)
+            yield _Learnt([line for line in lines if line.number < good[0].number], None)
+            raise StreamFailed(good[0].number, problem) from error
+        else:
+            self._count(lines, updated, time.perf_counter() - started)
+            yield _Learnt(lines, updated)
+
+    async def _learn_apart(
+        self, replica: Replica, lines: list[Line], good: list[Line], error: LimitExceeded
+    ) -> AsyncIterator[_Learnt]:
+        """Learn one half, then the other: a line that is too much by itself is refused alone."""
+        if len(good) == 1:
+            halves = [[_refused(line, problem_of(error)) if line is good[0] else line for line in lines]]
+        else:
+            middle = lines.index(good[len(good) // 2])
+            halves = [lines[:middle], lines[middle:]]
+        for half in halves:
+            async for learnt in self._learn(replica, half):
+                yield learnt
+
+    async def _update(self, replica: Replica, good: list[Line]) -> Updated:
+        part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
+        examples: list[Any] = [line.content for line in good]
+        return await replica.update(
+            examples, want_predictions=True, want_probabilities=self._probabilities, stream=part
+        )
+
+    def _count(self, lines: list[Line], updated: Updated | None, seconds: float) -> None:
+        telemetry = self._context.telemetry
+        for line in lines:
+            if isinstance(line.content, Problem):
+                telemetry.rejected(self._record.name, line.content.code)
+        if updated is not None:
+            n_good = sum(isinstance(line.content, Example) for line in lines)
+            telemetry.updated(self._record.name, n_good - updated.skipped, seconds, updated.alarms)
+
+
+def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
+    """The answers to the good lines: the first may have been learnt before, under the key of the stream."""
+    numbers = [line.number for line in lines if isinstance(line.content, Example)]
+    for number in numbers[: updated.skipped]:
+        yield {"line": number, "replayed": True, "position": updated.position}
+    new = numbers[updated.skipped :]
+    learnt = zip(new, updated.predictions or (), strict=True)
+    for updates, (number, prediction) in enumerate(learnt, updated.updates - len(new) + 1):
+        yield {"line": number, **shown(prediction), "position": updated.position, "updates": updates}
+
+
+async def _without_misfits(replica: Replica, lines: list[Line], found: Line, error: InvalidExample) -> list[Line]:
+    """The lines; refused are those that do not fit the model after the ones before, the one found at least."""
+    projection = Projection(replica.model)
+    kept = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for line in lines:
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        kept.append(_tried(line, projection, error if line is found else None))
+    return kept
+
+
+def _tried(line: Line, projection: Projection, error: InvalidExample | None) -> Line:
+    if isinstance(line.content, Problem):
+        return line
+    try:
+        if error is not None:
+            raise error
+        projection.check(line.content)
+    except InvalidExample as misfit:
+        return _refused(line, invalid(misfit.path, misfit.detail))
+    return line
+
+
+def _refused(line: Line, problem: Problem) -> Line:
+    return line._replace(content=problem)
+
+
+async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
+    """The answers to the lines, one a line."""
+    portion = bytearray()
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for document in documents:
+        portion += pydantic_core.to_json(document, inf_nan_mode="null")
+        portion += b"\n"
+        if len(portion) > MOST_ANSWER_BYTES:
+            yield bytes(portion)
+            portion.clear()
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+    if portion:
+        yield bytes(portion)

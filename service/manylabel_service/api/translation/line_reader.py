@@ -1,0 +1,135 @@
+"""Reads the lines of a stream while those before them are being learnt, so many at most."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from manylabel_service.api.translation.batches import SLICE_SECONDS
+from manylabel_service.api.web.ndjson import Splitter
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.hosting.examples import Example
+
+MOST_LINES = 1_000
+MOST_BYTES = 2**20
+"""What waits to be learnt, at most, and one line; with as much again under way, all that a stream holds."""
+
+Parse = Callable[[bytes], Example]
+
+
+class Line(NamedTuple):
+    """A line with its number: the example in it, or what is wrong with it."""
+
+    number: int
+    content: Example | Problem
+
+
+class ReadAhead:
+    """Lines of one request, in order.
+
+    Parameters
+    ----------
+    receive : where they come from.
+    parse : makes an example of a line, or raises a Problem.
+    number : of the first line.
+    max_line_bytes : the request ends where a line is longer.
+    idle_seconds : it ends too when nothing comes for so long.
+
+    Attributes
+    ----------
+    next_number : of the line that would be read next.
+    problem : why the end came early; None as long as it has not.
+    """
+
+    def __init__(self, receive: Receive, parse: Parse, number: int, max_line_bytes: int, idle_seconds: float) -> None:
+        self._receive = receive
+        self._parse = parse
+        self._splitter = Splitter(max_line_bytes)
+        self._max_line_bytes = max_line_bytes
+        self._idle_seconds = idle_seconds
+        self._lines: list[Line] = []
+        self._bytes = 0
+        self._arrived, self._room = asyncio.Event(), asyncio.Event()
+        self._ended = self._client_gone = False
+        self._slice_ends = 0.0
+        self.next_number = number
+        self.problem: Problem | None = None
+
+    async def run(self) -> None:
+        """Read until the end; for a task of its own."""
+        try:
+            while await self._read_some():
+                pass
+        except Problem as problem:
+            self.end(problem)
+        except ClientDisconnect:
+            self._client_gone = True
+        finally:
+            self.end(None)
+
+    def end(self, problem: Problem | None) -> None:
+        """Read no more. Lines that wait can still be taken."""
+        if not self._ended:
+            self._ended, self.problem = True, problem
+            self._arrived.set()
+
+    async def take(self) -> list[Line]:
+        """All lines that are there; waits for the first. Empty: the end.
+
+        Raises
+        ------
+        ClientDisconnect
+            Nobody waits for the answers any more.
+        """
+        while not (self._lines or self._ended):
+            self._arrived.clear()
+            await self._arrived.wait()
+        if self._client_gone:
+            raise ClientDisconnect
+        taken, self._lines, self._bytes = self._lines, [], 0
+        self._room.set()
+        return taken
+
+    async def _read_some(self) -> bool:
+        try:
+            async with asyncio.timeout(self._idle_seconds):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem("stream_idle", f"nothing came for {self._idle_seconds:g} s") from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        more = bool(message.get("more_body", False))
+        self._slice_ends = time.perf_counter() + SLICE_SECONDS
+        for text in self._splitter.feed(message.get("body", b"")):
+            await self._add(text)
+        if self._splitter.too_long:
+            detail = f"a line has at most {self._max_line_bytes:,} bytes"
+            raise Problem("body_too_large", detail)
+        if not more:
+            for text in self._splitter.end():
+                await self._add(text)
+        return more and not self._ended
+
+    async def _add(self, text: bytes) -> None:
+        if time.perf_counter() > self._slice_ends:
+            await asyncio.sleep(0)
+            self._slice_ends = time.perf_counter() + SLICE_SECONDS
+        if self._ended:
+            return
+        number = self.next_number
+        self.next_number += 1
+        if not text or text.isspace():
+            return
+        try:
+            content: Example | Problem = self._parse(text)
+        except Problem as problem:
+            content = problem
+        self._lines.append(Line(number, content))
+        self._bytes += len(text)
+        self._arrived.set()
+        while (len(self._lines) >= MOST_LINES or self._bytes >= MOST_BYTES) and not self._ended:
+            self._room.clear()
+            await self._room.wait()

@@ -1,0 +1,66 @@
+"""Predictions as JSON."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import pydantic_core
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.hosting.examples import Prediction
+from manylabel_service.hosting.predictions import Updated
+
+
+async def answer(
+    predictions: Sequence[Prediction] | None, batch: bool, facts: dict[str, Any], ids: Sequence[str] | None = None
+) -> bytes:
+    """An answer with facts, and with predictions if there are any: as one, or as a batch.
+
+    `ids`, where predictions are kept, has one for each.
+    """
+    if predictions is None:
+        return pydantic_core.to_json(facts)
+    if not batch:
+        document = {**shown(predictions[0], None if ids is None else ids[0]), **facts}
+        return pydantic_core.to_json(document, inf_nan_mode="null")
+    parts = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for prediction, id in zip(predictions, repeat(None) if ids is None else ids, strict=False):
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        parts.append(pydantic_core.to_json(shown(prediction, id), inf_nan_mode="null"))
+    return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
+
+
+def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
+    """Refuse a batch whose answer would have too many scores, or as many probabilities with them; raises a Problem."""
+    scores = numbers(scores, probabilities)
+    most = context.settings.max_answer_scores
+    if items.batch and scores > most:
+        fitting = max(1, len(items.values) * most // scores)
+        raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
+
+
+def receipt(updated: Updated) -> dict[str, Any]:
+    """The facts that every update is answered."""
+    return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
+
+
+def numbers(scores: int, probabilities: bool) -> int:
+    """How many numbers an answer has: as many scores, and a probability for each if they are asked for."""
+    return 2 * scores if probabilities else scores
+
+
+def shown(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
+    """A prediction as a value of JSON, with its id if it is kept."""
+    document = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
+    if prediction.probabilities is not None:
+        document["probabilities"] = prediction.probabilities
+    if id is not None:
+        document["id"] = id
+    return document

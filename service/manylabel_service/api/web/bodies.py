@@ -1,0 +1,99 @@
+"""Request bodies: bytes in, JSON values out, within the limits."""
+
+import asyncio
+from typing import Any
+
+import pydantic_core
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Receive
+
+from manylabel_service.api.web.problems import Problem
+
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+BYTES = b"application/octet-stream"
+
+_ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
+"""How the media types end that are taken for another."""
+
+
+async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
+    """The value in the body of a request, and the body itself.
+
+    Raises
+    ------
+    Problem
+        unsupported_media_type, body_too_large or malformed_json.
+    ClientDisconnect
+        The client went away before it had sent everything.
+    """
+    raw = await read_body(request, JSON, max_bytes)
+    return json_value(raw, "the body"), raw
+
+
+def json_value(raw: bytes, what: str) -> Any:
+    """The value that some bytes stand for; raises a Problem malformed_json."""
+    try:
+        return pydantic_core.from_json(raw)
+    except ValueError as error:
+        raise Problem("malformed_json", f"{what} is not JSON: {error}") from error
+
+
+async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_seconds: float | None = None) -> bytes:
+    """The body of a request that says it is of this type; never holds more than its limit and one chunk.
+
+    With `idle_seconds`, a client that sends nothing for so long is answered a Problem stream_idle.
+    """
+    check_headers(request, media_type, max_bytes)
+    receive = request.receive if idle_seconds is None else in_time(request.receive, idle_seconds)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        chunks = bytearray(body)
+        while message.get("more_body", False) and len(chunks) <= max_bytes:
+            message = await receive()
+            chunks += message.get("body", b"")
+        body = bytes(chunks)
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    if len(body) > max_bytes:
+        raise too_large(max_bytes)
+    return body
+
+
+def in_time(receive: Receive, seconds: float) -> Receive:
+    """The same, but a client that sends nothing for so long is answered a Problem stream_idle."""
+
+    async def receive_in_time() -> Message:
+        try:
+            async with asyncio.timeout(seconds):
+                return await receive()
+        except TimeoutError:
+            raise Problem("stream_idle", f"nothing came for {seconds:g} s") from None
+
+    return receive_in_time
+
+
+def check_headers(request: Request, due: bytes, max_bytes: int | None) -> None:
+    """Refuse a request whose headers say that its body is of another type, compressed, or too large."""
+    media_type = b""
+    for name, value in request.scope["headers"]:
+        if name == b"content-type":
+            media_type = value
+        elif name == b"content-length" and max_bytes is not None and int(value) > max_bytes:
+            raise too_large(max_bytes)
+        elif name == b"content-encoding" and value.strip().lower() != b"identity":
+            raise Problem("unsupported_media_type", "send the body without Content-Encoding")
+    if media_type != due and not _is(media_type, due):
+        sent = f"not {media_type.decode('latin-1')!r}" if media_type else "which is missing"
+        raise Problem("unsupported_media_type", f"the Content-Type must be {due.decode()}, {sent}")
+
+
+def _is(media_type: bytes, due: bytes) -> bool:
+    essence = media_type.split(b";", 1)[0].strip().lower()
+    return essence.startswith(b"application/") and essence.endswith(_ENDINGS[due])
+
+
+def too_large(max_bytes: int) -> Problem:
+    """The problem of a body over its limit."""
+    return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server")

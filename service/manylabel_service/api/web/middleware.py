@@ -1,0 +1,91 @@
+"""What surrounds every request: its id, its count, and the answer when something breaks."""
+
+import os
+import re
+import time
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.telemetry.metrics import Telemetry
+
+log = structlog.get_logger()
+
+_SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_CLIENT_GONE = 499
+
+
+class RequestMiddleware:
+    """Outermost of the application's own layers.
+
+    The id of a request is the X-Request-ID it came with, if that is sane, or a new one. It stands in
+    ``scope["request_id"]``, in the answer's header and in every problem document and log line.
+
+    Parameters
+    ----------
+    app : what is surrounded.
+    telemetry : counts the answers.
+    log_requests : whether every request gets a log line.
+    """
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry, log_requests: bool) -> None:
+        self._app = app
+        self._telemetry = telemetry
+        self._log_requests = log_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        request_id = _request_id(scope)
+        scope["request_id"] = request_id.decode()
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            status = status or _CLIENT_GONE
+        except Exception:
+            log.exception("request_failed", request_id=scope["request_id"], path=scope["path"])
+            if status:  # the answer has begun: all that is left is to cut it off
+                raise
+            await problem_response(_broken(scope), scope)(scope, receive, send_with_id)
+        finally:
+            self._account(scope, status, time.perf_counter() - started)
+
+    def _account(self, scope: Scope, status: int, seconds: float) -> None:
+        handler = getattr(scope.get("route"), "path", "none")
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._telemetry.requested(handler, method, status, seconds)
+        if self._log_requests:
+            log.debug(
+                "request",
+                request_id=scope["request_id"],
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                seconds=round(seconds, 6),
+            )
+
+
+def _request_id(scope: Scope) -> bytes:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _SANE_ID.fullmatch(value):
+            sane: bytes = value
+            return sane
+    return os.urandom(8).hex().encode()
+
+
+def _broken(scope: Scope) -> Problem:
+    return Problem("internal_error", f"the server failed; its log says more under request id {scope['request_id']}")

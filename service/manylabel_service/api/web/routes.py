@@ -1,0 +1,77 @@
+"""How endpoints are attached: documented by FastAPI, called without its dependency machinery.
+
+FastAPI resolves an endpoint's parameters anew for every request, which takes longer than a prediction. The
+endpoints here take the request and the parts of the path, and return a finished response; their bodies are
+declared with `body`, their errors with `problems`.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from manylabel_service.api.schemas import ProblemDocument
+from manylabel_service.api.web.problems import KINDS, MEDIA_TYPE
+
+Endpoint = Callable[..., Awaitable[Response]]
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+
+class DirectRoute(APIRoute):
+    """A route whose endpoint is called as ``await endpoint(request, **path_parameters)``."""
+
+    def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
+        super().__init__(path, endpoint, **description)
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await endpoint(Request(scope, receive, send), **scope["path_params"])
+            await response(scope, receive, send)
+
+        self.app = app
+
+
+class JSONAnswer(Response):
+    """JSON that is bytes already: Starlette's response without the work of finding out what it is."""
+
+    def __init__(self, content: bytes, status: int = 200, headers: RawHeaders = ()) -> None:
+        self.body = content
+        self.status_code = status
+        self.background = None
+        self.raw_headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(content)),
+            *headers,
+        ]
+
+
+def body(*models: type[BaseModel], media_type: str = "application/json", example: Any = None) -> dict[str, Any]:
+    """The part of an operation's description that says its body is one of these models."""
+    return {"requestBody": {"required": True, **content(*models, media_type=media_type, example=example)}}
+
+
+def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:
+    """The part of a body's description that says it is one of these models, or, without any, bytes."""
+    schemas: list[dict[str, Any]] = [reference(model) for model in models]
+    schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {"format": "binary"}
+    return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
+
+
+def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """The error answers of an operation, by status, for its description."""
+    by_status: dict[int | str, list[str]] = {}
+    for code in (*codes, "internal_error"):
+        by_status.setdefault(KINDS[code][0], []).append(code)
+    content = {MEDIA_TYPE: {"schema": reference(ProblemDocument)}}
+    return {
+        status: {"description": " or ".join(f"`{code}`" for code in codes), "content": content}
+        for status, codes in sorted(by_status.items())
+    }
+
+
+def reference(model: type[BaseModel]) -> dict[str, str]:
+    """Where the schema of a model stands in the description."""
+    return {"$ref": f"#/components/schemas/{model.__name__}"}

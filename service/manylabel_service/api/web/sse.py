@@ -1,0 +1,139 @@
+"""Server-sent events: an answer that goes on as long as something happens and its client reads."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Generic, TypeVar
+
+from fastapi.sse import format_sse_event
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.streaming import Writer, beside
+
+HEADER = "Last-Event-ID"
+COMMENT_SECONDS = 15.0
+"""After so long without an event comes a comment, so that nothing on the way takes the connection for dead."""
+
+E = TypeVar("E")
+
+PARAMETER = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The id of the last event seen: go on after it.",
+    "schema": {"type": "string"},
+}
+"""The header in the description of an operation."""
+
+
+class EventStream(Response, Generic[E]):
+    """Writes events as they come, until they end, the client goes, or the server stops.
+
+    The next event is asked for when the client has taken the one before: a slow one makes nothing pile up here.
+
+    Parameters
+    ----------
+    context : of the application.
+    events : closed at the end, if they can be.
+    written : an event as `format_sse_event` writes it.
+    greeting : a comment that is sent at once, so that the client knows that it is connected.
+    """
+
+    def __init__(
+        self, context: Context, events: AsyncIterator[E], written: Callable[[E], bytes], greeting: str
+    ) -> None:
+        self._context = context
+        self._events = events
+        self._written = written
+        self._greeting = greeting
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        writer = Writer(scope, send, self._context.settings.stream_idle_seconds)
+        over = asyncio.Event()
+
+        async def drain() -> None:
+            await self._context.draining.wait()
+            over.set()
+
+        async def leave() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            over.set()
+
+        try:
+            async with beside(drain, leave):
+                await writer.start(b"text/event-stream; charset=utf-8")
+                await writer.write(format_sse_event(comment=self._greeting))
+                async with aclosing(self._until(over)) as events:
+                    async for event in events:
+                        await writer.write(_COMMENT if event is None else self._written(event))
+                await writer.end()
+        finally:
+            if hasattr(self._events, "aclose"):
+                await self._events.aclose()
+
+    async def _until(self, over: asyncio.Event) -> AsyncGenerator[E | None]:
+        """The events; None where none came for a while, which breaks off no waiting for the next."""
+        asked: asyncio.Task[E] | None = None
+        async with beside(over.wait) as (ending,):
+            try:
+                while True:
+                    asked = asked or asyncio.create_task(_next(self._events))
+                    both = (asked, ending)
+                    await asyncio.wait(both, timeout=COMMENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                    if ending.done():
+                        return
+                    if asked.done():
+                        event, asked = asked.result(), None
+                        yield event
+                    else:
+                        yield None
+            except _Over:
+                asked = None
+            finally:
+                if asked is not None:
+                    asked.cancel()
+                    await asyncio.gather(asked, return_exceptions=True)
+
+
+class _Over(Exception):
+    """There are no more events. (A task cannot raise StopAsyncIteration through a generator.)"""
+
+
+async def _next(events: AsyncIterator[E]) -> E:
+    try:
+        return await anext(events)
+    except StopAsyncIteration:
+        raise _Over from None
+
+
+def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:
+    """What the header Last-Event-ID says; None without it.
+
+    Parameters
+    ----------
+    request : that may have it.
+    read : raises ValueError for what is no id.
+    allowed : what an id is, for the answer to one that is none.
+
+    Raises
+    ------
+    Problem
+        invalid_request.
+    """
+    values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
+    if not values:
+        return None
+    try:
+        if len(values) == 1:
+            return read(values[0].decode("latin-1"))
+    except ValueError:
+        pass
+    raise Problem("invalid_request", f"{HEADER} {allowed}", [{"header": HEADER, "detail": allowed}])
+
+
+_COMMENT = format_sse_event(comment="still there")

@@ -1,0 +1,76 @@
+"""Answers that are written bit by bit, for as long as their client reads them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from starlette.requests import ClientDisconnect
+from starlette.types import Scope, Send
+
+from manylabel_service.api.web.routes import RawHeaders
+
+log = structlog.get_logger()
+
+
+class Writer:
+    """Writes one answer.
+
+    Parameters
+    ----------
+    scope, send : of the request.
+    seconds : a client that takes nothing for so long is cut off.
+    """
+
+    def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
+        self._scope = scope
+        self._send = send
+        self._seconds = seconds
+
+    async def start(self, media_type: bytes, headers: RawHeaders = ()) -> None:
+        """Status 200, and the headers."""
+        # Proxies that gather answers before they pass them on are asked not to.
+        raw = [(b"content-type", media_type), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
+
+    async def write(self, portion: bytes) -> None:
+        """The next portion; waits until the client has taken most of those before.
+
+        Raises
+        ------
+        ClientDisconnect
+            It takes nothing.
+        """
+        await self._put({"type": "http.response.body", "body": portion, "more_body": True})
+
+    async def end(self) -> None:
+        """Nothing more."""
+        await self._put({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _put(self, message: dict[str, object]) -> None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            request_id, path = self._scope.get("request_id"), self._scope["path"]
+            log.warning(
+                "client_cut_off", request_id=request_id, path=path, reason=f"it read nothing for {self._seconds:g} s"
+            )
+            raise ClientDisconnect from None
+
+
+@asynccontextmanager
+async def beside(*jobs: Callable[[], Awaitable[object]]) -> AsyncIterator[list["asyncio.Task[object]"]]:
+    """Tasks that run inside, and are cancelled at the end."""
+    tasks = [asyncio.create_task(_run(job)) for job in jobs]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _run(job: Callable[[], Awaitable[object]]) -> object:
+    return await job()

@@ -1,0 +1,112 @@
+"""What pydantic found wrong, in the words and the pointers of this interface."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pydantic import ValidationError
+
+from manylabel_service.api.web.problems import Problem, pointer, sentence
+
+Path = tuple[str | int, ...]
+
+MOST_ERRORS = 10
+"""Places named in one answer."""
+MOST_ERRORS_LOOKED_AT = 1_000
+"""A body with more is not looked through: describing them would take longer than finding them."""
+
+_WORDS = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known field",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "int_type": "must be an integer",
+    "int_from_float": "must be an integer",
+    "string_type": "must be a string",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "greater_than": "must be > {gt}",
+    "greater_than_equal": "must be >= {ge}",
+    "less_than": "must be < {lt}",
+    "less_than_equal": "must be <= {le}",
+    "too_short": "must have at least {min_length} element",
+    "string_too_short": "must have 1 to 256 bytes",
+    "string_too_long": "must have 1 to 256 bytes",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_long": "must have at most {max_length} elements",
+    "literal_error": "must be {expected}",
+    "union_tag_invalid": "must have as {discriminator} one of {expected_tags}",
+    "union_tag_not_found": "must have {discriminator}",
+}
+
+
+def invalid_body(
+    error: ValidationError,
+    at: Path,
+    path_of: Callable[[Path], Path],
+    known: Mapping[Path, Collection[str]] | None = None,
+) -> Problem:
+    """The problem for what a model did not accept.
+
+    Parameters
+    ----------
+    error : raised by the model.
+    at : where in the body the validated value stands.
+    path_of : from pydantic's location, which also names the branches of unions, to the path of the place.
+    known : by the path of an object, the fields it may have: an unknown one is answered with them.
+    """
+    if error.error_count() > MOST_ERRORS_LOOKED_AT:
+        detail = f"has {error.error_count():,} errors"
+        return Problem("invalid_request", sentence(at, detail), [{"pointer": pointer(at), "detail": detail}])
+    found = list(islice(_errors(error), MOST_ERRORS))
+    places = [
+        ((*at, *(path := path_of(location))), _words(each, (known or {}).get(path[:-1]))) for location, each in found
+    ]
+    summary = "; ".join(sentence(path, detail) for path, detail in places)
+    return Problem("invalid_request", summary, [{"pointer": pointer(p), "detail": d} for p, d in places])
+
+
+def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """What is wrong, with its location; also inside a part that a validator had another model look at."""
+    for each in error.errors(include_url=False, include_input=False):
+        location = (*at, *each["loc"])
+        inner = each.get("ctx", {}).get("error")
+        if isinstance(inner, ValidationError):
+            yield from _errors(inner, location)
+        else:
+            yield location, each
+
+
+def _words(error: Any, known: Collection[str] | None) -> str:
+    if error["type"] == "extra_forbidden" and known is not None:
+        return f"is not known here, only {', '.join(known)}"
+    template: str | None = _WORDS.get(error["type"])
+    if template is None:
+        message: str = error["msg"]
+        return message.removeprefix("Value error, ")
+    return template.format(**error.get("ctx", {}))
+
+
+def path_in_item(location: Sequence[str | int]) -> Path:
+    """Path inside an item. In `x`, `y` and each view the next part of a location is the form that was recognised."""
+    if len(location) > 1 and location[0] == "views":
+        _, view, *inside = location
+        return ("views", view, *path_in_item(("x", *inside))[1:])
+    if len(location) < 2 or location[0] not in ("x", "y"):
+        return tuple(location)
+    field, form, *place = location
+    if form == "several":
+        return (field, *path_in_item(place))
+    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+        return (field, *place[:1])
+    return (field, *place)
+
+
+def path_in_spec(location: Sequence[str | int]) -> Path:
+    """Path inside a model's spec, where the form recognised comes after `features` and after `passes`."""
+    if location and location[0] == "features":
+        location = ("features", *(part for part in location[1:] if not isinstance(part, str)))
+    return tuple(part for before, part in zip(("", *location), location, strict=False) if before != "passes")

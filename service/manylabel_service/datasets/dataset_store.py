@@ -1,0 +1,288 @@
+"""The data sets of a store: a document for each, and its bytes as a blob.
+
+Blobs are written first, under an id that is never used again, and a data set exists from the moment its document does.
+What an upload that died in between has left is removed later, by whoever adds the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import structlog
+
+from manylabel_core.datasets import Limits
+from manylabel_service import ulid as prediction_ids
+from manylabel_service.clock import rfc3339
+from manylabel_service.datasets.records import PREFIX, DatasetRecord, Details, Stored, id_of
+from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
+from manylabel_service.errors import (
+    BlobNotFound,
+    DatasetExists,
+    DatasetInUse,
+    DatasetNotFound,
+    DocumentChanged,
+    LimitExceeded,
+    StorageError,
+    StorageFull,
+)
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Document, Store, blob_bytes, blob_to_file, pieces_of
+
+KIND = "datasets"
+PIECE_BYTES = 2**22
+
+UPLOADS = 4
+"""Data sets that are uploaded at a time."""
+
+COPIES = 6
+"""How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
+
+FORGOTTEN_SECONDS = 7_200.0
+"""Blobs that are so old and belong to no data set never will: an upload that was cut off, or a delete."""
+
+log = structlog.get_logger()
+
+InUse = Callable[[str], Awaitable[bool]]
+"""Whether a job that has not ended needs the data set of a name."""
+
+
+class Datasets:
+    """Adds, lists, fetches and deletes data sets; all methods raise `StorageGone`.
+
+    Parameters
+    ----------
+    store : where they are.
+    settings : their limits, and the directory whose disk uploads go through.
+
+    Attributes
+    ----------
+    uploading : held by uploads under way, which take room on the disk.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self.uploading = asyncio.Semaphore(UPLOADS)
+        self._reading = asyncio.Semaphore(1)  # a second reader would take twice the memory, and end no sooner
+
+    def scratch_file(self) -> IO[bytes]:
+        """A file for an upload to go to: without a name, so that nothing is left of it however this ends.
+
+        Raises
+        ------
+        OSError
+        """
+        return scratch_file(self._settings.data_dir)
+
+    async def check_free(self, name: str) -> None:
+        """Refuse a name that is taken, or one data set too many, before anything is uploaded.
+
+        Raises
+        ------
+        DatasetExists, LimitExceeded
+        """
+        listed = {document.name: _stored(document) for document in await self._store.list_documents(KIND)}
+        if name in listed and not listed[name].deleting:
+            raise DatasetExists(name)
+        n_others = len(listed.keys() - {name})
+        if n_others >= self._settings.max_datasets:
+            raise LimitExceeded("the number of data sets", n_others + 1, self._settings.max_datasets)
+
+    async def add(
+        self,
+        name: str,
+        upload: IO[bytes],
+        format: str,
+        options: Mapping[str, Any] | None = None,
+        labels: IO[bytes] | None = None,
+    ) -> DatasetRecord:
+        """Read a file and keep it as a data set.
+
+        Parameters
+        ----------
+        name : of the data set; the caller has checked it.
+        upload : the file, of `scratch_file`.
+        format : one of `manylabel_core.datasets.FORMATS`.
+        options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
+            others).
+        labels : the Mulan XML of an ARFF file.
+
+        Raises
+        ------
+        InvalidDataset
+            It cannot be read, or is larger than allowed.
+        DatasetExists, LimitExceeded, StorageFull
+        """
+        await self.check_free(name)
+        with await asyncio.to_thread(self.scratch_file) as result:
+            report = await self._read(upload, result, format, options or {}, labels)
+            now_ms = time.time_ns() // 1_000_000
+            record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
+            id = prediction_ids.make(now_ms, secrets.token_bytes(prediction_ids.N_RANDOM_BYTES))
+            await self._keep(Stored(id=id, record=record), result, report["details"])
+        log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
+        with suppress(StorageError):
+            await self._tidy()
+        return record
+
+    async def _read(
+        self, upload: IO[bytes], result: IO[bytes], format: str, options: Mapping[str, Any], labels: IO[bytes] | None
+    ) -> dict[str, Any]:
+        most = self._settings.max_dataset_bytes
+        limits = Limits(
+            features=self._settings.max_dataset_features,
+            labels=self._settings.max_labels,
+            nonzeros=most // 4,
+            bytes=most,
+        )
+        order = {
+            "format": format,
+            "options": dict(options),
+            "limits": {name: getattr(limits, name) for name in ("rows", "features", "labels", "nonzeros", "bytes")},
+        }
+        files = [upload, result, *([] if labels is None else [labels])]
+        async with self._reading:
+            return await run(
+                "manylabel_service.datasets.read_upload",
+                order,
+                files,
+                memory_bytes=BASE_BYTES + COPIES * most,
+                file_bytes=BASE_BYTES + 2 * most,
+            )
+
+    async def _keep(self, stored: Stored, result: IO[bytes], details: Details) -> None:
+        """Blobs first, then the document; a failure leaves neither, or what `_tidy` removes."""
+        name = stored.record.name
+        try:
+            await self._store.put_blob(stored.data_key, _pieces(result))
+            await self._store.put_blob(stored.details_key, pieces_of(json.dumps(details).encode()))
+            await self._put(stored)
+        except (DocumentChanged, StorageFull, asyncio.CancelledError, DatasetExists) as error:
+            await self._remove_blobs(stored)
+            if isinstance(error, DocumentChanged):
+                raise DatasetExists(name) from None
+            raise
+
+    async def _put(self, stored: Stored) -> None:
+        found = await self._store.get_document(KIND, stored.record.name)
+        if found is not None and not _stored(found).deleting:
+            raise DatasetExists(stored.record.name)
+        # One that is being deleted by a process that died meanwhile makes room.
+        revision = None if found is None else found.revision
+        await self._store.put_document(KIND, stored.record.name, _written(stored), revision=revision)
+
+    async def get(self, name: str) -> DatasetRecord:
+        """What is known of a data set; raises DatasetNotFound."""
+        return (await self._find(name))[1].record
+
+    async def details(self, name: str) -> Details:
+        """More of it: the names of its labels, how many rows have each, how many have none known."""
+        _, stored = await self._find(name)
+        try:
+            details: Details = json.loads(await blob_bytes(self._store, stored.details_key))
+        except BlobNotFound:
+            raise DatasetNotFound(name) from None
+        return details
+
+    async def list(self) -> list[DatasetRecord]:
+        """All data sets, by name."""
+        stored = map(_stored, await self._store.list_documents(KIND))
+        return sorted((one.record for one in stored if not one.deleting), key=lambda record: record.name)
+
+    async def fetch(self, name: str, to: Path) -> DatasetRecord:
+        """Write the data set to a file, as `manylabel_core.datasets.Dataset.from_bytes` reads it.
+
+        Raises
+        ------
+        DatasetNotFound
+            There is none, or it was deleted meanwhile.
+        OSError
+            The file cannot be written.
+        """
+        _, stored = await self._find(name)
+        try:
+            await blob_to_file(self._store, stored.data_key, to)
+        except BlobNotFound:
+            raise DatasetNotFound(name) from None
+        return stored.record
+
+    async def delete(self, name: str, in_use: InUse | None = None) -> None:
+        """Delete a data set.
+
+        It is marked first, and `in_use` asked then: a job that is written before it looks for its data set a last
+        time either finds it, or is found here.
+
+        Raises
+        ------
+        DatasetNotFound
+        DatasetInUse
+            A job needs it; it stays.
+        """
+        document, stored = await self._find(name)
+        marked = stored.model_copy(update={"deleting": True})
+        try:
+            revision = await self._store.put_document(KIND, name, _written(marked), revision=document.revision)
+        except DocumentChanged:
+            raise DatasetNotFound(name) from None  # somebody else has deleted it
+        if in_use is not None and await self._needed(stored, revision, in_use):
+            raise DatasetInUse(name)
+        with suppress(DocumentChanged):
+            await self._store.delete_document(KIND, name, revision=revision)
+            await self._remove_blobs(stored)
+        log.info("dataset_deleted", dataset=name)
+
+    async def _needed(self, stored: Stored, revision: int, in_use: InUse) -> bool:
+        """Whether it is in use; then, or when nobody can tell, the mark is taken back."""
+        needed = True
+        try:
+            needed = await in_use(stored.record.name)
+        finally:
+            if needed:
+                with suppress(DocumentChanged):
+                    await self._store.put_document(KIND, stored.record.name, _written(stored), revision=revision)
+        return needed
+
+    async def _find(self, name: str) -> tuple[Document, Stored]:
+        document = await self._store.get_document(KIND, name)
+        if document is None or (stored := _stored(document)).deleting:
+            raise DatasetNotFound(name)
+        return document, stored
+
+    async def _remove_blobs(self, stored: Stored) -> None:
+        with suppress(StorageError):  # what stays, `_tidy` removes
+            for key in (stored.data_key, stored.details_key):
+                await self._store.delete_blob(key)
+
+    async def _tidy(self) -> None:
+        """Remove old blobs that no document names."""
+        oldest_ms = time.time_ns() // 1_000_000 - int(FORGOTTEN_SECONDS * 1_000)
+        keys = await self._store.list_blobs(PREFIX)
+        if not keys:
+            return
+        known = {_stored(document).id for document in await self._store.list_documents(KIND)}
+        for key in keys:
+            id = id_of(key)
+            if id not in known and prediction_ids.valid(id) and prediction_ids.timestamp_of(id) < oldest_ms:
+                await self._store.delete_blob(key)
+
+
+def _stored(document: Document) -> Stored:
+    return Stored.model_validate_json(document.value)
+
+
+def _written(stored: Stored) -> bytes:
+    return stored.model_dump_json().encode()
+
+
+async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
+    """The pieces of an open file, read in a thread."""
+    file.seek(0)
+    while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
+        yield piece

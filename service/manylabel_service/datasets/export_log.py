@@ -1,0 +1,150 @@
+"""The child process that folds a log into rows: ``python -m manylabel_service.datasets.export_log``.
+
+Files: the frames of the log, and the data set to be written.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.datasets import BadDataset
+from manylabel_core.rows import Rows, Targets
+from manylabel_core.state import DamagedState
+from manylabel_service.datasets.last_rows import EVERY, Tail
+from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
+from manylabel_service.datasets.sandbox_child import fulfil
+from manylabel_service.hosting.examples import Rollback
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.storage import position_key
+
+SLICE_EXAMPLES = 1_000
+
+
+def fold(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
+    """Fold the frames, and write the last rows; how many there are."""
+    log, result = files
+    frames = list(read_frames(log))
+    try:
+        folded = _Log(log, frames, StreamModel(ModelSpec.from_bytes(order["spec"])))
+        recorder = _Recorder(Tail(order["last"], order["bytes"]), folded.forgotten())
+        model = folded.played(recorder)
+    except DamagedState as error:
+        return {"damaged": str(error)}
+    names = None if model.features.layout.kind == "numbered" else model.features.names.names
+    data = recorder.tail.dataset(len(model.features), names, model.labels.names)
+    if not data.n_rows:
+        raise BadDataset("the log has no example of which all labels are known")
+    result.write(data.to_bytes())
+    counts = {
+        "rows": data.n_rows,
+        "partial": recorder.tail.n_skipped + recorder.tail.n_rows - data.n_rows,
+        "rolled_back": recorder.n_forgotten,
+        "position": model.position,
+    }
+    return {"damaged": None, "counts": counts}
+
+
+class _Log:
+    """The frames of a log, and the model that they begin with.
+
+    Parameters
+    ----------
+    file, frames : the log.
+    empty : the model before any entry; what it begins with where no snapshot is the first frame.
+    """
+
+    def __init__(self, file: IO[bytes], frames: list[Frame], empty: StreamModel) -> None:
+        self._file = file
+        self._entries = [frame for frame in frames if frame.kind == ENTRY]
+        self._snapshots = {frame.position: frame for frame in frames if frame.kind == SNAPSHOT}
+        bases = [frame for frame in frames if frame.kind == BASE]
+        self._model = StreamModel.from_bytes(payload_of(file, bases[0])) if bases else empty
+
+    def forgotten(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """After which entry, and up to which, rollbacks have undone what was learnt."""
+        changes = ((frame.position, decode(payload_of(self._file, frame))) for frame in self._entries)
+        return [
+            (position_key(change.to), position_key(position))
+            for position, change in changes
+            if isinstance(change, Rollback)
+        ]
+
+    def played(self, recorder: _Recorder) -> StreamModel:
+        """The model after the last entry; the recorder has been given what it learnt."""
+        model = recorder.put_into(self._model)
+        for frame in self._entries:
+            recorder.at(frame.position)
+            folding = Folding(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
+            while folding.step(SLICE_EXAMPLES):
+                if folding.wanted is not None:
+                    folding.give(recorder.put_into(self._snapshot(folding.wanted)))
+        return model
+
+    def _snapshot(self, position: str) -> StreamModel:
+        if (frame := self._snapshots.get(position)) is None:
+            raise DamagedState(f"there is no snapshot at {position}")
+        return StreamModel.from_bytes(payload_of(self._file, frame))
+
+
+class _Recorder:
+    """In place of a model's learner and of its measures: learns nothing, and keeps what it should have learnt.
+
+    Attributes
+    ----------
+    tail : the last examples.
+    n_forgotten : examples that a later rollback undoes.
+    """
+
+    nbytes = 0
+    sounded: tuple[tuple[int, int], ...] = ()
+
+    def __init__(self, tail: Tail, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+        self.tail = tail
+        self.n_forgotten = 0
+        self._intervals = forgotten
+        self._is_forgotten = False
+
+    def put_into(self, model: StreamModel) -> StreamModel:
+        """The model, with this in it."""
+        model.learner = self  # type: ignore[assignment]
+        model.prequential = self  # type: ignore[assignment]
+        return model
+
+    def at(self, position: str) -> None:
+        """What comes next is from the entry at this position."""
+        key = position_key(position)
+        self._is_forgotten = any(after < key <= through for after, through in self._intervals)
+
+    def grow(self, n_features: int, n_labels: int) -> None:
+        """As a learner: nothing."""
+
+    def learn(
+        self, rows: Rows, targets: Targets, probabilities: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """As a learner; all scores and probabilities are 0."""
+        if probabilities is not None:
+            probabilities.fill(0.0)
+        n_rows = len(rows.indptr) - 1
+        if self._is_forgotten:
+            self.n_forgotten += n_rows
+        else:
+            for i in range(n_rows):
+                listed = slice(targets.indptr[i], targets.indptr[i + 1])
+                relevant = targets.indices[listed][targets.signs[listed] > 0]
+                # To say of every label that there is whether it is relevant is as good as a complete list.
+                n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
+                self.tail.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
+        return np.zeros((n_rows, 1 + int(targets.n_labels.max(initial=0))))
+
+    def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
+        """As measures: nothing."""
+
+
+if __name__ == "__main__":
+    fulfil(fold)

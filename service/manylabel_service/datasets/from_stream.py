@@ -1,0 +1,172 @@
+"""A data set made of what an online model has learnt last.
+
+Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
+are refused, repeated or rolled back leave none. So the log is folded once more, from the oldest snapshot that it goes
+on from, by a learner that learns nothing and writes down what it is given. That is done by a child process; here the
+snapshots and entries are only passed on, as they are stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from manylabel_core.state import DamagedState
+from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame
+from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
+from manylabel_service.errors import InvalidDataset, LogLost, LogTrimmed, ModelIsTrained, ModelNotFound
+from manylabel_service.hosting.examples import Rollback
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+from manylabel_service.trained.spec import is_trained
+
+READ_ENTRIES = 1_000
+"""Entries read from the log at a time."""
+
+ATTEMPTS = 3
+"""How often to begin anew where the log is trimmed while it is read."""
+
+
+class StreamCounts(NamedTuple):
+    """What became of the rows of a stream.
+
+    Attributes
+    ----------
+    rows : in the data set; fewer than asked for where the log no longer has, or never had, so many.
+    partial : examples left out, among the latest, because some of their labels are not known.
+    rolled_back : examples left out because the model has forgotten them by a rollback since.
+    position : of the last log entry that was looked at.
+    """
+
+    rows: int
+    partial: int
+    rolled_back: int
+    position: str
+
+
+async def rows_of_stream(store: Store, settings: Settings, model: str, last: int, to: Path) -> StreamCounts:
+    """Write the last examples that an online model learnt to a file, as a data set.
+
+    Rows are in log order, with the names and columns that features and labels have in the model now.
+
+    Parameters
+    ----------
+    store, settings : where the model is; limits, and the directory whose disk is used meanwhile.
+    model : its name.
+    last : rows at most.
+    to : is written as `manylabel_core.datasets.Dataset.from_bytes` reads it.
+
+    Raises
+    ------
+    ModelNotFound, ModelIsTrained, ModelGone, StorageGone
+    InvalidDataset
+        There is no example with all labels known, or the rows are larger than a data set may be, or the model
+        hashes its features: a trained model would not know them by their names.
+    LogTrimmed, LogLost
+        No snapshot that is intact reaches back to where the log begins.
+    OSError
+        A file cannot be written.
+    """
+    record = await store.find_model(model)
+    if record is None:
+        raise ModelNotFound(model)
+    if is_trained(record.spec):
+        raise ModelIsTrained(model)  # it has no examples in its log
+    limits = ModelSpec.from_bytes(record.spec).limits
+    if limits is not None and limits.hashes:
+        raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
+    failure: Exception | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            async for base in _beginnings(store, record):
+                counts = await _folded(store, settings, record, base, last, to)
+                if counts is not None:
+                    return counts
+        except LogTrimmed as error:  # snapshots were taken meanwhile
+            failure = error
+        else:
+            break
+    raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
+
+
+async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[str | None]:
+    """Where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
+    snapshots = sorted((snapshot.position for snapshot in await store.snapshots(record)), key=position_key)
+    failure: LogTrimmed | LogLost | None = None
+    found = False
+    for base in (None, *snapshots):
+        try:
+            await store.read(record, base or START, 1)
+        except (LogTrimmed, LogLost) as error:
+            failure = error
+        else:
+            found = True
+            yield base
+    if not found and failure is not None:
+        raise failure
+
+
+async def _folded(
+    store: Store, settings: Settings, record: ModelRecord, base: str | None, last: int, to: Path
+) -> StreamCounts | None:
+    """The rows from one beginning on; None if a snapshot is damaged that is needed for it."""
+    most = settings.max_dataset_bytes
+    with (
+        await asyncio.to_thread(scratch_file, settings.data_dir) as log,
+        await asyncio.to_thread(to.open, "w+b") as file,
+    ):
+        try:
+            await _gather(store, record, base, log)
+        except DamagedState:
+            return None
+        report = await run(
+            "manylabel_service.datasets.export_log",
+            {"spec": record.spec.decode(), "last": last, "bytes": most},
+            [log, file],
+            memory_bytes=BASE_BYTES + 2 * settings.max_model_bytes + 6 * most,
+            file_bytes=BASE_BYTES + 2 * most,
+        )
+    return None if report["damaged"] else StreamCounts(**report["counts"])
+
+
+async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[bytes]) -> None:
+    """Write down the log from a beginning on, each snapshot before the first entry that needs it.
+
+    Raises
+    ------
+    DamagedState
+        A snapshot is not there.
+    """
+    written: set[str] = set()
+    if base is not None:
+        await _put_snapshot(store, record, base, file, BASE)
+    position = base or START
+    while entries := await store.read(record, position, READ_ENTRIES):
+        for target in await asyncio.to_thread(_targets, entries):
+            if target not in written:
+                await _put_snapshot(store, record, target, file, SNAPSHOT)
+                written.add(target)
+        await asyncio.to_thread(_put_entries, entries, file)
+        position = entries[-1].position
+
+
+async def _put_snapshot(store: Store, record: ModelRecord, at: str, file: IO[bytes], kind: int) -> None:
+    data = await store.get_snapshot(record, at)
+    if data is None:
+        raise DamagedState(f"there is no snapshot at {at}")
+    await asyncio.to_thread(write_frame, file, kind, at, data)
+
+
+def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:
+    for position, payload in entries:
+        write_frame(file, ENTRY, position, payload)
+
+
+def _targets(entries: list[Entry]) -> list[str]:
+    """The snapshots that rollbacks among the entries go back to."""
+    changes = (decode(entry.payload) for entry in entries)
+    return [change.to for change in changes if isinstance(change, Rollback)]

@@ -1,0 +1,56 @@
+"""The child process that reads an uploaded file: ``python -m manylabel_service.datasets.read_upload``.
+
+Files: the upload, what becomes of it, and the labels of an ARFF file where they come as XML.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import IO, Any
+
+import numpy as np
+
+from manylabel_core.datasets import BadDataset, Dataset, Limits, read_dataset
+from manylabel_service.datasets.sandbox_child import fulfil
+
+CHUNK_BYTES = 2**20
+
+
+def read(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
+    """Turn the upload into a data set; its description."""
+    upload, result, *labels = files
+    checksum = _checksum(upload)
+    upload.seek(0)
+    options = {**order["options"], **({"labels": labels[0]} if labels else {})}
+    train_rows = options.pop("train_rows", None)
+    dataset = read_dataset(upload, order["format"], limits=Limits(**order["limits"]), **options)
+    if train_rows is not None:
+        _split(dataset, train_rows)
+    data = dataset.to_bytes()
+    result.write(data)
+    description = dataset.describe()
+    details = {
+        "label_names": list(dataset.label_names),
+        "label_counts": dataset.label_counts().tolist(),
+        "unlabelled": description.pop("unlabelled"),
+    }
+    return {"record": {**description, "checksum": checksum, "bytes": len(data)}, "details": details}
+
+
+def _checksum(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _split(dataset: Dataset, train_rows: int) -> None:
+    """The first rows are to learn from, the others to test on."""
+    if not 0 < train_rows < dataset.n_rows:
+        raise BadDataset(f"the split must leave rows on both sides: 1 to {dataset.n_rows - 1}, not {train_rows}")
+    rows = np.arange(dataset.n_rows, dtype=np.int64)
+    dataset.splits.update(train=rows[:train_rows], test=rows[train_rows:])
+
+
+if __name__ == "__main__":
+    fulfil(read)

@@ -1,0 +1,321 @@
+"""A job as the store keeps it: one document, and how it may change.
+
+A job is done in tasks: `gather` (only for data from a stream: the examples are taken once, so that every attempt
+sees the same), then the `trial` tasks of a search, at the same time where there are workers, then the `fit` whose
+result is published. All stand in one document, so that any change of a job is one step of compare-and-set.
+
+Who works at a task holds its claim, a token. The claim is lost when the task is taken away: because the job was
+cancelled, or because its holder seems dead. Then its holder may do nothing more for the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from manylabel_service.errors import JobEnded, JobNotRetryable, ServiceError
+from manylabel_service.jobs.spec.measures import is_better
+from manylabel_service.jobs.spec.schemas import (
+    ENDED,
+    Best,
+    Job,
+    JobFailure,
+    JobSpec,
+    LogLine,
+    Progress,
+    Result,
+    State,
+    Trial,
+    Trials,
+)
+from manylabel_service.storage import Document
+
+MAX_LINE = 300
+"""Characters of a line of the log."""
+MAX_DETAIL = 2000
+"""Characters of the reason of a failure."""
+
+Stage = Literal["gather", "trial", "fit"]
+
+
+class ClaimLost(ServiceError):
+    """The task has been taken away from who worked at it."""
+
+
+class NotClaimable(ServiceError):
+    """The task does not wait for anybody (any more)."""
+
+
+class Unchanged(Exception):
+    """There is nothing to change."""
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Checkpoint(_Kept):
+    """A saved state: the key of its blob, and the iteration of the fit under way."""
+
+    key: str
+    iteration: int
+
+
+class Task(_Kept):
+    """One thing to do.
+
+    Attributes
+    ----------
+    params : complete, of a trial or a fit; `values` are those that a search varies.
+    state : waiting (for other tasks), queued, running, done.
+    claim : of its holder, while it is running.
+    beat : grows while its holder lives.
+    turn : how often it was queued.
+    attempt : counts from 1; one more each time that its holder or its process died.
+    publishing : its result is about to be published: no way back.
+    outcome : what it gave, when it is done.
+    """
+
+    stage: Stage
+    params: dict[str, Any]
+    values: dict[str, Any] = Field(default_factory=dict)
+    state: Literal["waiting", "queued", "running", "done"] = "waiting"
+    claim: str | None = None
+    beat: int = 0
+    turn: int = 0
+    attempt: int = 1
+    publishing: bool = False
+    checkpoint: Checkpoint | None = None
+    progress: dict[str, Any] | None = None
+    outcome: dict[str, Any] | None = None
+
+
+class Line(_Kept):
+    """A line of the log; `after` is the revision of the job before it was written."""
+
+    n: int
+    time: str
+    text: str
+    after: int
+
+
+class JobRecord(_Kept):
+    """A job.
+
+    Attributes
+    ----------
+    digest : of the order that came with an idempotency key, in hexadecimal.
+    checksums : of the data sets, by name, as they were when the job was ordered.
+    threads, segment_work : of every fit.
+    """
+
+    id: str
+    spec: JobSpec
+    digest: str | None
+    checksums: dict[str, str]
+    threads: int
+    segment_work: float
+    state: State = "queued"
+    created: str
+    started: str | None = None
+    ended: str | None = None
+    tasks: list[Task]
+    lines: list[Line] = Field(default_factory=list)
+    result: Result | None = None
+    error: JobFailure | None = None
+
+    _revision: int = PrivateAttr(default=0)
+
+    @classmethod
+    def read(cls, document: Document) -> Self:
+        """From a document."""
+        record = cls.model_validate_json(document.value)
+        record._revision = document.revision
+        return record
+
+    def written(self) -> bytes:
+        """As a document."""
+        return self.model_dump_json().encode()
+
+    @property
+    def revision(self) -> int:
+        """Of the document that it was read from."""
+        return self._revision
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does nothing any more."""
+        return self.state in ENDED
+
+    # How it changes. Each method is one step, at a time in RFC 3339.
+
+    def say(self, now: str, texts: Iterable[str], most: int) -> None:
+        """Add lines to the log, of which `most` are kept."""
+        first = self.lines[-1].n + 1 if self.lines else 1
+        for n, text in enumerate(texts, first):
+            self.lines.append(Line(n=n, time=now, text=text[:MAX_LINE], after=self._revision))
+        del self.lines[:-most]
+
+    def queue_next(self) -> None:
+        """Queue the tasks that wait for nothing any more."""
+        for stage in ("gather", "trial", "fit"):
+            tasks = [task for task in self.tasks if task.stage == stage]
+            if all(task.state == "done" for task in tasks):
+                continue
+            for task in tasks:
+                if task.state == "waiting":
+                    self._requeue(task)
+                    if stage == "fit" and (best := self.best()) is not None:
+                        task.params = best.params
+            return
+
+    def claim(self, number: int, claim: str, now: str) -> Task:
+        """Take a task that is queued; raises NotClaimable. A claim that was made already is found again."""
+        task = self.tasks[number]
+        if not (task.state == "running" and task.claim == claim):
+            if self.has_ended or task.state != "queued":
+                raise NotClaimable(f"task {number} of job {self.id} is {task.state}, the job is {self.state}")
+            task.state, task.claim, task.beat = "running", claim, task.beat + 1
+        self.state, self.started = "running", self.started or now
+        return task
+
+    def held(self, number: int, claim: str) -> Task:
+        """The task that is claimed; raises ClaimLost."""
+        task = self.tasks[number]
+        if self.has_ended or task.claim != claim:
+            raise ClaimLost(f"task {number} of job {self.id} was taken away")
+        return task
+
+    def release(self, number: int, claim: str) -> None:
+        """Give a task back, to be gone on with from its checkpoint; raises ClaimLost."""
+        self._requeue(self.held(number, claim))
+        self._look_idle()
+
+    def lose(self, task: Task, reason: str, most_attempts: int, now: str) -> None:
+        """The holder of a task, or its process, has died."""
+        if task.attempt >= most_attempts:
+            self.fail("worker_died", f"{reason}; attempt {task.attempt} was the last", now)
+            return
+        task.attempt += 1
+        self._requeue(task)
+        self._look_idle()
+
+    def finish(self, number: int, claim: str, outcome: dict[str, Any]) -> None:
+        """A task has given what it was to give; raises ClaimLost."""
+        task = self.held(number, claim)
+        task.state, task.claim, task.checkpoint, task.progress = "done", None, None, None
+        task.outcome = outcome
+        self.queue_next()
+
+    def succeed(self, number: int, claim: str, result: Result, now: str) -> None:
+        """The last task is done, and its result published; raises ClaimLost."""
+        task = self.held(number, claim)
+        task.state, task.claim, task.checkpoint = "done", None, None
+        self.result = result
+        self._end("succeeded", now)
+
+    def fail(self, code: str, detail: str, now: str) -> None:
+        """End without a result."""
+        self.error = JobFailure(code=code, detail=detail[:MAX_DETAIL])
+        self._end("failed", now)
+
+    def give_up(self, code: str, detail: str, now: str) -> None:
+        """Fail, and forget what takes most room."""
+        self.lines, self.result = [], None
+        for task in self.tasks:
+            task.progress = task.outcome = None
+        self.fail(code, detail, now)
+
+    def cancel(self, now: str) -> None:
+        """End because somebody says so; raises JobEnded."""
+        if self.has_ended:
+            raise JobEnded(self.id, f"is {self.state}" if self.state == "cancelled" else f"has {self.state}")
+        if any(task.publishing for task in self.tasks):
+            raise JobEnded(self.id, "is done, and its result is being published")
+        self._end("cancelled", now)
+
+    def retry(self) -> None:
+        """Queue what is not done, from its checkpoints; raises JobNotRetryable."""
+        if self.state not in ("failed", "cancelled"):
+            raise JobNotRetryable(self.id, self.state)
+        self.state, self.error, self.ended, self.started = "queued", None, None, None
+        for task in self.tasks:
+            task.attempt, task.publishing = 1, False
+        self.queue_next()
+
+    def _end(self, state: State, now: str) -> None:
+        self.state, self.ended = state, now
+        for task in self.tasks:
+            task.claim = None
+            if task.state != "done":
+                task.state = "waiting"
+
+    def _requeue(self, task: Task) -> None:
+        task.state, task.claim, task.turn, task.publishing = "queued", None, task.turn + 1, False
+
+    def _look_idle(self) -> None:
+        if not any(task.state == "running" for task in self.tasks):
+            self.state = "queued"
+
+    # What is told of it.
+
+    def trials(self) -> list[Trial]:
+        """Those that are done, in their order."""
+        return [_trial(task) for task in self.tasks if task.stage == "trial" and task.outcome is not None]
+
+    def best(self) -> Best | None:
+        """The best trial so far, with complete params; of several the first."""
+        best: Best | None = None
+        for task in self.tasks:
+            if self.spec.search is None or task.stage != "trial" or task.outcome is None:
+                continue
+            score = _trial(task).score
+            if best is None or is_better(self.spec.search.measure, score, best.score):
+                best = Best(params=task.params, score=score)
+        return best
+
+    def progress(self) -> Progress | None:
+        """How far it is; None before it has begun."""
+        if self.started is None:
+            return None
+        running = next((task for task in self.tasks if task.state == "running"), None)
+        unfinished = running or next((task for task in self.tasks if task.state != "done"), self.tasks[-1])
+        said = unfinished.progress or {}
+        trials = [task for task in self.tasks if task.stage == "trial"]
+        done = sum(task.state == "done" for task in trials)
+        return Progress(
+            iteration=said.get("iteration", 0),
+            objective=said.get("objective"),
+            gap=said.get("gap"),
+            seconds=said.get("seconds", 0.0),
+            checkpoint=None if unfinished.checkpoint is None else unfinished.checkpoint.iteration,
+            trials=Trials(done=done, total=len(trials)) if trials else None,
+            best=self.best(),
+        )
+
+    def log(self, after: int = 0) -> list[LogLine]:
+        """The lines that the job did not have yet at a revision."""
+        return [LogLine(n=line.n, time=line.time, text=line.text) for line in self.lines if line.after >= after]
+
+    def told(self) -> Job:
+        """As a client sees it."""
+        told = {name: getattr(self, name) for name in ("id", "state", "created", "started", "ended", "result", "error")}
+        spec = {name: getattr(self.spec, name) for name in JobSpec.model_fields}
+        attempt = max(task.attempt for task in self.tasks)
+        return Job(**spec, **told, attempt=attempt, progress=self.progress())
+
+
+def queued(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, int]]:
+    """The tasks that wait for somebody: of the oldest job first."""
+    waiting = sorted((job for job in jobs if not job.has_ended), key=lambda job: (job.created, job.id))
+    return [(job, n) for job in waiting for n, task in enumerate(job.tasks) if task.state == "queued"]
+
+
+def _trial(task: Task) -> Trial:
+    assert task.outcome is not None
+    scores: Sequence[float] = task.outcome["scores"]
+    return Trial(
+        params=task.values, score=sum(scores) / len(scores), scores=list(scores), seconds=task.outcome["seconds"]
+    )

@@ -1,0 +1,161 @@
+"""The jobs of a store: each a document, changed by compare-and-set, and the blobs that belong to it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+import structlog
+from pydantic import ValidationError
+
+from manylabel_service.clock import rfc3339
+from manylabel_service.errors import DocumentChanged, JobNotFound
+from manylabel_service.jobs.job_record import JobRecord, Unchanged
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, Store
+
+KIND = "jobs"
+MANY = 8
+"""Documents above this number are read in a thread."""
+
+log = structlog.get_logger()
+
+Step = Callable[[JobRecord, str], None]
+"""Changes a job, at a time in RFC 3339. Raises `Unchanged`, or an error that the caller gets."""
+
+
+def now() -> str:
+    """The time, as jobs have it."""
+    return rfc3339(time.time_ns() // 1_000_000)
+
+
+def blobs_of(id: str) -> str:
+    """What the keys of a job's blobs begin with."""
+    return f"jobs/{id}/"
+
+
+def gathered_key(id: str) -> str:
+    """Of the examples that were taken from a stream."""
+    return f"{blobs_of(id)}gathered"
+
+
+class Ledger:
+    """All jobs of a store, as they were when last looked at.
+
+    Parameters
+    ----------
+    store : where they are.
+
+    Attributes
+    ----------
+    jobs : by id. Only `refresh` changes it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen = 0
+        self._refreshing = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self.jobs: dict[str, JobRecord] = {}
+
+    async def add(self, record: JobRecord) -> JobRecord:
+        """Add a job; raises DocumentChanged if there is one with its id."""
+        revision = await self._store.put_document(KIND, record.id, record.written(), revision=None)
+        return JobRecord.read(Document(record.id, revision, record.written()))
+
+    async def get(self, id: str) -> JobRecord:
+        """A job as it is now; raises JobNotFound."""
+        document = await self._store.get_document(KIND, id) if 0 < len(id) <= 64 else None
+        if document is None:
+            raise JobNotFound(id)
+        return JobRecord.read(document)
+
+    async def change(self, id: str, step: Step) -> JobRecord:
+        """Make a step, on the job as it is by then; gives the job after it.
+
+        Where the answer of the store gets lost, `StorageGone` is raised though the step may have been made.
+
+        Raises
+        ------
+        JobNotFound, StorageGone, and what the step raises.
+        """
+        while True:
+            record = await self.get(id)
+            try:
+                step(record, now())
+            except Unchanged:
+                return record
+            value = _fitting(record)
+            try:
+                revision = await self._store.put_document(KIND, id, value, revision=record.revision)
+            except DocumentChanged:
+                continue
+            return JobRecord.read(Document(id, revision, value))
+
+    async def remove(self, record: JobRecord) -> None:
+        """Forget a job and its blobs; does nothing if it has changed meanwhile."""
+        try:
+            await self._store.delete_document(KIND, record.id, revision=record.revision)
+        except DocumentChanged as error:
+            if error.found is not None:
+                return
+        self.jobs.pop(record.id, None)
+        await self.remove_blobs(record.id)
+
+    async def remove_blobs(self, id: str, keep: Iterable[str] = ()) -> None:
+        """Remove what is stored for a job beside its document, but for some keys."""
+        for key in set(await self._store.list_blobs(blobs_of(id))) - set(keep):
+            await self._store.delete_blob(key)
+
+    async def refresh(self, whole: bool = False) -> None:
+        """Look what has changed; wakes those that wait for it.
+
+        Parameters
+        ----------
+        whole : look at everything, also for jobs that are gone, and for changes that a store which came back with
+            older data has lost.
+        """
+        async with self._refreshing:
+            documents = await self._store.list_documents(KIND, 0 if whole else self._seen)
+            if not (documents or whole):
+                return
+            new = [document for document in documents if not self._knows(document)]
+            records = _readable(new) if len(new) <= MANY else await asyncio.to_thread(_readable, new)
+            if whole:
+                there = {document.name for document in documents}
+                self.jobs = {id: record for id, record in self.jobs.items() if id in there}
+            self.jobs.update((record.id, record) for record in records)
+            self._seen = documents[-1].revision if documents else 0
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _knows(self, document: Document) -> bool:
+        known = self.jobs.get(document.name)
+        return known is not None and known.revision == document.revision
+
+    async def wait(self, seconds: float) -> None:
+        """Until something has changed, for so long at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait()
+
+
+def _fitting(record: JobRecord) -> bytes:
+    """The job as a document; one that has grown too large fails, and says so."""
+    value = record.written()
+    if len(value) > MAX_DOCUMENT_BYTES:
+        record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
+        value = record.written()
+    return value
+
+
+def _readable(documents: list[Document]) -> list[JobRecord]:
+    """Those that this program can read; a newer one may have written others."""
+    records = []
+    for document in documents:
+        try:
+            records.append(JobRecord.read(document))
+        except ValidationError as error:
+            log.error("job_unreadable", job=document.name, error=str(error))
+    return records

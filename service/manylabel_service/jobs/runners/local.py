@@ -1,0 +1,56 @@
+"""Who does the tasks that are queued: this process, or RQ workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.job_record import JobRecord
+from manylabel_service.jobs.supervision.supervisor import supervise
+
+Queued = Sequence[tuple[JobRecord, int]]
+
+
+class Runner(Protocol):
+    """Sees to it that queued tasks are done. What is offered may be done by others meanwhile: the claim decides."""
+
+    async def offer(self, queued: Queued) -> None:
+        """Take what is queued now, or some of it; called again and again. Raises StorageGone."""
+        ...
+
+    async def stop(self) -> None:
+        """Give back what is under way in this process."""
+        ...
+
+
+class LocalRunner:
+    """Does tasks in this process, a bounded number at a time.
+
+    Parameters
+    ----------
+    office : of this process.
+    slots : tasks at a time.
+    """
+
+    def __init__(self, office: Office, slots: int) -> None:
+        self._office = office
+        self._slots = slots
+        self._under_way: dict[tuple[str, int], asyncio.Task[None]] = {}
+
+    async def offer(self, queued: Queued) -> None:
+        for record, number in queued:
+            if len(self._under_way) >= self._slots:
+                return
+            key = (record.id, number)
+            if key not in self._under_way:
+                task = asyncio.create_task(supervise(self._office, *key), name=f"job {record.id}, task {number}")
+                self._under_way[key] = task
+                task.add_done_callback(lambda _, key=key: self._under_way.pop(key))  # type: ignore[misc]
+
+    async def stop(self) -> None:
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

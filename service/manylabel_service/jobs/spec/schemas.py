@@ -1,0 +1,303 @@
+"""What a client orders as a job, and what it is told about one: the JSON of the interface."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from manylabel_service.jobs.spec.measures import Measure
+from manylabel_service.jobs.spec.trainers import TRAINERS
+
+NAME = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
+MAX_TRIALS = 500
+"""Of one search."""
+MAX_SEARCHED = 20
+"""Parameters that one search varies."""
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+ENDED = frozenset[State](("succeeded", "failed", "cancelled"))
+
+Name = Annotated[str, Field(strict=True, pattern=NAME)]
+Split = Annotated[str, Field(strict=True, min_length=1, max_length=64)]
+"""A split of the data set, as train or test; all is every row."""
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Plain = Annotated[str, Field(strict=True, max_length=256)] | bool | int | Number | None
+"""A value of a parameter in a search."""
+
+
+class _Ordered(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class _Told(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class Rows(_Ordered):
+    """Rows of a data set."""
+
+    dataset: Name
+    """The data set."""
+    split: Split | None = None
+    """One of its splits, or all; null is all rows."""
+
+
+class DataOfSet(Rows):
+    """Training data from a data set."""
+
+    unlabelled: Rows | None = None
+    """Further rows, whose labels are not looked at: for trainers that learn from unlabelled examples too."""
+
+
+class DataOfStream(_Ordered):
+    """Training data from the log of an online model: the latest examples that it learnt."""
+
+    stream: Name
+    """The model."""
+    last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+    """How many examples at most."""
+
+
+class Range(_Ordered):
+    """Numbers to draw from; whole ones if both ends are."""
+
+    low: Annotated[int, Field(strict=True)] | Number
+    """The least."""
+    high: Annotated[int, Field(strict=True)] | Number
+    """The greatest."""
+    log: Annotated[bool, Field(strict=True)] = False
+    """Whether their logarithm is drawn evenly; else the number itself."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if self.low >= self.high:
+            raise ValueError("low must be below high")
+        if self.log and self.low <= 0:
+            raise ValueError("low must be above 0 where log is true")
+        return self
+
+
+_Name = Annotated[str, Field(min_length=1, max_length=64)]
+_Values = Annotated[list[Plain], Field(min_length=1, max_length=MAX_TRIALS)]
+
+
+class _Search(_Ordered):
+    folds: Annotated[int, Field(strict=True, ge=2, le=20)] = 5
+    """Parts of the rows, each of which is predicted by a model of the others."""
+    measure: Measure = "micro_f1"
+    """What decides which params are best: on the mean over the folds."""
+
+
+class GridSearch(_Search):
+    """Every combination of the values given."""
+
+    kind: Literal["grid"]
+    """grid"""
+    params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)]
+    """Values of each parameter; the others are those of the job's `params`."""
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> GridSearch:
+        if self.n_trials > MAX_TRIALS:
+            raise ValueError(f"params must have at most {MAX_TRIALS} combinations of values, not {self.n_trials:,}")
+        return self
+
+    @property
+    def n_trials(self) -> int:
+        """How many combinations there are."""
+        product = 1
+        for values in self.params.values():
+            product *= len(values)
+        return product
+
+
+class RandomSearch(_Search):
+    """Combinations drawn at random, by the job's `seed`."""
+
+    kind: Literal["random"]
+    """random"""
+    trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
+    """How many."""
+    params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)]
+    """Of each parameter, values to choose from or a range of numbers."""
+
+    @property
+    def n_trials(self) -> int:
+        """How many combinations are drawn."""
+        return self.trials
+
+
+Search = Annotated[GridSearch | RandomSearch, Field(discriminator="kind")]
+
+
+def _kind_of_data(value: Any) -> str:
+    given = value.keys() if isinstance(value, dict) else vars(value) if isinstance(value, BaseModel) else ()
+    return "stream" if "stream" in given else "dataset"
+
+
+def _kind_of_holdout(value: Any) -> str:
+    return "share" if isinstance(value, int | float) and not isinstance(value, bool) else "rows"
+
+
+Data = Annotated[
+    Annotated[DataOfSet, Tag("dataset")] | Annotated[DataOfStream, Tag("stream")], Discriminator(_kind_of_data)
+]
+Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
+Holdout = Annotated[Annotated[Share, Tag("share")] | Annotated[Rows, Tag("rows")], Discriminator(_kind_of_holdout)]
+
+
+class JobSpec(_Ordered):
+    """A job as it is ordered."""
+
+    trainer: Annotated[str, Field(strict=True, max_length=64)]
+    """What trains: one of `GET /v1/trainers`."""
+    params: dict[str, Any] = Field(default_factory=dict, validate_default=True)
+    """Its parameters; those left out get their defaults."""
+    data: Data
+    """What it learns from."""
+    holdout: Holdout | None = None
+    """On what the result is measured: a share of the rows, which are then not learnt from, or other rows. Null: on the
+    split test of the data set if the data are its split train, else not at all."""
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
+    """Of all that is random: the same seed and data give the same result."""
+    search: Search | None = None
+    """Find the best params first, by cross-validation on the rows that are learnt from."""
+    model: Name
+    """The model whose next version the result becomes; made if there is none."""
+    promote: Annotated[bool, Field(strict=True)] = True
+    """Whether that version is served at once."""
+
+    @field_validator("trainer")
+    @classmethod
+    def _known(cls, trainer: str) -> str:
+        if trainer not in TRAINERS:
+            raise PydanticCustomError("trainer", "must be one of {known}", {"known": ", ".join(sorted(TRAINERS))})
+        return trainer
+
+    @field_validator("params")
+    @classmethod
+    def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        trainer = TRAINERS.get(info.data.get("trainer", ""))
+        return params if trainer is None else trainer.complete(params)
+
+
+class Trials(_Told):
+    """How far a search is."""
+
+    done: int
+    total: int
+
+
+class Best(_Told):
+    """The best trial so far."""
+
+    params: dict[str, Any]
+    score: float
+
+
+class Progress(_Told):
+    """How far a job is."""
+
+    iteration: int
+    """Of the fit under way."""
+    objective: float | None
+    """What it minimises or maximises; null before the first value."""
+    gap: float | None
+    """How far from the optimum at most, relatively; null where that is not known."""
+    seconds: float
+    """Time spent on this fit."""
+    checkpoint: int | None
+    """The iteration from which it would go on if it were interrupted now; null for the beginning."""
+    trials: Trials | None
+    """Of a search."""
+    best: Best | None
+    """Of a search."""
+
+
+class LabelMeasures(_Told):
+    """How well one label is predicted."""
+
+    f1: float
+    precision: float
+    recall: float
+    support: int
+    """Rows that have the label."""
+
+
+class HeldOut(_Told):
+    """How well the result predicts rows that it has not learnt from."""
+
+    rows: int
+    measures: dict[str, float]
+    labels: dict[str, LabelMeasures]
+    """Of the 200 most frequent labels, at most; a version has those of all."""
+
+
+class Trial(_Told):
+    """One combination of a search."""
+
+    params: dict[str, Any]
+    """The values searched."""
+    score: float
+    """Mean over the folds."""
+    scores: list[float]
+    """Of each fold."""
+    seconds: float
+
+
+class Result(_Told):
+    """What came of a job."""
+
+    model: str
+    version: int
+    rows: int
+    """Learnt from."""
+    held_out: HeldOut | None
+    params: dict[str, Any]
+    """Those of the model: of a search, the best."""
+    trials: list[Trial]
+    seconds: float
+    """Time spent on the fit of the model."""
+
+
+class JobFailure(_Told):
+    """Why a job failed."""
+
+    code: str
+    detail: str
+
+
+class LogLine(_Told):
+    """A line of a job's log."""
+
+    n: int
+    """Lines are numbered from 1."""
+    time: str
+    """RFC 3339, UTC."""
+    text: str
+
+
+class Job(_Told):
+    """A job as it is now."""
+
+    id: str
+    state: State
+    trainer: str
+    params: dict[str, Any]
+    data: DataOfSet | DataOfStream
+    holdout: float | Rows | None
+    search: GridSearch | RandomSearch | None
+    seed: int
+    model: str
+    promote: bool
+    created: str
+    """RFC 3339, UTC, as the other times."""
+    started: str | None
+    ended: str | None
+    attempt: int
+    """Counts from 1; one more each time that a worker died."""
+    progress: Progress | None
+    result: Result | None
+    error: JobFailure | None

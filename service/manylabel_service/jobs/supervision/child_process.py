@@ -1,0 +1,101 @@
+"""The training process as its supervisor sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+LAST_LINES = 20
+"""Of what the process prints, kept to say why it ended."""
+LINE_BYTES = 2**20
+"""Longest line that the process may write: the measures of a result have one entry for each label."""
+
+_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
+
+
+class Process:
+    """One training process; `start` makes it.
+
+    Attributes
+    ----------
+    last_lines : of what it printed.
+    """
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._paused = False
+        self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._printing = asyncio.create_task(self._read_printed(), name="printed by a training process")
+
+    @classmethod
+    async def start(cls, directory: Path, threads: int, until: float) -> Self:
+        """Start a process at the order in a directory; it computes until then, on the monotonic clock, or `allow`."""
+        # Spawned, not forked: a fork would share this process's threads and locks in an unknown state.
+        limits = {f"{library}_NUM_THREADS": str(threads) for library in _THREADS}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "manylabel_service.jobs.training", str(directory), f"{until:.3f}"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            limit=LINE_BYTES,
+            env={**os.environ, **limits},
+        )
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """What it tells, to its end."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            if line.endswith(b"\n"):  # the last one may be cut off
+                yield json.loads(line)
+
+    def allow(self, until: float) -> None:
+        """Let it compute until then, on the monotonic clock."""
+        assert self._process.stdin is not None
+        if not self._process.stdin.is_closing():
+            self._process.stdin.write(b"%.3f\n" % until)
+        if self._paused:
+            self._signal(signal.SIGCONT)
+            self._paused = False
+
+    def pause(self) -> None:
+        """Let it stand still until it is allowed to go on."""
+        self._signal(signal.SIGSTOP)
+        self._paused = True
+
+    async def ended(self) -> int:
+        """Wait for its end; the exit status, negative for a signal."""
+        status = await self._process.wait()
+        with suppress(TimeoutError):  # what it started itself might hold the pipe open
+            await asyncio.wait_for(self._printing, 1.0)
+        return status
+
+    async def kill(self) -> None:
+        """End it at once, if it has not ended, and wait for that."""
+        self._signal(signal.SIGKILL)
+        await self._process.wait()
+        self._printing.cancel()
+        await asyncio.gather(self._printing, return_exceptions=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    async def _read_printed(self) -> None:
+        assert self._process.stderr is not None
+        while piece := await self._process.stderr.read(65536):
+            self.last_lines.extend(line for line in piece.decode(errors="replace").splitlines() if line.strip())

@@ -1,0 +1,84 @@
+"""From the files of an order to the rows that a fit learns from and those that it is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from manylabel_core.datasets import Dataset
+from manylabel_core.datasets.aligning import aligned
+from manylabel_core.datasets.division import held_out
+from manylabel_service.jobs.training.request import Order, Part
+
+
+class Material(NamedTuple):
+    """What an order is about.
+
+    Attributes
+    ----------
+    learnt : labelled rows to learn from.
+    unlabelled : rows to learn from without their labels, should they have some; may have none.
+    held : labelled rows to measure on, or None.
+    """
+
+    learnt: Dataset
+    unlabelled: Dataset
+    held: Dataset | None
+
+
+def load(order: Order, directory: Path) -> Material:
+    """Read the files of an order and choose the rows.
+
+    Raises
+    ------
+    ValueError
+        They do not fit together, or there is nothing to learn.
+    manylabel_core.state.DamagedState
+        A file is not a data set.
+    """
+    files = {part.file for part in (order.rows, order.held, order.unlabelled) if isinstance(part, Part)}
+    sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
+    whole = _chosen(sets, order.rows)
+    labelled, others = whole.take(whole.labelled), whole.take(~whole.labelled)
+    held = None
+    if isinstance(order.held, Part):
+        held = aligned(_chosen(sets, order.held), labelled)
+        held = held.take(held.labelled)
+    elif order.held is not None:
+        learnt, kept = held_out(labelled.n_rows, order.held, order.seed)
+        labelled, held = labelled.take(learnt), labelled.take(kept)
+    if order.unlabelled is not None:
+        others = stacked(others, aligned(_chosen(sets, order.unlabelled), labelled, for_labels=False))
+    if labelled.n_rows == 0 or labelled.n_labels == 0:
+        raise ValueError(f"there is nothing to learn: {labelled.n_rows} labelled rows, {labelled.n_labels} labels")
+    return Material(labelled, _without_labels(others), held)
+
+
+def stacked(one: Dataset, other: Dataset) -> Dataset:
+    """The rows of both, whose columns are the same."""
+    views = {name: _stacked(view, other.views[name]) for name, view in one.views.items()}
+    Y: Any = _stacked(one.Y, other.Y)
+    labelled = np.concatenate([one.labelled, other.labelled])
+    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled)
+
+
+def _chosen(sets: Mapping[Any, Dataset], part: Part) -> Dataset:
+    return sets[part.file].split(part.split)
+
+
+def _without_labels(data: Dataset) -> Dataset:
+    none: Any = sp.csr_array(data.Y.shape, dtype=np.int8)
+    return replace(data, Y=none, labelled=np.zeros(data.n_rows, dtype=bool))
+
+
+def _stacked(one: Any, other: Any) -> Any:
+    """The rows of both matrices."""
+    if sp.issparse(one) or sp.issparse(other):
+        rows: Any = [sp.csr_array(one), sp.csr_array(other)]
+        return sp.csr_array(sp.vstack(rows))
+    return np.vstack([one, other])

@@ -1,0 +1,69 @@
+"""What a training process is told: a file beside its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from manylabel_service.jobs.spec.measures import Measure
+
+ORDER = "order.json"
+DATA: Final = "data"
+HELD: Final = "held"
+UNLABELLED: Final = "unlabelled"
+CHECKPOINT = "checkpoint"
+"""To go on from, if there is one."""
+RESULT = "result"
+"""`manylabel_service.trained.artifact.Contents` of a fit."""
+
+
+class Part(BaseModel):
+    """Rows of one of the files: a split, or all for None."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: Literal["data", "held", "unlabelled"]
+    split: str | None
+
+
+class Order(BaseModel):
+    """One fit, with everything that its result depends on.
+
+    Attributes
+    ----------
+    kind : ``fit``, whose result is a model; or ``trial``, whose result is a score for each fold.
+    rows : to learn from; less those that are held out.
+    held : rows to measure on, or which share of `rows`.
+    unlabelled : rows to learn from without labels.
+    folds, measure : of a trial.
+    threads, segment_work : the result is the same, bit by bit, with the same of these only.
+    memory_bytes : what the process may have of its own.
+    niceness : how much it gives way to other processes, 0 to 19.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["fit", "trial"]
+    trainer: str
+    params: dict[str, Any]
+    seed: int
+    rows: Part
+    held: float | Part | None
+    unlabelled: Part | None
+    folds: int
+    measure: Measure
+    threads: int
+    segment_work: float
+    memory_bytes: int
+    niceness: int
+
+    def write(self, directory: Path) -> None:
+        """Put it where the process looks for it."""
+        (directory / ORDER).write_text(self.model_dump_json())
+
+    @classmethod
+    def read(cls, directory: Path) -> Order:
+        """What was put there."""
+        return cls.model_validate_json((directory / ORDER).read_bytes())

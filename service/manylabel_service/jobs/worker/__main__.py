@@ -1,0 +1,45 @@
+"""A worker: ``python -m manylabel_service.jobs.worker [flags]``, with the flags of a server."""
+
+import sys
+
+import structlog
+
+from manylabel_service.errors import ServiceError
+from manylabel_service.settings import WorkerSettings, read_settings
+from manylabel_service.storage.address import EMBEDDED
+from manylabel_service.telemetry.metrics import configure_logging
+
+log = structlog.get_logger()
+
+
+def main() -> int:
+    """Do tasks of jobs until SIGTERM or SIGINT.
+
+    Returns
+    -------
+    int
+        The exit status: 0 after a clean stop, 1 if the worker could not start, 2 for wrong settings.
+    """
+    settings = read_settings(sys.argv[1:], WorkerSettings)
+    configure_logging(settings)
+    if settings.store == EMBEDDED:
+        sys.stderr.write("manylabel worker: error: store: must be the redis:// address that the servers have\n")
+        return 2
+    # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none.
+    from manylabel_service.jobs.worker.rq_worker import Desk
+
+    desk = Desk(settings)
+    try:
+        desk.open()
+        desk.work()
+    except ServiceError as error:
+        log.error("cannot_start", error=str(error))
+        return 1
+    finally:
+        desk.close()
+        log.info("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

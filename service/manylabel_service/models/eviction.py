@@ -1,0 +1,99 @@
+"""Models out of memory: those nobody has asked for in a while, and the oldest of them when there are too many."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import structlog
+
+from manylabel_service.errors import ModelNotFound, NotReady, StorageError
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.settings import Settings
+
+SWEEP_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+
+class Eviction:
+    """Decides which replicas leave the memory.
+
+    Nothing is lost by it: the state is in the log, and a last snapshot makes the way back short.
+
+    Parameters
+    ----------
+    settings : how much memory, and for how long.
+    replicas : gives those in memory.
+    evict : takes one out; it has been made sure that nothing waits for it.
+    """
+
+    def __init__(
+        self, settings: Settings, replicas: Callable[[], list[Hosted]], evict: Callable[[Hosted], None]
+    ) -> None:
+        self._idle_seconds = settings.evict_idle_seconds
+        self._most_bytes = settings.max_resident_bytes
+        self._replicas = replicas
+        self._evict = evict
+        self._turn = asyncio.Lock()
+        self._sizes: dict[Hosted, tuple[str, int]] = {}
+
+    async def run(self) -> None:
+        """Sweep now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                await self.sweep()
+            except Exception:  # the next sweep may do better, and without any the memory would fill up
+                log.exception("sweep_failed")
+
+    async def sweep(self, room_for: int = 0, spare: Hosted | None = None) -> None:
+        """Evict what has been idle for long, and the least recently used while there is too much.
+
+        Parameters
+        ----------
+        room_for : bytes that are about to be needed.
+        spare : a replica that stays.
+        """
+        async with self._turn:
+            excess = await self.resident_bytes() + room_for - self._most_bytes
+            longest_idle_first = sorted(self._replicas(), key=lambda replica: replica.used_at)
+            for replica in longest_idle_first:
+                idle_seconds = time.monotonic() - replica.used_at
+                due = bool(self._idle_seconds) and idle_seconds >= self._idle_seconds
+                # The one used last would only be loaded again at once, however large it is.
+                too_much = excess > 0 and replica is not longest_idle_first[-1]
+                if replica is spare or not (too_much or due):
+                    continue
+                nbytes = replica.nbytes
+                if await self._take_out(replica, "idle" if due else "memory"):
+                    excess -= nbytes
+
+    async def _take_out(self, replica: Hosted, reason: str) -> bool:
+        if not replica.evictable:
+            return False
+        used_at = replica.used_at
+        try:
+            covered = await replica.cover()
+        except (ModelNotFound, NotReady):
+            return False  # it goes another way
+        except StorageError as error:
+            log.warning("model_not_evicted", model=replica.record.name, error=str(error))
+            return False
+        if not covered or not replica.evictable or replica.used_at != used_at:
+            return False  # somebody has asked for it meanwhile
+        self._evict(replica)
+        log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
+        return True
+
+    async def resident_bytes(self) -> int:
+        """Memory that the models take; each is weighed again only after it has changed."""
+        replicas = self._replicas()
+        sizes = {}
+        for replica in replicas:
+            position, nbytes = self._sizes.get(replica, (None, 0))
+            if position != replica.weighed_at:
+                nbytes = replica.nbytes
+                await asyncio.sleep(0)
+            sizes[replica] = replica.weighed_at, nbytes
+        self._sizes = sizes
+        return sum(nbytes for _, nbytes in sizes.values())

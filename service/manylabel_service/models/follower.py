@@ -1,0 +1,82 @@
+"""Hears from the store what other processes have changed, for all models of this one."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.store_health import Contact
+from manylabel_service.storage import Store
+
+WAIT_SECONDS = 1.0
+"""How long one call waits for a change: also how long a model that came to be here may go unheard of."""
+LEAST_SECONDS = 0.02
+"""Between two calls, so that a stream of changes, our own among them, costs a bounded number of calls."""
+BACKOFF_SECONDS = (0.1, 2.0)
+"""From, and up to: between two attempts while the store is gone."""
+
+log = structlog.get_logger()
+
+
+class Follower:
+    """Wakes the replicas whose log has grown.
+
+    Parameters
+    ----------
+    store : to wait in.
+    contact : told whether the store answers.
+    replicas : gives those to follow.
+    """
+
+    def __init__(self, store: Store, contact: Contact, replicas: Callable[[], Iterable[Hosted]]) -> None:
+        self._store = store
+        self._contact = contact
+        self._replicas = replicas
+        self._told = False  # whether the log says that the store is gone
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        pause = BACKOFF_SECONDS[0]
+        while True:
+            began = asyncio.get_running_loop().time()
+            try:
+                await self._follow()
+            except StorageGone as error:
+                self._contact.lost()
+                if not self._told:
+                    log.warning("store_gone", error=str(error), action="predictions go on; trying again")
+                self._told = True
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, BACKOFF_SECONDS[1])
+                continue
+            except Exception:  # without it, this process would never hear of anything again
+                log.exception("follower_failed")
+                await asyncio.sleep(BACKOFF_SECONDS[1])
+                continue
+            pause = BACKOFF_SECONDS[0]
+            elapsed = asyncio.get_running_loop().time() - began
+            await asyncio.sleep(max(LEAST_SECONDS - elapsed, 0))
+
+    async def _follow(self) -> None:
+        following = {replica.record: replica for replica in self._replicas() if replica.following}
+        positions = {record: replica.position for record, replica in following.items()}
+        changed = await self._store.changed(positions, WAIT_SECONDS)
+        if self._contact.heard():
+            self._look_everywhere()
+            return
+        for record in changed:
+            replica = following[record]
+            # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
+            if not replica.busy and replica.position == positions[record]:
+                replica.look()
+
+    def _look_everywhere(self) -> None:
+        """The store is back: what it lost shows only to who looks. Those too that are busy, with a call from before."""
+        if self._told:
+            log.info("store_back")
+        self._told = False
+        for replica in self._replicas():
+            if replica.following:
+                replica.look()

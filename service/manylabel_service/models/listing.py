@@ -1,0 +1,79 @@
+"""Which models there are: those in the memory of this process, and those that only the store has."""
+
+import asyncio
+from collections.abc import Mapping, Set
+from typing import Any
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.online.spec.bounds import bytes_at_most
+from manylabel_service.online.spec.limits import shown
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.trained.spec import TrainedSpec, read_spec
+
+LOOK_UP_SECONDS = 1.0
+"""How long `existing` waits for the store."""
+
+
+class Listing:
+    """Lists the models.
+
+    Parameters
+    ----------
+    store : knows all of them.
+    settings : of the server.
+    resident : those in memory, by name; another class changes it.
+    """
+
+    def __init__(self, store: Store, settings: Settings, resident: Mapping[str, Hosted]) -> None:
+        self._store = store
+        self._settings = settings
+        self._resident = resident
+
+    async def statuses(self) -> list[dict[str, Any]]:
+        """What there is to know about all models, by name; of those not in memory, what they are.
+
+        Raises
+        ------
+        StorageGone
+        """
+        statuses = []
+        for record in sorted(await self._store.models(), key=lambda record: record.name):
+            hosted = self._resident.get(record.name)
+            if hosted is None or hosted.record != record or not hosted.following:
+                if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
+                    statuses.append(self._described(record))
+            else:
+                statuses.append({**hosted.status(), "loaded": True})
+            await asyncio.sleep(0)  # others may be served between two models
+        return statuses
+
+    async def existing(self, names: Set[str]) -> set[str]:
+        """Those of these names that models have; where the store does not answer soon, all of them."""
+        if names <= self._following():
+            return set(names)
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                there = {record.name for record in await self._store.models()}
+        except (StorageGone, TimeoutError):
+            return set(names)
+        return there.union(self._following()).intersection(names)
+
+    def _following(self) -> set[str]:
+        return {name for name, hosted in self._resident.items() if hosted.following}
+
+    def _described(self, record: ModelRecord) -> dict[str, Any]:
+        spec = read_spec(record.spec)
+        if isinstance(spec, TrainedSpec):
+            return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}
+        return {
+            "name": spec.name,
+            "algorithm": spec.algorithm,
+            "params": spec.params.model_dump(),
+            "scaling": spec.scaling,
+            "limits": shown(spec.limits),
+            "durability": spec.durability or self._settings.durability,
+            "bytes_at_most": bytes_at_most(spec, self._settings),
+            "loaded": False,
+        }

@@ -1,0 +1,67 @@
+"""Models into memory: each once, however many ask for it, and few at a time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from manylabel_service.errors import NotReady
+from manylabel_service.hosting.hosted_model import Hosted
+
+LOADS_AT_A_TIME = 2
+"""Restoring is work for the event loop: more at a time would only make each of them later."""
+
+
+class Loads:
+    """Loads under way, by name.
+
+    Parameters
+    ----------
+    load : gives the replica of a model, ready to answer.
+    wait_seconds : how long a caller waits before it is told to come back.
+    """
+
+    def __init__(self, load: Callable[[str], Awaitable[Hosted]], wait_seconds: float) -> None:
+        self._load = load
+        self._wait_seconds = wait_seconds
+        self._tasks: dict[str, asyncio.Task[Hosted]] = {}
+        self.turn = asyncio.Semaphore(LOADS_AT_A_TIME)
+
+    async def get(self, name: str) -> Hosted:
+        """The replica, once it is loaded; a load goes on when its callers have left.
+
+        Raises
+        ------
+        NotReady
+            It takes longer than a caller may wait.
+        ModelNotFound, StorageGone
+        """
+        task = self._tasks.get(name)
+        if task is None:
+            task = self._tasks[name] = asyncio.create_task(self._one(name), name=f"load {name}")
+            task.add_done_callback(_look_at)
+        done, _ = await asyncio.wait([task], timeout=self._wait_seconds)
+        if not done:
+            raise NotReady(f"model {name!r} is being loaded")
+        if task.cancelled():
+            raise NotReady("the server is stopping")
+        if (error := task.exception()) is not None:
+            raise error.with_traceback(None)
+        return task.result()
+
+    async def _one(self, name: str) -> Hosted:
+        try:
+            return await self._load(name)
+        finally:
+            del self._tasks[name]
+
+    async def cancel(self) -> None:
+        """Give up what is under way."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _look_at(task: asyncio.Task[Hosted]) -> None:
+    """Those who waited have been told; when all have left, nobody needs to be."""
+    if not task.cancelled():
+        task.exception()

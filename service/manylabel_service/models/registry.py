@@ -1,0 +1,303 @@
+"""The models of this process, by name."""
+
+import asyncio
+import time
+from collections.abc import Set
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+
+from manylabel_service.errors import (
+    DurabilityUnavailable,
+    LogLost,
+    LogTrimmed,
+    ModelExists,
+    ModelGone,
+    ModelNotFound,
+    NotReady,
+    StorageGone,
+)
+from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.store_health import Contact
+from manylabel_service.models.eviction import Eviction
+from manylabel_service.models.follower import Follower
+from manylabel_service.models.listing import Listing
+from manylabel_service.models.loader import Loads
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.size_limits import check_limit, check_size
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.log_entries import UnreadableEntry
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.updates.replay import TargetLost
+from manylabel_service.online.warmup import warm_up
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.trained.model import TrainedModel
+from manylabel_service.trained.spec import is_trained
+
+log = structlog.get_logger()
+
+H = TypeVar("H", bound=Hosted)
+
+_HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
+"""Why a model cannot be restored, now or later."""
+
+
+class Registry:
+    """Creates, finds, lists and deletes models; loads them when they are asked for, and lets idle ones go.
+
+    Models that learn online and trained ones live here side by side, and are told apart where they are made only.
+
+    Attributes
+    ----------
+    ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._settings = settings
+        self._replicas: dict[str, Hosted] = {}
+        self._creating: set[str] = set()
+        self._contact = Contact()
+        self._loads = Loads(self._load, settings.load_wait_seconds)
+        self._listing = Listing(store, settings, self._replicas)
+        self._eviction = Eviction(settings, self.resident, self._evict)
+        self._follower = Follower(store, self._contact, self.resident)
+        self._tasks: list[asyncio.Task[None]] = []
+        self.ready = False
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Warm the kernels and, if so set, restore the models of the store, as many as there is memory for.
+
+        Raises
+        ------
+        StorageError
+            The list of models, or all of them, cannot be read. What has been done need not be done again.
+        """
+        records = await self._store.models() if self._settings.preload else []
+        self._contact.heard()
+        await asyncio.to_thread(warm_up)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._follower.run()), asyncio.create_task(self._eviction.run())]
+        for record in records:
+            if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
+                log.info("memory_full", loaded=len(self._replicas), models=len(records))
+                break
+            if record.name not in self._replicas:
+                await self._preload(record)
+        self.ready = True
+
+    async def _preload(self, record: ModelRecord) -> None:
+        try:
+            await self._restored(record)
+        except ModelGone:
+            pass
+        except StorageGone as error:
+            await self._store.find_model(record.name)  # if that fails too, it is not for this model
+            log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
+
+    async def _restored(self, record: ModelRecord) -> Hosted:
+        """Restore a model and host it; one that cannot be restored is hosted as failed."""
+        name, replica = record.name, self._hosted(record)
+        try:
+            await replica.restore()
+        except (ModelGone, StorageGone):
+            raise
+        except Exception as error:  # whatever it is, it must not keep the other models from serving
+            action = "delete it, or mend the store"
+            unexpected = not isinstance(error, _HOPELESS)
+            log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=unexpected)
+            replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
+        else:
+            log.info("model_restored", model=name, position=replica.position)
+        return await self._host(replica)
+
+    async def stop(self) -> None:
+        """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
+        self.ready = False
+        await self._loads.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for replica in self.resident():
+            replica.stop_learning()
+        for replica in self.resident():
+            try:
+                await replica.stop()
+            except Exception:  # the others, and the store, still have to be put away in good order
+                log.exception("model_not_stopped", model=replica.record.name)
+
+    # -- what there is ----------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
+        return [replica.record.name for replica in self.resident() if replica.failed]
+
+    @property
+    def storage_gone_seconds(self) -> float | None:
+        """For how long the store has not answered; None while it does."""
+        return self._contact.stale_seconds if self.ready else None
+
+    def require_ready(self) -> None:
+        """Raise NotReady until the server has started, and once it is stopping."""
+        if not self.ready:
+            raise NotReady("the server is starting or stopping")
+
+    def resident(self) -> list[Hosted]:
+        """The models in memory, by name."""
+        return [self._replicas[name] for name in sorted(self._replicas)]
+
+    async def get(self, name: str) -> Hosted:
+        """A model, which is loaded if it is not in memory.
+
+        Raises
+        ------
+        ModelNotFound, StorageGone
+        NotReady
+            The server is starting or stopping, or loading takes longer than a caller may wait.
+        """
+        replica = self._replicas.get(name)
+        if replica is not None and replica.failed and not await self._still_there(replica):
+            replica = None
+        if replica is None:
+            self.require_ready()
+            replica = await self._loads.get(name)
+        replica.used_at = time.monotonic()
+        return replica
+
+    async def again(self, replica: H) -> H:
+        """The model that has now the name of one that has left the memory; raises as `get`."""
+        other = await self.get(replica.record.name)
+        if type(other) is not type(replica):
+            raise NotReady(f"model {replica.record.name!r} has been replaced by one of another kind")
+        return other
+
+    def look(self, name: str) -> None:
+        """Look for what others, in this process too, have added to the log of a model."""
+        if (replica := self._replicas.get(name)) is not None and replica.following:
+            replica.look()
+
+    async def _still_there(self, replica: Hosted) -> bool:
+        """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
+        record = await self._store.find_model(replica.record.name)
+        if record != replica.record:
+            self._forget(replica)
+        return record == replica.record
+
+    async def list(self) -> list[dict[str, Any]]:
+        """What there is to know about all models, by name; of those not in memory, what they are.
+
+        Raises
+        ------
+        NotReady, StorageGone
+        """
+        self.require_ready()
+        return await self._listing.statuses()
+
+    async def existing(self, names: Set[str]) -> set[str]:
+        """Those of these names that models have; where the store does not answer soon, all of them."""
+        return await self._listing.existing(names)
+
+    # -- coming and going -------------------------------------------------------------------------
+
+    async def create(self, spec: ModelSpec, state: StreamModel | None = None) -> Hosted:
+        """A new model, ready to learn; with a state, one that goes on from there.
+
+        Raises
+        ------
+        NotReady, ModelExists, LimitExceeded, DurabilityUnavailable, StorageError
+        """
+        self.require_ready()
+        durability = spec.durability or self._settings.durability
+        if durability not in self._store.durabilities:
+            raise DurabilityUnavailable(durability, self._store.durabilities)
+        check_size(spec, state, self._settings)
+        self._creating.add(spec.name)
+        try:
+            return await self._created(spec, state)
+        finally:
+            self._creating.discard(spec.name)
+
+    async def _created(self, spec: ModelSpec, state: StreamModel | None) -> Hosted:
+        records = await self._store.models()
+        if any(record.name == spec.name for record in records):
+            raise ModelExists(spec.name)
+        check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        if state is None:
+            replica = self._online(await self._store.create_model(spec.name, spec.to_bytes()))
+            replica.start()
+            return await self._host(replica)
+        seed = await asyncio.to_thread(state.as_seed, spec.name)
+        data = await asyncio.to_thread(seed.to_bytes)
+        return await self._restored(await self._store.create_model(spec.name, seed.spec.to_bytes(), data))
+
+    async def delete(self, name: str) -> None:
+        """Delete a model with its log and its snapshots.
+
+        Raises
+        ------
+        NotReady, ModelNotFound, StorageError
+        """
+        self.require_ready()
+        record = await self._store.find_model(name)
+        if record is None:
+            raise ModelNotFound(name)
+        await self._store.delete_model(record)
+        replica = self._replicas.get(name)
+        if replica is not None and replica.record == record:
+            del self._replicas[name]
+            await replica.drop()
+
+    def _hosted(self, record: ModelRecord) -> Hosted:
+        if is_trained(record.spec):
+            return TrainedModel(record, self._store, self._settings, self._contact, self._forget)
+        return self._online(record)
+
+    def _online(self, record: ModelRecord) -> Replica:
+        return Replica(record, self._store, self._settings, self._contact, self._forget)
+
+    async def _host(self, replica: Hosted) -> Hosted:
+        """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
+        name = replica.record.name
+        other = self._replicas.get(name)
+        if other is not None and other.record.incarnation >= replica.record.incarnation:
+            await replica.drop()
+            return other
+        self._replicas[name] = replica
+        if other is not None:
+            await other.drop()
+        return replica
+
+    async def _load(self, name: str) -> Hosted:
+        record = await self._store.find_model(name)
+        if record is None:
+            raise ModelNotFound(name)
+        async with self._loads.turn:
+            resident = self._replicas.get(name)
+            if resident is not None and resident.record == record:
+                return resident
+            snapshots = await self._store.snapshots(record)
+            await self._eviction.sweep(room_for=snapshots[0].size_bytes if snapshots else 0)
+            try:
+                replica = await self._restored(record)
+            except ModelGone:
+                raise ModelNotFound(name) from None
+            replica.used_at = time.monotonic()
+            await self._eviction.sweep(spare=replica)
+            return replica
+
+    def _evict(self, replica: Hosted) -> None:
+        name = replica.record.name
+        del self._replicas[name]
+        replica.evict(partial(self.again, replica))
+
+    def _forget(self, replica: Hosted) -> None:
+        """The model is gone: it was deleted elsewhere."""
+        name = replica.record.name
+        if self._replicas.get(name) is replica:
+            del self._replicas[name]
+            log.info("model_deleted_elsewhere", model=name)

@@ -1,0 +1,92 @@
+"""An online model that begins as a version predicts, and learns from there."""
+
+from manylabel_core import FALT, Vocabulary
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import CannotGoOn, VersionDamaged
+from manylabel_service.online.spec.limits import UNLIMITED, Limits
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.predictor import read_estimator, takes_views
+from manylabel_service.trained.version import Version
+
+
+def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> StreamModel:
+    """The state of a new model with the weights and the names of a version.
+
+    Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
+
+    Parameters
+    ----------
+    spec : of the new model. Features and labels that it declares must be those of the version, in their order.
+    source, version, data : name of the trained model, the version, and its contents as stored.
+
+    Raises
+    ------
+    CannotGoOn
+        Something of the spec, or the version, does not allow it.
+    VersionDamaged
+        The contents are not whole.
+    """
+    try:
+        contents = Contents.from_bytes(data)
+        estimator = read_estimator(contents.estimator)
+    except DamagedState as error:
+        raise VersionDamaged(source, version.number, str(error)) from error
+    _check_kind(spec, estimator, contents)
+    (features,) = contents.features.values()
+    _check_columns(spec, features, contents.labels)
+    n_features = features if isinstance(features, int) else len(features)
+    _check_limits(spec.limits or UNLIMITED, n_features, len(contents.labels))
+    try:
+        learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling)
+    except ValueError as error:
+        raise CannotGoOn(("init_from",), f"cannot be gone on from: {error}") from error
+    model = StreamModel(spec)
+    model.learner.restore(learner.state())
+    if spec.features is None:
+        _name_columns(model, features)
+    model.labels = Vocabulary(contents.labels)
+    return model
+
+
+def _check_kind(spec: ModelSpec, estimator: object, contents: Contents) -> None:
+    if spec.algorithm != "falt":
+        raise CannotGoOn(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
+    if spec.scaling not in ("none", "unit"):
+        raise CannotGoOn(("scaling",), "must be none or unit to go on from a trained model: as its data were scaled")
+    if takes_views(estimator):
+        raise CannotGoOn(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
+    if not hasattr(estimator, "coef_"):
+        kernel = getattr(estimator, "kernel", "no linear")
+        raise CannotGoOn(("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}")
+    intercept = getattr(estimator, "intercept_", None)
+    if not spec.params.fit_intercept and intercept is not None and intercept.any():
+        raise CannotGoOn(("params", "fit_intercept"), "must be true: the trained model has intercepts")
+
+
+def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
+    if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
+        due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
+        raise CannotGoOn(("features",), f"must be null or as in the trained model: {due}")
+    if spec.labels is not None and tuple(spec.labels) != labels:
+        raise CannotGoOn(("labels",), "must be null or as in the trained model: its names in their order")
+
+
+def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
+    if limits.hashes:
+        path = ("limits", "features", "policy")
+        raise CannotGoOn(path, "must be reject or ignore: the trained model knows its features one by one")
+    for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
+        if limit is not None and limit.most < n_columns:
+            raise CannotGoOn(("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many")
+
+
+def _name_columns(model: StreamModel, features: tuple[str, ...] | int) -> None:
+    """Settle the form of examples as if those with such columns had been learnt; more may come."""
+    _, layout = model.features.state()
+    if isinstance(features, int):
+        names, layout = Vocabulary(), {**layout, "kind": "numbered", "size": features}
+    else:
+        names, layout = Vocabulary(features), {**layout, "kind": "named"}
+    model.features.restore(names.to_arrays(), layout)

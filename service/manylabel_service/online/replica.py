@@ -1,0 +1,492 @@
+"""A hosted model as requests see it.
+
+All access to the model is on the event loop, in slices, but for one reader: the thread that turns
+it into a snapshot while the fold rests. Updates go through the log; a prediction waits for nothing,
+unless it asks for a position that is not reached yet.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from manylabel_service.errors import (
+    InvalidExample,
+    KeyReused,
+    LimitExceeded,
+    ModelNotFound,
+    NoProbabilities,
+    NotReady,
+    ServiceError,
+)
+from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.examples import (
+    Example,
+    Features,
+    IdempotencyKey,
+    Prediction,
+    Rollback,
+    StreamPart,
+    Update,
+)
+from manylabel_service.hosting.hosted_model import Reason
+from manylabel_service.hosting.predictions import Answer, Predicted, Updated
+from manylabel_service.hosting.slices import SliceSize
+from manylabel_service.hosting.store_health import Contact
+from manylabel_service.online.prediction_store import KeptPredictions
+from manylabel_service.online.snapshots.reader import Shelf
+from manylabel_service.online.snapshots.snapshotter import Snapshots
+from manylabel_service.online.spec.bounds import bytes_at_most
+from manylabel_service.online.spec.limits import shown
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Outcome
+from manylabel_service.online.state.log_entries import encode
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.updates.admission import Admission
+from manylabel_service.online.updates.applier import Applier
+from manylabel_service.online.updates.in_flight_keys import KeysInFlight
+from manylabel_service.online.updates.update_queue import UpdateQueue
+from manylabel_service.settings import Settings
+from manylabel_service.storage import ModelRecord, SnapshotRecord, Store
+
+
+class Replica:
+    """One model in this process.
+
+    Parameters
+    ----------
+    record : the model in the store.
+    store : where its log and its snapshots are.
+    settings : limits, and when to take snapshots.
+    contact : how long ago the store was heard from; told when it is gone.
+    on_gone : called when it turns out that the model has been deleted elsewhere.
+    """
+
+    def __init__(
+        self,
+        record: ModelRecord,
+        store: Store,
+        settings: Settings,
+        contact: Contact | None = None,
+        on_gone: "Callable[[Replica], None]" = lambda replica: None,
+    ) -> None:
+        self.record = record
+        self.spec = ModelSpec.from_bytes(record.spec)
+        self.durability = self.spec.durability or settings.durability
+        self.queue = UpdateQueue(record.name, settings)
+        self._shelf = Shelf(record, store)
+        self.snapshots = Snapshots(record, store, settings, on_stored=self.queue.wake)
+        self.used_at = time.monotonic()
+        self.failed = False
+        model = StreamModel(self.spec)
+        self._contact = contact or Contact()
+        self._applier = Applier(
+            record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._contact, self._ended
+        )
+        self._admission = Admission(record.name, settings)
+        self._bytes_at_most = bytes_at_most(self.spec, settings)
+        self._on_gone = on_gone
+        self._settings = settings
+        self._keys = KeysInFlight()
+        self._kept = KeptPredictions(record, store, settings)
+        self._predict_slice = SliceSize()
+        self._closed: Reason | None = lambda: NotReady(f"model {record.name!r} is being restored")
+        self._successor: Callable[[], Awaitable[Replica]] | None = None
+        self._stopping = False
+
+    @property
+    def model(self) -> StreamModel:
+        """The state at present; another object once it had to be restored."""
+        return self._applier.model
+
+    @property
+    def position(self) -> str:
+        """Of the last log entry folded in."""
+        return self._applier.model.position
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the state takes."""
+        return self._applier.model.nbytes
+
+    @property
+    def weighed_at(self) -> str:
+        """The same as `position`."""
+        return self._applier.model.position
+
+    @property
+    def n_labels(self) -> int:
+        """Labels known."""
+        return len(self._applier.model.labels)
+
+    @property
+    def events(self) -> Events:
+        """What happens to the model."""
+        return self._applier.events
+
+    def status(self) -> dict[str, Any]:
+        """What GET /v1/models/{m} answers.
+
+        Raises
+        ------
+        NotReady
+            There is no state to speak of: it is being restored, or could not be.
+        """
+        self._check_open()
+        model = self.model
+        return {
+            "name": self.spec.name,
+            "algorithm": self.spec.algorithm,
+            "params": self.spec.params.model_dump(),
+            "scaling": self.spec.scaling,
+            "limits": shown(self.spec.limits),
+            "durability": self.durability,
+            "position": model.position,
+            "updates": model.updates,
+            "labels": len(model.labels),
+            "features": len(model.features),
+            "bytes": model.nbytes,
+            "bytes_at_most": self._bytes_at_most,
+            "ignored": model.ignored,
+            "metrics": self.measures(),
+        }
+
+    def measures(self) -> dict[str, Any]:
+        """Prequential measures, cumulative and over the window, and drift where it is watched; raises as `status`."""
+        self._check_open()
+        return {**self.model.prequential.measures(), **self.model.drift()}
+
+    def gauges(self) -> dict[str, float]:
+        """What GET /metrics shows beside the measures; raises as `status`."""
+        self._check_open()
+        model = self.model
+        bound = {} if self._bytes_at_most is None else {"model_bytes_at_most": self._bytes_at_most}
+        ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
+        return {
+            **bound,
+            **(ignored if model.limits.ignores else {}),
+            "model_labels": len(model.labels),
+            "model_features": len(model.features),
+            "model_bytes": model.nbytes,
+            "queue_depth": self.queue.examples,
+            "snapshot_age_seconds": time.monotonic() - self.snapshots.taken_at,
+            "snapshot_bytes": self.snapshots.size_bytes,
+        }
+
+    # -- life -------------------------------------------------------------------------------------
+
+    async def restore(self) -> None:
+        """Newest intact snapshot, then the log after it; the replica answers from then on.
+
+        Raises
+        ------
+        LogTrimmed, LogLost, TargetLost, UnreadableEntry
+            There is no way to the present state.
+        StorageGone, ModelGone
+        """
+        await self._applier.restore()
+        self.start()
+
+    def start(self) -> None:
+        """Begin to answer. A new model needs no `restore`."""
+        self._closed = None
+        self._applier.start()
+
+    @property
+    def following(self) -> bool:
+        """Whether it wants to know what others do."""
+        return self._closed is None
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is reading the log anyway."""
+        return self._applier.busy
+
+    def look(self) -> None:
+        """Read what others have added to the log."""
+        self._applier.look()
+
+    @property
+    def evictable(self) -> bool:
+        """Whether nobody here waits for it or watches it."""
+        waited_for = self._applier.waited_for or self._keys or self.events.subscribers or self.snapshots.busy
+        return self._closed is None and not self._stopping and not waited_for
+
+    async def cover(self) -> bool:
+        """Have a snapshot cover all that has been learnt; whether one does.
+
+        Raises
+        ------
+        NotReady, StorageError, ModelGone
+        """
+        if not await self.snapshots.covers(self.model.position):
+            await self.take_snapshot()
+        return self.model.position == self.snapshots.covered
+
+    def evict(self, successor: "Callable[[], Awaitable[Replica]]") -> None:
+        """Leave the memory; requests that have it in hand are passed on to its successor."""
+        self._successor = successor
+        self._closed = lambda: NotReady(f"model {self.spec.name!r} is being loaded")
+        self._applier.stop()
+
+    def refuse(self, reason: Reason) -> None:
+        """Answer every request, those that wait included, with such an error from now on."""
+        self._closed = reason
+        self.queue.refuse(reason)
+
+    def fail(self, reason: Reason) -> None:
+        """The same, because the state cannot be trusted: it will not be kept either."""
+        self.failed = True
+        self.refuse(reason)
+
+    def _ended(self, reason: Reason, gone: bool) -> None:
+        if gone:
+            self._on_gone(self)
+            self.refuse(reason)
+        else:
+            self.fail(reason)
+
+    def stop_learning(self) -> None:
+        """Take no more updates."""
+        self._stopping = True
+        self._applier.stop()
+
+    async def stop(self) -> None:
+        """Take no more updates, finish those that wait, and take a last snapshot."""
+        self.stop_learning()
+        await self._applier.done()
+        if self._closed is None and self._contact.stale_seconds is None:
+            await self.snapshots.take_last(self.model)
+
+    async def drop(self) -> None:
+        """End without a trace: the model has been deleted."""
+        self.refuse(lambda: ModelNotFound(self.spec.name))
+        await self._applier.cancel()
+        await self.snapshots.drop()
+
+    # -- predictions ------------------------------------------------------------------------------
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether its predictions may have probabilities."""
+        return self.model.learner.calibrate
+
+    async def predict(
+        self, xs: Sequence[Features], at_least: str | None = None, *, probabilities: bool = False
+    ) -> Predicted:
+        """Predict without learning; a long batch yields to other requests between slices.
+
+        Parameters
+        ----------
+        xs : examples.
+        at_least : a position that the answer must not be older than; waited for, within limits.
+        probabilities : whether to answer them too.
+
+        Raises
+        ------
+        NotReady, InvalidExample, NoProbabilities
+        """
+        if self._closed is not None:
+            return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
+        if probabilities:
+            self._check_probabilities()
+        if at_least is not None:
+            await self._reach(at_least)
+        predictions: list[Prediction] = []
+        while (begin := len(predictions)) < len(xs):
+            if begin:
+                await asyncio.sleep(0)
+            started = time.perf_counter()
+            model, part = self._applier.model, xs[begin : begin + self._predict_slice.examples]
+            for index, x in enumerate(part, begin):
+                model.features.check(index, x)
+            predictions += model.predict(part, probabilities)
+            self._predict_slice.observe(len(part), time.perf_counter() - started)
+        return Predicted(predictions, self._applier.model.position, self._contact.stale_seconds)
+
+    def _check_probabilities(self) -> None:
+        if not self.has_probabilities:
+            raise NoProbabilities(self.spec.name)
+
+    async def _reach(self, position: str) -> None:
+        seconds = self._settings.position_wait_seconds
+        if not await self._applier.reach(position, seconds):
+            self._check_open()
+            raise NotReady(f"position {position} of model {self.spec.name!r} was not reached in {seconds:g} s")
+
+    async def keep(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
+        """Keep what was predicted from; raises as `KeptPredictions.put`."""
+        await self._kept.put(ids, xs)
+
+    async def kept(self, ids: Sequence[str]) -> list[Features]:
+        """What was predicted from; raises as `KeptPredictions.get`, and PredictionLabelled if it has its labels."""
+        self.model.labelled.check(ids)
+        return await self._kept.get(ids)
+
+    # -- updates ----------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        examples: Sequence[Example],
+        *,
+        key: IdempotencyKey | None = None,
+        want_predictions: bool = False,
+        want_probabilities: bool = False,
+        prediction_ids: Sequence[str] | None = None,
+        stream: StreamPart | None = None,
+    ) -> Updated:
+        """Learn the examples, all or none, in order; answers when they are in the log and in the model.
+
+        Parameters
+        ----------
+        examples : at least one.
+        key : of the request; a retry is answered as the first was.
+        want_predictions : whether to answer what was predicted for each example just before it was learnt.
+        want_probabilities : whether to answer, with them, the probabilities just before.
+        prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
+        stream : where the examples stand in a stream; lines learnt before are skipped.
+
+        Raises
+        ------
+        NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageGone
+        NoProbabilities
+        ModelGone
+            The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
+        """
+        try:
+            self._check_learning()
+            if want_probabilities:
+                self._check_probabilities()
+            if (earlier := await self._earlier_answer(key)) is not None:
+                return self._updated(earlier, replayed=True)
+            ids = None if prediction_ids is None else tuple(prediction_ids)
+            update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
+            with self._keys.hold(key):
+                outcome = await self._learn(update)
+        except NotReady:
+            return await (await self._next()).update(
+                examples,
+                key=key,
+                want_predictions=want_predictions,
+                want_probabilities=want_probabilities,
+                prediction_ids=prediction_ids,
+                stream=stream,
+            )
+        return self._answered(outcome)
+
+    async def rollback(self, position: str, key: IdempotencyKey | None = None) -> Updated:
+        """Go back to a snapshot, here and on every other replica, at the same point of the log.
+
+        Raises
+        ------
+        SnapshotNotFound
+            There is none at the position that is intact.
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        try:
+            self._check_learning()
+            if (earlier := await self._earlier_answer(key)) is not None:
+                return self._updated(earlier, replayed=True)
+            with self._keys.hold(key):
+                rollback = Rollback(await self._shelf.pin(position), self.durability, key)
+                self._check_learning()
+                outcome = await self.queue.put(rollback, encode(rollback), None)
+        except NotReady:
+            return await (await self._next()).rollback(position, key)
+        self.snapshots.soon()
+        self.queue.wake()
+        return self._answered(outcome)
+
+    def has_seen(self, key: IdempotencyKey) -> bool:
+        """Whether an update with this key is under way, or among those remembered."""
+        return key.key in self._keys or key.key in self.model.keys
+
+    async def confirm(self) -> ServiceError | None:
+        """Hear what others have done to the model by now; what kept it from that, if anything."""
+        return await self._applier.confirm()
+
+    async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:
+        """What the first request with the key was answered; None if this is the first.
+
+        Only once it is certain that the model which knows the key is still there: another may stand under its name.
+        """
+        try:
+            if self._keys.earlier_answer(key, self.model.keys) is None:
+                return None
+        except KeyReused:
+            pass
+        error = await self.confirm()
+        self._check_learning()
+        if error is not None:
+            raise error
+        return self._keys.earlier_answer(key, self.model.keys)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise self._closed()
+
+    def _check_learning(self) -> None:
+        self._check_open()
+        if self._stopping:
+            raise NotReady("the server is stopping")
+
+    async def _next(self) -> "Replica":
+        """The replica that took this one's place; where there is none, what is answered in its stead is raised."""
+        if self._successor is None:
+            self._check_learning()
+            raise NotReady(f"model {self.spec.name!r} is being restored")
+        return await self._successor()
+
+    async def _learn(self, update: Update) -> Outcome:
+        position = self.model.position
+        try:
+            admitted = await self._admission.admit(update, self.model, self.queue)
+        except (InvalidExample, LimitExceeded):
+            await self.confirm()  # it may fit what others have made of the model, or of its name
+            self._check_learning()
+            if self.model.position == position:
+                raise
+            admitted = await self._admission.admit(update, self.model, self.queue)
+        self._check_learning()  # it may have ended meanwhile
+        return await self.queue.put(update, admitted.payload, admitted.checked)
+
+    def _answered(self, outcome: Outcome) -> Updated:
+        if isinstance(outcome.answer, ServiceError):
+            raise outcome.answer
+        return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
+
+    def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> Updated:
+        predictions = answer.predictions(self.model.labels.names)
+        return Updated(
+            answer.position,
+            answer.updates,
+            answer.durability,
+            predictions,
+            replayed,
+            answer.skipped,
+            answer.rolled_back_to,
+            alarms,
+        )
+
+    # -- snapshots --------------------------------------------------------------------------------
+
+    async def take_snapshot(self) -> SnapshotRecord:
+        """Take a snapshot of all that has been learnt by now; answers when it is stored.
+
+        Raises
+        ------
+        NotReady, StorageGone, ModelGone
+        """
+        try:
+            self._check_learning()
+        except NotReady:
+            return await (await self._next()).take_snapshot()
+        return await self._applier.snapshot()
+
+    async def list_snapshots(self) -> list[SnapshotRecord]:
+        """The snapshots, the newest first; raises StorageGone, ModelGone."""
+        return await self._shelf.list()
+
+    async def read_snapshot(self, position: str) -> bytes:
+        """A snapshot as it is stored; raises SnapshotNotFound, StorageGone, ModelGone."""
+        return await self._shelf.read(position)

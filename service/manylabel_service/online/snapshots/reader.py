@@ -1,0 +1,78 @@
+"""The snapshots of one model that are stored, for those who read them."""
+
+import asyncio
+from collections.abc import Sequence
+
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import SnapshotNotFound
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
+
+
+class Shelf:
+    """Finds and reads snapshots; every method raises StorageGone and ModelGone."""
+
+    def __init__(self, record: ModelRecord, store: Store) -> None:
+        self._record = record
+        self._store = store
+
+    async def list(self) -> list[SnapshotRecord]:
+        """All of them, the newest first."""
+        return await self._store.snapshots(self._record)
+
+    async def load(self, position: str) -> StreamModel:
+        """The model of a snapshot.
+
+        Raises
+        ------
+        manylabel_core.state.DamagedState
+            There is no snapshot at the position, or not a whole one.
+        """
+        data = await self._store.get_snapshot(self._record, position)
+        return await asyncio.to_thread(StreamModel.from_bytes, data or b"")
+
+    async def read(self, position: str) -> bytes:
+        """A snapshot as it is stored.
+
+        Raises
+        ------
+        SnapshotNotFound
+        """
+        data = await self._store.get_snapshot(self._record, (await self._find(position)).position)
+        if data is None:
+            raise SnapshotNotFound(self._record.name, position)
+        return data
+
+    async def pin(self, position: str) -> str:
+        """Make a snapshot stay for as long as the log needs it; its position as the store writes it.
+
+        Raises
+        ------
+        SnapshotNotFound
+            There is none, or not a whole one: it must not get into the log, where every replica would look for it.
+        """
+        record = await self._find(position)
+        if not await self._store.pin_snapshot(self._record, record.position, True):
+            raise SnapshotNotFound(self._record.name, position)
+        try:
+            await self.load(record.position)
+        except DamagedState as error:
+            if not record.pinned:
+                await self._store.pin_snapshot(self._record, record.position, False)
+            raise SnapshotNotFound(self._record.name, position) from error
+        return record.position
+
+    async def _find(self, position: str) -> SnapshotRecord:
+        try:
+            record = at(position, await self.list())
+        except ValueError:  # not a position at all
+            record = None
+        if record is None:
+            raise SnapshotNotFound(self._record.name, position)
+        return record
+
+
+def at(position: str, snapshots: Sequence[SnapshotRecord]) -> SnapshotRecord | None:
+    """The snapshot at a position; ValueError if that is none."""
+    key = position_key(position)
+    return next((snapshot for snapshot in snapshots if position_key(snapshot.position) == key), None)

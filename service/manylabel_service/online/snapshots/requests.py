@@ -1,0 +1,69 @@
+"""Snapshots that somebody asks for, and waits for."""
+
+import asyncio
+from collections.abc import Sequence
+
+from manylabel_service.errors import NotReady, ServiceError
+from manylabel_service.online.snapshots.snapshotter import Snapshots, Storing
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.storage import SnapshotRecord
+
+Waiting = asyncio.Future[SnapshotRecord]
+
+
+class WantedSnapshots:
+    """The requests for snapshots of one model; those that come together get the same one.
+
+    Parameters
+    ----------
+    name : of the model.
+    snapshots : take them.
+    """
+
+    def __init__(self, name: str, snapshots: Snapshots) -> None:
+        self._name = name
+        self._snapshots = snapshots
+        self._waiting: list[Waiting] = []
+
+    def __bool__(self) -> bool:
+        """Whether one is asked for that has not been begun."""
+        return bool(self._waiting)
+
+    @property
+    def due(self) -> bool:
+        """Whether one can be begun now."""
+        return bool(self._waiting) and not self._snapshots.busy
+
+    def ask(self) -> Waiting:
+        """Ask for one of all that has been learnt by now."""
+        waiting: Waiting = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        return waiting
+
+    async def begin(self, model: StreamModel) -> None:
+        """Begin one for all who have asked by now; they are answered when it is stored. As `Snapshots.begin`."""
+        n_covered = len(self._waiting)
+        storing = await self._snapshots.begin(model)
+        covered, self._waiting = self._waiting[:n_covered], self._waiting[n_covered:]
+        storing.add_done_callback(lambda storing: self._answer(covered, storing))
+
+    def refuse(self, error: ServiceError) -> None:
+        """Answer all who wait for one to be begun with an error."""
+        waiting, self._waiting = self._waiting, []
+        _refuse(waiting, error)
+
+    def _answer(self, waiting: Sequence[Waiting], storing: Storing) -> None:
+        error = None if storing.cancelled() else storing.exception()
+        record = None if storing.cancelled() or error is not None else storing.result()
+        if record is None:
+            _refuse(waiting, error or NotReady(f"a snapshot of model {self._name!r} could not be taken"))
+            return
+        for future in waiting:
+            if not future.done():
+                future.set_result(record)
+
+
+def _refuse(waiting: Sequence[Waiting], error: BaseException) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_exception(error)

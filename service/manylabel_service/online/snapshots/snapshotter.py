@@ -1,0 +1,216 @@
+"""Snapshots of one model: when, how, and which are kept.
+
+A snapshot is verified after it was written; only then are older ones dropped and the log trimmed
+behind the oldest kept. So a damaged snapshot costs a longer replay, and never part of the model.
+
+Replicas of one model in other processes take snapshots too, and one of each is enough: before
+taking one, a replica looks whether another has, and those that have met others wait a little longer
+each by chance.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import structlog
+
+from manylabel_core.state import DamagedState, load
+from manylabel_service.errors import LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
+from manylabel_service.online.snapshots.reader import at
+from manylabel_service.online.snapshots.retention import Retention
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
+
+STORING_SECONDS = 0.5
+"""How long to leave a snapshot that is being stored before looking again."""
+SPREAD = 0.25
+"""How much longer than the settings say a replica may wait, for another to be the first."""
+
+log = structlog.get_logger()
+
+Storing = asyncio.Task[SnapshotRecord | None]
+
+
+class Snapshots:
+    """Takes and keeps the snapshots of one model.
+
+    Attributes
+    ----------
+    covered : position up to which a snapshot covers the log, as far as is known here.
+    learnt : examples learnt since the last try to take one.
+    met_others : whether other processes have this model too.
+    taken_at : time.monotonic() of the last snapshot, or of the start of this process.
+    size_bytes : of that snapshot; 0 before the first.
+    """
+
+    def __init__(
+        self, record: ModelRecord, store: Store, settings: Settings, on_stored: Callable[[], None] = lambda: None
+    ) -> None:
+        self._record = record
+        self._store = store
+        self._settings = settings
+        self._on_stored = on_stored
+        self._retention = Retention(record, store, settings.snapshots_kept)
+        self._storing: Storing | None = None
+        self._patience = 1.0
+        self._soon = False
+        self.covered = START
+        self.learnt = 0
+        self.met_others = False
+        self.taken_at = time.monotonic()
+        self.size_bytes = 0
+
+    def resume(self, position: str, snapshot: SnapshotRecord | None) -> None:
+        """The model begins from this snapshot, or from nothing."""
+        self.covered, self.learnt = position, 0
+        self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
+
+    # -- when -------------------------------------------------------------------------------------
+
+    def soon(self) -> None:
+        """Make the next one due at once."""
+        self._soon = True
+
+    def due(self, position: str) -> bool:
+        """Whether it is time for the next, the model being at this position."""
+        return not self.busy and (
+            self.learnt >= self._settings.snapshot_every_updates * self._patience
+            or self.seconds_until_due(position) == 0
+        )
+
+    def seconds_until_due(self, position: str) -> float | None:
+        """Until it is worth asking `due` again; None while a snapshot covers everything."""
+        if position == self.covered:
+            return None
+        seconds = self.taken_at + self._settings.snapshot_every_seconds * self._patience - time.monotonic()
+        return max(0.0 if self._soon else seconds, STORING_SECONDS if self.busy else 0.0)
+
+    @property
+    def busy(self) -> bool:
+        """Whether one is being stored."""
+        return self._storing is not None and not self._storing.done()
+
+    # -- how --------------------------------------------------------------------------------------
+
+    async def take_if_due(self, model: StreamModel) -> None:
+        """Begin one if it is time, and no other replica has taken it."""
+        if not self.due(model.position):
+            return
+        must_cover = self._soon
+        self._tried()
+        try:
+            if await self._others_took(model.position, must_cover):
+                return
+        except StorageError:
+            return  # tried again when it is due again
+        await self.begin(model)
+
+    async def begin(self, model: StreamModel) -> Storing:
+        """Turn the model into bytes, in a thread, and go on storing them in the background.
+
+        The caller must not fold anything in until this returns; predictions may go on.
+        """
+        await self._settled()
+        self._tried()
+        try:
+            data = await asyncio.to_thread(model.to_bytes)
+        except MemoryError as error:
+            log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
+            self._storing = asyncio.create_task(_nothing())
+        else:
+            self._storing = asyncio.create_task(self._put(model, model.position, data))
+        self._storing.add_done_callback(self._ended)
+        return self._storing
+
+    async def covers(self, position: str) -> bool:
+        """Whether a snapshot, of this or another replica, covers all up to a position, once none is being stored.
+
+        Raises
+        ------
+        StorageError, ModelGone
+        """
+        await self._settled()
+        if position != self.covered:
+            await self._look()
+        return position_key(self.covered) >= position_key(position)
+
+    async def take_last(self, model: StreamModel) -> None:
+        """Take one unless one covers the model, and wait until it is stored; only when nothing is folded in any more.
+
+        Raises
+        ------
+        StorageError, ModelGone
+        """
+        if not await self.covers(model.position):
+            await self.begin(model)
+            await self._settled()
+
+    async def drop(self) -> None:
+        """Give up the one being stored."""
+        if self._storing is not None:
+            self._storing.cancel()
+            await self._settled()
+
+    def _tried(self) -> None:
+        self.taken_at = time.monotonic()
+        self.learnt = 0
+        self._soon = False
+        self._patience = 1.0 + SPREAD * random.random() if self.met_others else 1.0
+
+    async def _others_took(self, position: str, must_cover: bool) -> bool:
+        """Whether another replica has stored one that this one may leave it at for now."""
+        newest = await self._look()
+        if newest is None or must_cover:
+            return position_key(self.covered) >= position_key(position)
+        age_seconds = time.time() - newest.created_unix_ms / 1000
+        return newest.position == position or age_seconds < self._settings.snapshot_every_seconds
+
+    async def _look(self) -> SnapshotRecord | None:
+        """The newest snapshot, if another replica stored it and it is news."""
+        newest = next(iter(await self._store.snapshots(self._record)), None)
+        if newest is None or position_key(newest.position) <= position_key(self.covered):
+            return None
+        self.covered, self.met_others, self.size_bytes = newest.position, True, newest.size_bytes
+        return newest
+
+    async def _settled(self) -> None:
+        if self._storing is not None:
+            await asyncio.gather(self._storing, return_exceptions=True)
+
+    def _ended(self, storing: Storing) -> None:
+        if not storing.cancelled():
+            storing.exception()  # it has been logged: no need to be told that nobody waited for it
+        self._on_stored()
+
+    async def _put(self, model: StreamModel, position: str, data: bytes) -> SnapshotRecord | None:
+        try:
+            await self._store.put_snapshot(self._record, position, data)
+            await self._verify(position)
+            self.covered, self.size_bytes = position, len(data)
+            log.info("snapshot", model=self._record.name, position=position, bytes=len(data))
+            kept = await self._retention.apply(model)
+        except ModelGone:
+            return None
+        except LogTrimmed:
+            log.info("snapshot_overtaken", model=self._record.name, position=position)  # by another replica's
+            return None
+        except (StorageError, DamagedState) as error:
+            log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))
+            if isinstance(error, StorageGone):
+                raise
+            raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
+        return at(position, kept)
+
+    async def _verify(self, position: str) -> None:
+        data = await self._store.get_snapshot(self._record, position)
+        try:
+            await asyncio.to_thread(load, data or b"")
+        except DamagedState:
+            await self._store.delete_snapshot(self._record, position)
+            raise
+
+
+async def _nothing() -> SnapshotRecord | None:
+    return None

@@ -1,0 +1,152 @@
+"""How many features and labels a model may have, and what becomes of those beyond: a part of its spec.
+
+Unlike the limits of a server, which only say what is let into a log, these decide in the fold what an entry does. So
+they hold on every replica alike.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from manylabel_core import Vocabulary
+from manylabel_core.rows import MAX_COLUMNS
+from manylabel_service.hosting.examples import Labels
+
+_Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
+
+
+def _nameable(policy: Any) -> Any:
+    if policy == "hash":
+        raise PydanticCustomError("label_hash", "must be reject or ignore: an answer could not name a hashed label")
+    return policy
+
+
+class _Limit(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class FeatureLimit(_Limit):
+    """How many features a model may have."""
+
+    most: _Most
+    """Most columns."""
+    policy: Literal["reject", "ignore", "hash"]
+    """What becomes of a feature beyond: `reject` refuses the update, `ignore` leaves the feature out of the example,
+    `hash` lets features share columns from the first example on."""
+
+
+class LabelLimit(_Limit):
+    """How many labels a model may have."""
+
+    most: _Most
+    """Most labels."""
+    policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
+    """What becomes of a label beyond: `reject` refuses the update, `ignore` leaves the label out of the truth."""
+
+
+class Limits(_Limit):
+    """How many features and labels a model may have; null is as many as the server allows."""
+
+    features: FeatureLimit | None = None
+    """Of features."""
+    labels: LabelLimit | None = None
+    """Of labels."""
+
+    @property
+    def rejects(self) -> bool:
+        """Whether an update can be refused because of them."""
+        return any(limit.policy == "reject" for limit in self.given)
+
+    @property
+    def ignores(self) -> bool:
+        """Whether a part of an example can be left out because of them."""
+        return any(limit.policy == "ignore" for limit in self.given)
+
+    @property
+    def hashes(self) -> bool:
+        """Whether the names of features are not kept."""
+        return self.features is not None and self.features.policy == "hash"
+
+    @property
+    def given(self) -> Sequence[FeatureLimit | LabelLimit]:
+        """Those that there are."""
+        return [limit for limit in (self.features, self.labels) if limit is not None]
+
+    def within(self, n_features: int, n_labels: int) -> tuple[int, int]:
+        """Numbers of columns that are estimates, as far as they are possible."""
+        return _within(self.features, n_features), _within(self.labels, n_labels)
+
+
+UNLIMITED = Limits()
+
+
+def shown(limits: Limits | None) -> dict[str, Any] | None:
+    """Limits as they were given."""
+    return None if limits is None else limits.model_dump(mode="json")
+
+
+def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
+    """Most columns where it is this policy that keeps to them, or None."""
+    return limit.most if limit is not None and limit.policy == policy else None
+
+
+def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tuple[list[int], NDArray[np.int8]]:
+    """The columns and the signs of an example's labels, without those that are ignored; new ones get their columns."""
+    if limit is None or limit.policy != "ignore":
+        return labels.add(y.names), y.signs
+    columns = labels.lookup(y.names)
+    if -1 not in columns:
+        return columns, y.signs
+    new = [name for name in y.names if name not in labels]
+    labels.add(new[: limit.most - len(labels)])
+    columns = labels.lookup(y.names)
+    kept = np.array(columns, dtype=np.int32) >= 0
+    return [column for column in columns if column >= 0], y.signs[kept]
+
+
+def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit | None) -> int:
+    """A count of what was ignored, from the state of a model that may come from anybody.
+
+    Raises
+    ------
+    ValueError
+        It is none, or nothing can have been ignored.
+    """
+    most = most_of(limit, "ignore")
+    if type(count) is not int or not 0 <= count < 2**63:
+        raise ValueError("ignored: a count is due")
+    if count and n_columns != most:
+        raise ValueError("ignored: nothing is while there is room")
+    return count
+
+
+def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> int:
+    """The count of ignored labels; raises ValueError as `check_ignored`, or for more labels than the limit allows."""
+    if limit is not None and len(labels) > limit.most:
+        raise ValueError(f"labels: {len(labels)}, where {limit.most} is the limit")
+    return check_ignored(ignored, len(labels), limit)
+
+
+def _within(limit: FeatureLimit | LabelLimit | None, n_columns: int) -> int:
+    return n_columns if limit is None else min(n_columns, limit.most)
+
+
+def _only_undeclared(limits: Limits | None, info: ValidationInfo) -> Limits | None:
+    if limits is not None and (errors := list(_pointless(limits, info.data))):
+        raise ValidationError.from_exception_data("limits", errors)
+    return limits
+
+
+def _pointless(limits: Limits, spec: dict[str, Any]) -> Iterator[InitErrorDetails]:
+    for kind in ("features", "labels"):
+        if getattr(limits, kind) is not None and spec.get(kind) is not None:
+            error = PydanticCustomError("limit_declared", "must be null where {kind} are declared", {"kind": kind})
+            yield InitErrorDetails(type=error, loc=(kind,), input=None)
+
+
+LimitsField = Annotated[Limits | None, AfterValidator(_only_undeclared)]
+"""The field of a spec; `features` and `labels` stand before it."""

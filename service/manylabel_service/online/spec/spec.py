@@ -1,0 +1,159 @@
+"""What a client asks for when it creates a model. The spec is stored, and never changes."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, from_json
+
+from manylabel_core.online.learner import OnlineLearner
+from manylabel_service.online.spec.limits import LimitsField
+from manylabel_service.online.spec.params import PARAMS, AnyParams, Params, with_those_of_before
+
+MAX_NAME_BYTES = 256
+"""Longest name of a label or a feature, in bytes of UTF-8."""
+
+Durability = Literal["memory", "log", "fsync"]
+
+
+def _at_most_max_bytes(name: str) -> str:
+    try:
+        size_bytes = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise PydanticCustomError("name_encoding", "must be valid Unicode") from error
+    if not 1 <= size_bytes <= MAX_NAME_BYTES:
+        raise PydanticCustomError("name_length", "must have 1 to {limit} bytes", {"limit": MAX_NAME_BYTES})
+    return name
+
+
+def _no_repeats(names: list[str]) -> list[str]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
+    return names
+
+
+_Names = Annotated[
+    list[Annotated[str, AfterValidator(_at_most_max_bytes)]],
+    Field(min_length=1),
+    AfterValidator(_no_repeats),
+]
+
+
+def _kind_of_features(value: Any) -> str | None:
+    return {list: "names", int: "number"}.get(type(value))
+
+
+_Features = Annotated[
+    Annotated[_Names, Tag("names")] | Annotated[int, Field(strict=True, ge=1), Tag("number")],
+    Discriminator(
+        _kind_of_features,
+        custom_error_type="features",
+        custom_error_message="must be null, a list of names, or a number of columns",
+    ),
+]
+
+
+class ModelSpec(BaseModel):
+    """A model as created: its learner, what it may see, and how safely it is kept.
+
+    What a client leaves to the learner is filled in here, once: a release with other defaults reads the same from it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+    """The name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
+    algorithm: Literal["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
+    """The learner."""
+    params: SerializeAsAny[Params] = Field(default_factory=dict, validate_default=True)
+    """The learner's parameters; those left out get their defaults."""
+    features: _Features | None = None
+    """Null: features get columns as they appear. A list of names, or a number of columns: only these."""
+    labels: _Names | None = None
+    """Null: labels get columns as they appear. A list of names: only these."""
+    limits: LimitsField = None
+    """How many features and labels there may be, and what becomes of those beyond. Null: as many as the server
+    allows."""
+    scaling: Literal["auto", "none", "unit", "standard"] | None = None
+    """Scaling of features: by what the stream shows of them, none, each example to unit length, or running
+    standardisation. Null takes auto, or none where `passes` are given."""
+    durability: Durability | None = None
+    """How safe an update is when it is answered; null takes the server's setting."""
+    window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
+    """Number of examples in the sliding window of the prequential measures."""
+
+    @field_validator("params", mode="plain", json_schema_input_type=AnyParams)
+    @classmethod
+    def _of_the_algorithm(cls, value: Any, info: ValidationInfo) -> Any:
+        params = PARAMS.get(info.data.get("algorithm", ""))
+        return value if params is None else params.model_validate(value)
+
+    @model_validator(mode="after")
+    def _settle(self) -> Self:
+        """Have the learner check its parameters, and fill in what is left to it."""
+        try:
+            settled = self.learner().settled_params()
+        except ValueError as error:
+            raise _refused(str(error), self.params) from error
+        params = {name: settled[name] for name in type(self.params).model_fields}
+        # Frozen from here on.
+        object.__setattr__(self, "params", self.params.model_copy(update=params))
+        object.__setattr__(self, "scaling", settled["scaling"])
+        return self
+
+    @classmethod
+    def from_bytes(cls, written: bytes | str) -> Self:
+        """The spec that a store keeps; raises as `from_document`."""
+        return cls.from_document(from_json(written))
+
+    @classmethod
+    def from_document(cls, stored: Any) -> Self:
+        """The spec that a store or a snapshot keeps, perhaps one of an older release: it means what it meant then.
+
+        Raises
+        ------
+        ValueError
+            It is none.
+        """
+        if not isinstance(stored, Mapping):
+            raise ValueError("a spec is an object")
+        params = with_those_of_before(stored.get("algorithm"), stored.get("params", {}))
+        return cls.model_validate({"scaling": "none", **stored, "params": params})
+
+    def to_bytes(self) -> bytes:
+        """For `from_bytes`."""
+        return self.model_dump_json().encode()
+
+    def learner(self) -> OnlineLearner:
+        """A new, untrained learner."""
+        return self.params.learner(self.scaling)
+
+
+_PYTHON = {"None": "null", "True": "true", "False": "false"}
+
+
+def _refused(detail: str, params: Params) -> ValidationError:
+    """What a learner does not accept, at the place of the parameter that it begins with, in words of JSON."""
+    name, _, rest = detail.partition(" ")
+    place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
+    if place == (name,) and name != "scaling":
+        place, rest = ("params",), detail
+    words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
+    problem = PydanticCustomError("parameter", "{detail}", {"detail": words})
+    value = getattr(params, name, None)
+    return ValidationError.from_exception_data("ModelSpec", [{"type": problem, "loc": place, "input": value}])

@@ -1,0 +1,190 @@
+"""What a model will have grown to once some examples are learnt, and whether they can be."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from manylabel_core import Vocabulary
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.spec.limits import FeatureLimit, LabelLimit, most_of
+from manylabel_service.online.state.feature_space import FeatureSpace, Layout
+from manylabel_service.online.state.model import StreamModel
+
+
+class Growth(NamedTuple):
+    """What a model gains by an update, or by several: columns, examples, and the values in them."""
+
+    features: int = 0
+    labels: int = 0
+    examples: int = 0
+    values: int = 0
+
+    def plus(self, other: "Growth", sign: int = 1) -> "Growth":
+        """Both together; with `sign` -1, this without the other."""
+        return Growth(
+            self.features + sign * other.features,
+            self.labels + sign * other.labels,
+            self.examples + sign * other.examples,
+            self.values + sign * other.values,
+        )
+
+
+class Checked(NamedTuple):
+    """With what an update has been checked: the features of the model, the layout after it, and what it brings."""
+
+    features: FeatureSpace
+    layout: Layout
+    growth: Growth
+
+    def holds(self, model: StreamModel) -> bool:
+        """Whether the update need not be checked again, whatever else the model has learnt meanwhile."""
+        if self.layout != model.features.layout:
+            return False
+        if not model.limits.rejects:
+            return True
+        # Names are only ever added, but for a rollback, which gives the model another FeatureSpace.
+        return self.features is model.features and not _exceeds(model, self.growth)
+
+
+def grown(model: StreamModel, growth: Growth) -> tuple[int, int]:
+    """The most features and labels that a model has once it has gained what several updates bring, each by itself."""
+    return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
+
+
+def _exceeds(model: StreamModel, growth: Growth) -> bool:
+    limitless = len(model.features) + growth.features, len(model.labels) + growth.labels
+    return grown(model, growth) != limitless
+
+
+class _Gain:
+    """Names that a model would gain.
+
+    Parameters
+    ----------
+    known : the names it has.
+    limit : of how many it may have.
+    """
+
+    def __init__(self, known: Vocabulary, limit: FeatureLimit | LabelLimit | None) -> None:
+        self._known = known
+        self._most = None if limit is None else limit.most
+        self.rejects = most_of(limit, "reject") is not None
+        self._new: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._new) if self._most is None else min(len(self._new), self._most - len(self._known))
+
+    def of(self, names: Iterable[str]) -> list[str]:
+        """Those of the names that would be new."""
+        return [name for name in names if name not in self._known and name not in self._new]
+
+    def first_beyond(self, new: list[str]) -> str | None:
+        """The first of names that would be new for which there is no room, if that is a reason to refuse them."""
+        if not (self.rejects and new):
+            return None
+        assert self._most is not None
+        self._new.difference_update([name for name in self._new if name in self._known])
+        room = self._most - len(self._known) - len(self._new)
+        return new[room] if len(new) > room else None
+
+    def take(self, new: list[str]) -> None:
+        """Count them in. What is ignored anyway is not kept."""
+        room = len(new) if self._most is None else max(self._most - len(self._known) - len(self._new), 0)
+        self._new.update(new[:room])
+
+
+class Projection:
+    """Examples tried on a model, one after the other, without learning them.
+
+    Attributes
+    ----------
+    layout : of the features, after the examples so far.
+    n_examples, n_values : how many examples, and how many values of features in them.
+    """
+
+    def __init__(self, model: StreamModel) -> None:
+        self._model = model
+        self._features = model.features
+        self._new_features = _Gain(model.features.names, model.limits.features)
+        self._new_labels = _Gain(model.labels, model.limits.labels)
+        self.layout = model.features.layout
+        self.n_examples = 0
+        self.n_values = 0
+
+    @property
+    def growth(self) -> Growth:
+        """What the model will gain, at most."""
+        named = len(self._features.names) + len(self._new_features)
+        n_features, _ = self._model.limits.within(max(self.layout.size, named), 0)
+        n_new_features = max(n_features - len(self._features), 0)
+        return Growth(n_new_features, len(self._new_labels), self.n_examples, self.n_values)
+
+    @property
+    def checked(self) -> Checked:
+        """With what the examples have been checked."""
+        return Checked(self._features, self.layout, self.growth)
+
+    def check(self, example: Example) -> None:
+        """Try the next example.
+
+        Raises
+        ------
+        InvalidExample
+            It cannot be learnt after those before it. It is not counted then.
+        """
+        self._try(example, self._model.limits.rejects)
+
+    def add(self, example: Example) -> None:
+        """Try the next example, and count what the model would gain by it; raises as `check`."""
+        self._try(example, counted=True)
+        self.n_values += len(example.x.values)
+
+    def _try(self, example: Example, counted: bool) -> None:
+        x, y = example
+        self._features.check(self.n_examples, x, self.layout)
+        self._check_labels(y)
+        if counted:
+            self._gain(x, y)
+        self.layout = self.layout.after(x)
+        self.n_examples += 1
+
+    def _gain(self, x: Features, y: Labels) -> None:
+        names = x.names if x.names is not None and self._features.keeps_names else ()
+        features, labels = self._new_features.of(names), self._new_labels.of(y.names)
+        self._check_room(x, y, features, labels)
+        self._new_features.take(features)
+        self._new_labels.take(labels)
+
+    def _check_room(self, x: Features, y: Labels, features: list[str], labels: list[str]) -> None:
+        limits = self._model.limits
+        if (most := most_of(limits.features, "reject")) is not None:
+            beyond = self._new_features.first_beyond(features)
+            if beyond is not None:
+                raise self._beyond(("x", beyond), f"is one feature more than the {most} that this model may have")
+            if (problem := _numbers_beyond(x, most)) is not None:
+                raise self._beyond(("x",), f"{problem}, the limit of this model")
+        if (most := most_of(limits.labels, "reject")) is not None:
+            beyond = self._new_labels.first_beyond(labels)
+            if beyond is not None:
+                place = y.names.index(beyond) if y.complete else beyond
+                raise self._beyond(("y", place), f"is one label more than the {most} that this model may have")
+
+    def _check_labels(self, y: Labels) -> None:
+        if self._model.spec.labels is None:
+            return
+        for place, name in enumerate(y.names):
+            if name not in self._model.labels:
+                path = ("y", place if y.complete else name)
+                raise self._beyond(path, "is not one of the labels declared for this model")
+
+    def _beyond(self, path: tuple[str | int, ...], detail: str) -> InvalidExample:
+        return InvalidExample(self.n_examples, path, detail)
+
+
+def _numbers_beyond(x: Features, most: int) -> str | None:
+    """What is wrong with an example whose numbered features go beyond the limit, or None."""
+    if x.names is not None:
+        return None
+    if x.indices is not None:
+        return f"indices must be below {most}" if len(x.indices) and x.indices[-1] >= most else None
+    return f"must have at most {most} numbers, has {len(x.values)}" if len(x.values) > most else None

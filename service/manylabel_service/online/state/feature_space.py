@@ -1,0 +1,229 @@
+"""Which columns the features of an example take: by name, in order of first appearance, or by number."""
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Vocabulary
+from manylabel_core.rows import MAX_COLUMNS
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Features
+from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, most_of
+from manylabel_service.online.state.feature_hashing import hashed
+
+Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Ascending columns of one example, and their values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the examples so far have settled about the form of the next one.
+
+    `kind` is None until a first example was learnt. `size` is the number of columns so far;
+    `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is the number
+    of columns beyond which the columns of sparse examples are ignored, so that they settle nothing.
+    """
+
+    kind: Literal["named", "numbered"] | None = None
+    size: int = 0
+    fixed: bool = False
+    declared: bool = False
+    most: int | None = None
+
+    def problem(self, x: Features) -> str | None:
+        """Why an example of this form cannot be used, or None."""
+        if x.names is not None:
+            numbered = self.kind == "numbered"
+            return "features are numbered: send a list, or indices and values" if numbered else None
+        if self.kind == "named" and not self.declared:
+            return "features are named: send an object of names and values"
+        if x.indices is not None:
+            highest = int(x.indices[-1]) if len(x.indices) else -1
+            return f"indices must be below {self.size}" if self.fixed and highest >= self.size else None
+        n_given = len(x.values)
+        if n_given == self.size > 0 or (not self.fixed and n_given > self.size):
+            return None
+        due = str(self.size) if self.fixed else f"at least {max(self.size, 1)}"
+        return f"must have {due} numbers, has {n_given}"
+
+    def after(self, x: Features) -> "Layout":
+        """The layout once the example is learnt; names are counted by their vocabulary."""
+        if self.fixed:
+            return self
+        if x.names is not None:
+            return self if self.kind == "named" else replace(self, kind="named")
+        if x.indices is None:
+            return replace(self, kind="numbered", size=len(x.values), fixed=True)
+        size = max(self.size, int(x.indices[-1]) + 1 if len(x.indices) else 0)
+        size = size if self.most is None else min(size, self.most)
+        return self if (size, self.kind) == (self.size, "numbered") else replace(self, kind="numbered", size=size)
+
+
+class FeatureSpace:
+    """The features of one model. State: the layout, the names, and how much was ignored.
+
+    Parameters
+    ----------
+    declared : names, or a number of columns, if there are to be no others.
+    limit : of the number of columns. To reject is left to `Projection`: a prediction gives no columns.
+
+    Attributes
+    ----------
+    ignored : how many features beyond the limit have been left out of examples learnt, each time that one was.
+    """
+
+    def __init__(self, declared: list[str] | int | None, limit: FeatureLimit | None = None) -> None:
+        self.names = Vocabulary()
+        self.ignored = 0
+        self._limit = limit
+        self._n_hashed, self._n_kept = most_of(limit, "hash"), most_of(limit, "ignore")
+        if isinstance(declared, int):
+            self.layout = Layout("numbered", declared, fixed=True, declared=True)
+        elif declared is not None:
+            self.names.add(declared)
+            self.layout = Layout("named", len(declared), fixed=True, declared=True)
+        else:
+            self.layout = Layout(most=self._n_kept)
+
+    def __len__(self) -> int:
+        if self._n_hashed is not None:
+            return self._n_hashed
+        if self.layout.kind != "numbered":
+            return len(self.names)
+        return self.layout.size if self._n_kept is None else min(self.layout.size, self._n_kept)
+
+    @property
+    def keeps_names(self) -> bool:
+        """Whether names that are new get columns of their own."""
+        return self._n_hashed is None and not self.layout.declared
+
+    def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
+        """Raise InvalidExample if an example cannot be used.
+
+        Parameters
+        ----------
+        index : of the example in its request.
+        layout : what examples before it will have settled; None takes the present one.
+        """
+        layout = layout or self.layout
+        problem = layout.problem(x)
+        if problem is not None:
+            raise InvalidExample(index, ("x",), problem)
+        if x.names is not None and layout.declared:
+            for name in x.names:
+                if name not in self.names:
+                    raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
+
+    def add(self, x: Features) -> Columns:
+        """The columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
+        self.layout = self.layout.after(x)
+        if self._n_kept is not None:
+            return self._add_within(x, self._n_kept)
+        if x.names is not None and self._n_hashed is None:
+            return _ascending(np.array(self.names.add(x.names), dtype=np.int32), x.values)
+        return self._found(x)
+
+    def _add_within(self, x: Features, most: int) -> Columns:
+        found = self._found(x)
+        if x.names is not None and len(self.names) < most:
+            new = [name for name in x.names if name not in self.names]
+            self.names.add(new[: most - len(self.names)])
+        kept = _below(most, *found)
+        self.ignored += len(found[0]) - len(kept[0])
+        return kept
+
+    def find(self, x: Features) -> Columns:
+        """The columns of an example to be predicted; nothing is added.
+
+        Features never learnt stand in the columns that learning would give them: they have no weight yet,
+        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
+        """
+        found = self._found(x)
+        return found if self._n_kept is None else _below(self._n_kept, *found)
+
+    def _found(self, x: Features) -> Columns:
+        """The same without a limit that ignores."""
+        if self._n_hashed is not None:
+            return _present(*hashed(x, self._n_hashed))
+        if x.names is None:
+            return _numbered(x)
+        columns = self.names.lookup(x.names)
+        if -1 in columns:
+            new = count(len(self.names))
+            columns = [next(new) if column < 0 else column for column in columns]
+        return _ascending(np.array(columns, dtype=np.int32), x.values)
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Arrays, and facts for a JSON header."""
+        layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
+        return self.names.to_arrays(), layout if self._n_kept is None else {**layout, "ignored": self.ignored}
+
+    def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
+        """Take over a `state` of features declared alike.
+
+        Raises
+        ------
+        ValueError
+            It is none; nothing has changed then.
+        TypeError
+            The layout is not a dict of its facts.
+        """
+        facts = dict(layout)
+        ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
+        names = Vocabulary.from_arrays(arrays)
+        found = Layout(**facts, declared=self.layout.declared, most=self.layout.most)
+        if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
+            raise ValueError("layout: a size and whether it is fixed are due")
+        as_declared = found == self.layout and names == self.names
+        if not (as_declared if found.declared else _undeclared(found, names)):
+            raise ValueError("layout: does not fit the names, or what was declared")
+        if self._limit is not None:
+            _check_limit(names, found, self._limit)
+        n_columns = max(len(names), min(found.size, self._n_kept or 0))
+        self.ignored = check_ignored(ignored, n_columns, self._limit)
+        self.names, self.layout = names, found
+
+
+def _undeclared(layout: Layout, names: Vocabulary) -> bool:
+    """Whether examples can have settled such a layout, with such names."""
+    if layout.kind == "numbered":
+        return not len(names) and (layout.size > 0 or not layout.fixed)
+    bare = layout.size == 0 and not layout.fixed
+    return bare and (layout.kind == "named" or (layout.kind is None and not len(names)))
+
+
+def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None:
+    """Raise ValueError if there is more than the limit lets in."""
+    if limit.policy == "hash":
+        if len(names):
+            raise ValueError("layout: hashed features have no names")
+        return
+    may_be_longer = limit.policy == "ignore" and layout.fixed
+    if max(len(names), 0 if may_be_longer else layout.size) > limit.most:
+        raise ValueError(f"layout: more features than the limit, {limit.most}")
+
+
+def _numbered(x: Features) -> Columns:
+    return _present(np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices, x.values)
+
+
+def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
+    order = np.argsort(columns)
+    return _present(columns[order], values[order])
+
+
+def _below(most: int, columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
+    """Without the columns beyond."""
+    n_kept = int(np.searchsorted(columns, most))
+    return columns[:n_kept], values[:n_kept]
+
+
+def _present(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
+    """Without the zeros: to the learners an absent feature and one of value 0 are the same."""
+    if np.count_nonzero(values) == len(values):
+        return columns, values
+    present = values != 0
+    return columns[present], values[present]

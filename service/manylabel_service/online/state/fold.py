@@ -1,0 +1,320 @@
+"""Log entries on their way into a model, in slices that a caller can pause between.
+
+Consecutive entries share one pass of the learner's kernel. How they are grouped and sliced changes
+nothing: columns are given, examples learnt and answers made strictly in log order.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.rows import Targets
+from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
+from manylabel_service.hosting.examples import Change, Example, IdempotencyKey, Rollback, Update
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.dry_run import Checked, Projection
+from manylabel_service.online.state.feature_space import Columns
+from manylabel_service.online.state.model import StreamModel, as_rows
+from manylabel_service.storage import START
+
+Kind = Literal["update", "rollback"]
+"""What an entry is."""
+
+
+class Alarm(NamedTuple):
+    """A detector of drift sounded: that of a label, or of all (None).
+
+    `updates` is what the model had learnt with the example at which it did.
+    """
+
+    updates: int
+    label: str | None
+
+
+class Outcome(NamedTuple):
+    """What became of an entry: an answer, or the error it was refused with.
+
+    `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
+    all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples, and
+    `behind` is the position of the entry before.
+    """
+
+    answer: Answer | ServiceError
+    replayed: bool = False
+    kind: Kind = "update"
+    learnt: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    behind: str = START
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """An update, or a rollback, at its place in the log.
+
+    `checked` says with what its examples have been; None: they have not been.
+    """
+
+    position: str
+    update: Change
+    checked: Checked | None = None
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An update under way. `refusal` is set when none of its examples will be learnt.
+
+    `taken` examples are done with, of which the first `skipped` had been learnt before.
+    """
+
+    logged: LogEntry
+    update: Update
+    begun: bool = False
+    taken: int = 0
+    skipped: int = 0
+    refusal: Outcome | None = None
+    scores: list[NDArray[np.float64]] = field(default_factory=list)
+    probabilities: list[NDArray[np.float64]] = field(default_factory=list)
+    alarms: list[tuple[int, str | None]] = field(default_factory=list)
+    """Which of its examples, from 1, and the label."""
+
+
+class _Rollback(NamedTuple):
+    """A rollback that waits for its turn, or for its snapshot."""
+
+    position: str
+    rollback: Rollback
+
+
+class _Block:
+    """Examples with their columns, to be learnt in one pass, the entry that each is from, and its number there."""
+
+    def __init__(self) -> None:
+        self.columns: list[Columns] = []
+        self.examples: list[Example] = []
+        self.entries: list[_Entry] = []
+        self.numbers: list[int] = []
+        self.n_known: list[int] = []
+        self._labels: list[int] = []
+        self._signs: list[NDArray[np.int8]] = []
+        self._label_ends: list[int] = [0]
+        self._n_labels: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def add(self, model: StreamModel, entry: _Entry) -> None:
+        """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
+        example = entry.update.examples[entry.taken]
+        entry.taken += 1
+        self.examples.append(example)
+        self.entries.append(entry)
+        self.numbers.append(entry.taken)
+        self.n_known.append(len(model.labels))
+        self.columns.append(model.features.add(example.x))
+        labels, signs = model.take_labels(example.y)
+        self._labels.extend(labels)
+        self._signs.append(signs)
+        self._label_ends.append(len(self._labels))
+        self._n_labels.append(len(model.labels))
+
+    def probabilities(self, n_labels: int) -> NDArray[np.float64] | None:
+        """Room for the probabilities, if any of the entries wants them."""
+        if not any(entry.update.want_probabilities for entry in self.entries):
+            return None
+        return np.empty((len(self), n_labels), dtype=np.float64)
+
+    def targets(self) -> Targets:
+        return Targets(
+            indptr=np.array(self._label_ends, dtype=np.int64),
+            indices=np.array(self._labels, dtype=np.int32),
+            signs=np.concatenate(self._signs),
+            complete=np.array([y.complete for _, y in self.examples], dtype=np.bool_),
+            n_labels=np.array(self._n_labels, dtype=np.int64),
+        )
+
+
+class Folding:
+    """A run of log entries being folded into a model by repeated `step`s.
+
+    Attributes
+    ----------
+    outcomes : one Outcome per finished entry, in log order.
+    learnt : examples learnt so far.
+    wanted : the position of the snapshot that a rollback needs; nothing goes on until it is given.
+    """
+
+    def __init__(self, model: StreamModel, entries: Iterable[LogEntry]) -> None:
+        self._model = model
+        self._waiting = deque(map(_under_way, entries))
+        self.outcomes: list[Outcome] = []
+        self.learnt = 0
+        self.wanted: str | None = None
+
+    def step(self, max_examples: int) -> bool:
+        """Fold in at most that many examples; True while some are left, or a snapshot is wanted."""
+        block = _Block()
+        done: list[_Entry] = []
+        while self._waiting and len(block) < max_examples:
+            entry = self._waiting[0]
+            if isinstance(entry, _Rollback):
+                if not done and self._refuse_rollback(entry):
+                    continue
+                break  # for its snapshot, or until what comes before it is finished
+            if not entry.begun:
+                if _repeats_key(entry, done):
+                    break  # the answer to the earlier one is due first
+                self._begin(entry)
+            if entry.refusal is None:
+                while entry.taken < len(entry.update.examples) and len(block) < max_examples:
+                    block.add(self._model, entry)
+                if entry.taken < len(entry.update.examples):
+                    break
+            self._waiting.popleft()
+            done.append(entry)
+        if len(block):
+            self._learn(block)
+        self.outcomes.extend(self._finish(entry) for entry in done)
+        return bool(self._waiting)
+
+    def give(self, target: StreamModel) -> None:
+        """Roll back to the state of the snapshot `wanted`; the target must not be used any more.
+
+        Raises
+        ------
+        ValueError
+            It is not the state that is wanted. The model has not changed then.
+        """
+        if self.wanted is None or not isinstance(entry := self._waiting[0], _Rollback):
+            raise ValueError("no snapshot is wanted")
+        model, rollback = self._model, entry.rollback
+        names, n_lasting = model.labels.names, _n_common(model.labels.names, target.labels.names)
+        model.roll_back(target, rollback.to, entry.position)
+        model.keys.keep_names(names, n_lasting)
+        self.outcomes[:] = [_keeping(outcome, names, n_lasting) for outcome in self.outcomes]
+        answer = Answer(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
+        self._end_rollback(rollback, Outcome(answer, kind="rollback"))
+
+    def _refuse_rollback(self, entry: _Rollback) -> bool:
+        """Whether the request came before. If not, its snapshot is wanted now."""
+        key = entry.rollback.key
+        outcome = None if key is None else self._answered(entry.rollback, key)
+        if outcome is None:
+            self.wanted = entry.rollback.to
+            return False
+        self._model.position = entry.position
+        self._end_rollback(entry.rollback, outcome)
+        return True
+
+    def _end_rollback(self, rollback: Rollback, outcome: Outcome) -> None:
+        self._waiting.popleft()
+        self.wanted = None
+        self.outcomes.append(outcome)
+        if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, Answer):
+            self._model.keys.add(rollback.key, outcome.answer)
+
+    def _begin(self, entry: _Entry) -> None:
+        """Decide what will be learnt of an update: all, what is new of its stream, or, refused, nothing."""
+        model, update = self._model, entry.update
+        entry.begun = True
+        entry.refusal = None if update.key is None else self._answered(update, update.key)
+        if entry.refusal is None:
+            entry.refusal = self._refusal(entry)
+        if entry.refusal is not None:
+            return
+        if update.prediction_ids is not None:
+            model.labelled.add(update.prediction_ids)
+        if update.stream is not None:
+            entry.taken = entry.skipped
+            model.streams.add(update.stream)
+
+    def _answered(self, change: Change, key: IdempotencyKey) -> Outcome | None:
+        """The outcome when an earlier request had the key."""
+        seen = self._model.keys.find(key.key)
+        if seen is None:
+            return None
+        kind: Kind = "rollback" if isinstance(change, Rollback) else "update"
+        digest, answer = seen
+        if digest != key.digest:
+            return Outcome(KeyReused(key.key), kind=kind)
+        return Outcome(answer, replayed=True, kind=kind)
+
+    def _refusal(self, entry: _Entry) -> Outcome | None:
+        """The error that an update is refused with, if it is; finds which lines of a stream are new."""
+        model, update = self._model, entry.update
+        try:
+            if update.prediction_ids is not None:
+                model.labelled.check(update.prediction_ids)
+            if update.stream is not None:
+                entry.skipped = model.streams.n_learnt(update.stream)
+            if entry.logged.checked is None or not entry.logged.checked.holds(model):
+                _check_examples(model, update, entry.skipped)
+        except (InvalidExample, PredictionError) as error:
+            return Outcome(error)
+        return None
+
+    def _learn(self, block: _Block) -> None:
+        model, targets = self._model, block.targets()
+        model.learner.grow(len(model.features), len(model.labels))
+        probabilities = block.probabilities(len(model.labels))
+        scores = model.learner.learn(as_rows(block.columns), targets, probabilities)
+        self.learnt += len(block)
+        model.prequential.update(scores, targets, np.array(block.n_known, dtype=np.int64))
+        for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
+            if entry.update.want_predictions:
+                entry.scores.append(scores[row, : 1 + n_known].copy())
+            if entry.update.want_probabilities and probabilities is not None:
+                entry.probabilities.append(probabilities[row, :n_known].copy())
+        for row, column in model.learner.sounded:
+            label = model.labels.names[column - 1] if column else None
+            block.entries[row].alarms.append((block.numbers[row], label))
+
+    def _finish(self, entry: _Entry) -> Outcome:
+        model, update = self._model, entry.update
+        behind, model.position = model.position, entry.logged.position
+        if entry.refusal is not None:
+            return entry.refusal
+        learnt = len(update.examples) - entry.skipped
+        alarms = tuple(Alarm(model.updates + number - entry.skipped, label) for number, label in entry.alarms)
+        model.updates += learnt
+        scores = tuple(entry.scores) if update.want_predictions else None
+        probabilities = tuple(entry.probabilities) if update.want_probabilities else None
+        answer = Answer(
+            model.position, model.updates, update.durability, scores, entry.skipped, probabilities=probabilities
+        )
+        if update.key is not None:
+            model.keys.add(update.key, answer)
+        return Outcome(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, behind=behind)
+
+
+def _under_way(entry: LogEntry) -> _Entry | _Rollback:
+    change = entry.update
+    return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
+
+
+def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:
+    key = entry.update.key
+    return key is not None and any(other.update.key is not None and other.update.key.key == key.key for other in others)
+
+
+def _check_examples(model: StreamModel, update: Update, skipped: int) -> None:
+    projection = Projection(model)
+    try:
+        for example in update.examples[skipped:]:
+            projection.check(example)
+    except InvalidExample as error:
+        raise InvalidExample(skipped + error.index, error.path, error.detail) from error
+
+
+def _n_common(names: Sequence[str], others: Sequence[str]) -> int:
+    """How many of the first names are the same."""
+    pairs = zip(names, others, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(names), len(others)))
+
+
+def _keeping(outcome: Outcome, names: tuple[str, ...], n_lasting: int) -> Outcome:
+    answer = outcome.answer
+    return outcome._replace(answer=answer.keeping(names, n_lasting)) if isinstance(answer, Answer) else outcome

@@ -1,0 +1,104 @@
+"""Checks of a model's state whose bytes may come from anybody: its parts have to agree with each other.
+
+What each part relies on by itself is checked where it is restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES
+from manylabel_service.storage import position_key
+
+if TYPE_CHECKING:
+    from manylabel_service.online.state.model import StreamModel
+
+MAX_UPDATES = 2**53
+"""More examples than any stream has."""
+_MAX_POSITION = 64
+_EXAMPLES = ("scaling.count", "ages", "drift.seen")
+"""Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
+_LABELS = "decisions.existing"
+"""The one that is the number of labels in the latest."""
+
+
+def check_names(given: set[str], due: set[str]) -> None:
+    """Raise ValueError unless a state has just the parts that are due."""
+    if given != due:
+        raise ValueError(f"parts are missing or too many: {', '.join(sorted(given ^ due)[:3])}")
+
+
+def check_position(position: Any) -> str:
+    """A position as it is.
+
+    Raises
+    ------
+    ValueError
+        It is none.
+    """
+    if not isinstance(position, str) or len(position) > _MAX_POSITION:
+        raise ValueError(f"a position is a string of at most {_MAX_POSITION} characters")
+    position_key(position)
+    return position
+
+
+def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
+    """The list of rollbacks; raises ValueError if it is none."""
+    if not isinstance(rollbacks, list) or len(rollbacks) > most:
+        raise ValueError(f"rollbacks: a list of at most {most:,} is due")
+    checked = [(check_position(at), check_position(to)) for at, to in rollbacks]
+    keys = [position_key(at) for at, _ in checked]
+    if any(position_key(to) >= at for at, (_, to) in zip(keys, checked, strict=True)):
+        raise ValueError("rollbacks: each goes back to an earlier position")
+    if any(a >= b for a, b in pairwise(keys)):
+        raise ValueError("rollbacks: positions ascend")
+    return checked
+
+
+def check_facts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless the parts of a restored model agree."""
+    check_position(model.position)
+    if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
+        raise ValueError("updates: a count is due")
+    if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
+        raise ValueError("rollbacks: not after the position")
+    # What begins as a trained model predicts has columns before its first example.
+    _check_columns(model, learnt=model.updates > 0 or model.learner.n_features_ > 0)
+    _check_counts(model, arrays)
+    for part in ("features", "labels"):
+        lengths = np.diff(arrays[f"{part}.offsets"])
+        if not ((lengths >= 1) & (lengths <= MAX_NAME_BYTES)).all():
+            raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
+
+
+def _check_columns(model: StreamModel, learnt: bool) -> None:
+    learner, n_labels = model.learner, len(model.labels)
+    due = (len(model.features) if learnt else 0, n_labels)
+    if (learner.n_features_, learner.n_labels_) != due:
+        raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
+    declared = model.spec.labels
+    if (declared is not None or not learnt) and model.labels.names != tuple(declared or ()):
+        raise ValueError("labels: not those declared")
+    if learnt != (model.features.layout.kind is not None) and model.spec.features is None:
+        raise ValueError("layout: settled by the first example")
+
+
+def _check_counts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    n_measured = len(arrays["prequential.counts"])
+    if n_measured != (len(model.labels) if model.updates else 0):
+        raise ValueError(f"the measures know {n_measured} labels, the model {len(model.labels)}")
+    if model.prequential.measures()["cumulative"]["examples"] > model.updates:
+        raise ValueError("the measures count more examples than were learnt")
+    _check_learner(model, arrays)
+
+
+def _check_learner(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    due = {**dict.fromkeys(_EXAMPLES, model.updates), _LABELS: len(model.labels) if model.updates else 0}
+    for name, count in due.items():
+        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != count:
+            raise ValueError(f"{name}: {counted[0]} where {count} is due")

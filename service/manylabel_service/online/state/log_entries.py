@@ -1,0 +1,171 @@
+"""Log entries: what happened to a model, an Update or a Rollback, as bytes and back.
+
+An entry is a msgpack array; its first element is the version of the layout. Numbers are
+little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
+same bits on every machine. Decoding runs no code and reads only what `encode` writes.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from manylabel_service.hosting.examples import (
+    Change,
+    Example,
+    Features,
+    IdempotencyKey,
+    Labels,
+    Rollback,
+    StreamPart,
+    Update,
+)
+
+VERSION = 3
+"""Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
+[want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, stream key, stream
+lines], an example is [names, indices, values, label names, signs, complete].
+Version 2 had no want_probabilities.
+Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
+
+_UPDATE, _ROLLBACK = 0, 1
+
+
+class UnreadableEntry(Exception):
+    """A log entry is damaged, or was written by a newer version."""
+
+
+def encode(change: Change) -> bytes:
+    """The entry of an update or of a rollback; raises as `encode_parts`."""
+    return b"".join(encode_parts(change))
+
+
+def encode_parts(change: Change) -> Iterator[bytes]:
+    """The same in parts: the head, then one for each example.
+
+    Raises
+    ------
+    ValueError
+        If there is not one id, or not one line, for each example, or the lines do not ascend from 1; or if
+        probabilities are wanted without predictions.
+    """
+    key, digest = change.key or (None, None)
+    if isinstance(change, Rollback):
+        yield msgpack.packb((VERSION, _ROLLBACK, change.durability, key, digest, change.to))
+        return
+    _check(change)
+    origin = None
+    if change.prediction_ids is not None or change.stream is not None:
+        origin = (change.prediction_ids, *(change.stream or (None, None)))
+    packer = msgpack.Packer()
+    wants = (change.want_predictions, change.want_probabilities)
+    head = (VERSION, _UPDATE, change.durability, key, digest, *wants, origin)
+    fields = b"".join(map(packer.pack, head))
+    yield packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(change.examples))
+    for x, y in change.examples:
+        yield packer.pack(_pack(x, y))
+
+
+def decode(payload: bytes) -> Change:
+    """What an entry says.
+
+    Raises
+    ------
+    UnreadableEntry
+        The bytes are not an entry, or one of a newer version.
+    """
+    try:
+        version, *fields = msgpack.unpackb(payload)
+        if version in (2, VERSION):
+            kind, *fields = fields
+            if kind not in (_UPDATE, _ROLLBACK):
+                raise ValueError(f"there is no kind {kind!r}")
+            if kind == _ROLLBACK:
+                return _rollback(*fields)
+            return _update(*fields) if version == VERSION else _second_update(*fields)
+        if version == 1:
+            durability, key, digest, want_predictions, examples = fields
+            return _update(durability, key, digest, want_predictions, False, None, examples)
+        raise UnreadableEntry(f"entry has version {version}, this program reads up to {VERSION}")
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise UnreadableEntry(f"entry is damaged: {error}") from error
+
+
+def _update(
+    durability: str,
+    key: str | None,
+    digest: bytes | None,
+    want_predictions: bool,
+    want_probabilities: bool,
+    origin: list[Any] | None,
+    examples: list[list[Any]],
+) -> Update:
+    ids, stream, lines = origin or (None, None, ())
+    update = Update(
+        tuple(_unpack(*example) for example in examples),
+        durability,
+        _key(key, digest),
+        want_predictions,
+        prediction_ids=None if ids is None else tuple(ids),
+        stream=None if stream is None else StreamPart(stream, tuple(lines)),
+        want_probabilities=want_probabilities,
+    )
+    _check(update)
+    return update
+
+
+def _second_update(
+    durability: str, key: str | None, digest: bytes | None, want_predictions: bool, origin: Any, examples: Any
+) -> Update:
+    return _update(durability, key, digest, want_predictions, False, origin, examples)
+
+
+def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
+    return Rollback(to, durability, _key(key, digest))
+
+
+def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:
+    return None if key is None or digest is None else IdempotencyKey(key, digest)
+
+
+def _check(update: Update) -> None:
+    if update.want_probabilities and not update.want_predictions:
+        raise ValueError("probabilities are a part of predictions")
+    n_examples = len(update.examples)
+    if update.prediction_ids is not None and len(update.prediction_ids) != n_examples:
+        raise ValueError(f"{n_examples} examples must have as many ids of predictions")
+    if update.stream is None:
+        return
+    lines = update.stream.lines
+    bounded = len(lines) == n_examples > 0 and lines[0] >= 1 and lines[-1] < 2**63
+    if not bounded or any(a >= b for a, b in pairwise(lines)):
+        raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
+
+
+def _pack(x: Features, y: Labels) -> list[object]:
+    return [
+        x.names,
+        None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes(),
+        x.values.astype("<f4", copy=False).tobytes(),
+        y.names,
+        y.signs.tobytes(),
+        y.complete,
+    ]
+
+
+def _unpack(
+    names: list[str] | None,
+    indices: bytes | None,
+    values: bytes,
+    labels: list[str],
+    signs: bytes,
+    complete: bool,
+) -> Example:
+    x = Features(
+        names=None if names is None else tuple(names),
+        indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
+        values=np.frombuffer(values, dtype="<f4"),
+    )
+    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete))

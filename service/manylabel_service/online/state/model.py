@@ -1,0 +1,252 @@
+"""The fold: a model's state as a pure function of its spec and of the log of its updates.
+
+Nothing here waits, stores or looks at a clock, and no setting of a server enters: two processes
+that fold the same entries hold the same bits.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Prequential, Vocabulary
+from manylabel_core.rows import Rows
+from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_service.hosting.examples import Features, Labels, Prediction
+from manylabel_service.hosting.predictions import prediction
+from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.drift import drift_shown
+from manylabel_service.online.state.feature_space import Columns, FeatureSpace
+from manylabel_service.online.state.idempotency_window import KeyWindow
+from manylabel_service.online.state.integrity import check_facts, check_names, check_rollbacks
+from manylabel_service.online.state.labelled_ids import LabelledIds
+from manylabel_service.online.state.stream_offsets import StreamLines
+from manylabel_service.storage import SEED, START
+
+VERSION = 3
+"""Of the state as bytes. The second had specs of the learners of then, and kept no probabilities with the answers; the
+first had no version, and of what is known of requests only the keys."""
+
+MAX_ROLLBACKS = 1_000
+"""Rollbacks remembered per model, the latest."""
+
+_SINCE_2 = {"version", "labelled", "labelled_floor", "streams", "rollbacks"}
+
+
+class StreamModel:
+    """A learner with the names of its features and labels, its measures, and what is known of requests.
+
+    What was learnt (the learner, the names, the measures, `updates`) goes back with a rollback. What is known of
+    requests (`keys`, `labelled`, `streams`, `rollbacks`) does not: a request is done once, also if what it did is
+    undone later.
+
+    Attributes
+    ----------
+    position : of the last log entry folded in.
+    updates : examples learnt.
+    limits : of its features and labels.
+    keys : the idempotency keys seen, with the answers.
+    labelled : the kept predictions that have been given their labels.
+    streams : how far each stream of examples has been learnt.
+    rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
+        log from before a rollback, that snapshot is needed.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.limits = spec.limits or UNLIMITED
+        self.features = FeatureSpace(spec.features, self.limits.features)
+        self.labels = Vocabulary()
+        self.labels.add(spec.labels or ())
+        self.ignored_labels = 0
+        self.learner = spec.learner()
+        # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
+        self.learner.grow(0, len(self.labels))
+        self.prequential = Prequential(window=spec.window)
+        self.keys = KeyWindow()
+        self.labelled = LabelledIds()
+        self.streams = StreamLines()
+        self.rollbacks: list[tuple[str, str]] = []
+        self.position = START
+        self.updates = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the state takes."""
+        learnt = (self.learner, self.features.names, self.labels, self.prequential)
+        requests = (self.keys, self.labelled, self.streams)
+        return sum(part.nbytes for part in (*learnt, *requests))
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
+        """Most bytes of memory once there are so many columns, and examples with so many values are learnt."""
+        grown = self.learner.nbytes_after(n_features, n_labels, n_examples, n_values)
+        return self.nbytes - self.learner.nbytes + grown
+
+    def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
+        """Predictions by the present state; features it has not learnt are left out.
+
+        The examples must have passed `features.check`; probabilities only of a learner that calibrates.
+        """
+        scores = self.learner.score(as_rows([self.features.find(x) for x in xs]))
+        names = self.labels.names
+        likely = self.learner.probabilities(scores) if probabilities else repeat(None)
+        return [prediction(row, names, own) for row, own in zip(scores, likely, strict=False)]
+
+    def measures(self) -> dict[str, Any]:
+        """How much was learnt, how well it was predicted before it was, and where that has changed."""
+        return {"updates": self.updates, **self.prequential.measures(), **self.drift()}
+
+    def drift(self) -> dict[str, Any]:
+        """What the detectors of drift have said, under that name; nothing of a model without them."""
+        if self.learner.drift is None:
+            return {}
+        return {"drift": drift_shown(*self.learner.alarms(), self.labels.names)}
+
+    def roll_back(self, target: "StreamModel", to: str, position: str) -> None:
+        """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
+
+        Raises
+        ------
+        ValueError
+            It is the state at another position, or of another model. Nothing has changed then.
+        """
+        if target.position != to or target.spec != self.spec:
+            raise ValueError(
+                f"the state of {self.spec.name!r} at {to} is due, not {target.spec.name!r} at {target.position}"
+            )
+        self.features, self.labels = target.features, target.labels
+        self.ignored_labels = target.ignored_labels
+        self.learner, self.prequential = target.learner, target.prequential
+        self.updates = target.updates
+        self.position = position
+        self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """How many features and labels have been left out of examples learnt, each time that one was."""
+        return {"features": self.features.ignored, "labels": self.ignored_labels}
+
+    def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
+        """The columns and the signs of the labels of an example about to be learnt, without those beyond the limit."""
+        columns, signs = take_labels(self.labels, y, self.limits.labels)
+        self.ignored_labels += len(y.names) - len(columns)
+        return columns, signs
+
+    def as_seed(self, name: str, position: str = SEED) -> "StreamModel":
+        """A copy of what was learnt, for a new model of that name; nothing of this one's requests.
+
+        Raises
+        ------
+        ValueError
+            The name is not allowed.
+        """
+        seed = StreamModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
+        features, layout = self.features.state()
+        seed.learner.restore(self.learner.state())
+        seed.features.restore(features, layout)
+        seed.labels = Vocabulary.from_arrays(self.labels.to_arrays())
+        seed.ignored_labels = self.ignored_labels
+        seed.prequential.restore(self.prequential.state())
+        seed.updates = self.updates
+        seed.position = position
+        return seed
+
+    def to_bytes(self) -> bytes:
+        """The state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
+        return dump(*self._state())
+
+    def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        features, layout = self.features.state()
+        arrays = {
+            **_prefixed("learner", self.learner.state()),
+            **_prefixed("features", features),
+            **_prefixed("labels", self.labels.to_arrays()),
+            **_prefixed("prequential", self.prequential.state()),
+            "keys": self.keys.to_array(),
+            "labelled": self.labelled.to_array(),
+            "streams": self.streams.to_array(),
+        }
+        header = {
+            "version": VERSION,
+            "spec": self.spec.model_dump(mode="json"),
+            "position": self.position,
+            "updates": self.updates,
+            "layout": layout,
+            "labelled_floor": bool(self.labelled.floor),
+            "rollbacks": self.rollbacks,
+        }
+        if most_of(self.limits.labels, "ignore") is not None:
+            header["ignored_labels"] = self.ignored_labels
+        return arrays, header
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "StreamModel":
+        """The model that `to_bytes` saw.
+
+        The bytes may come from anybody: all that a kernel or a request relies on is checked.
+
+        Raises
+        ------
+        manylabel_core.state.DamagedState
+            The bytes are not what `to_bytes` wrote.
+        """
+        arrays, header = load(data)
+        version = header.get("version")
+        if type(version) is int and version > VERSION:
+            raise NewerState(f"a model of version {version}; this program reads up to {VERSION}")
+        try:
+            return cls._restored(arrays, header, version)
+        except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+            raise DamagedState(f"not the state of a model: {error}") from error
+
+    @classmethod
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "StreamModel":
+        first = version is None
+        if not first and (type(version) is not int or version not in (2, VERSION)):
+            raise ValueError("the header names no version of a model")
+        model = cls(ModelSpec.from_document(header["spec"]))
+        for given, due in zip((arrays, header), model._state(), strict=True):
+            check_names(set(given), set(due) - (_SINCE_2 if first else set()))
+        model.learner.restore(_group("learner", arrays))
+        model.features.restore(_group("features", arrays), header["layout"])
+        model.labels = Vocabulary.from_arrays(_group("labels", arrays))
+        model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
+        model.prequential.restore(_group("prequential", arrays))
+        model.position = header["position"]
+        model.updates = header["updates"]
+        if first:
+            model.keys = KeyWindow.from_first_array(arrays["keys"])
+        else:
+            model.keys = KeyWindow.from_array(arrays["keys"])
+            model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
+            model.streams = StreamLines.from_array(arrays["streams"])
+            model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
+        check_facts(model, arrays)
+        return model
+
+
+def as_rows(columns: Sequence[Columns]) -> Rows:
+    """Examples by their columns as CSR arrays."""
+    indptr = np.zeros(len(columns) + 1, dtype=np.int64)
+    if len(columns) == 1:  # the usual request; saves two copies
+        indices, values = columns[0]
+        indptr[1] = len(indices)
+        return Rows(indptr, indices, values)
+    np.cumsum([len(indices) for indices, _ in columns], out=indptr[1:])
+    return Rows(
+        indptr,
+        np.concatenate([indices for indices, _ in columns]),
+        np.concatenate([values for _, values in columns]),
+    )
+
+
+def _prefixed(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {f"{part}.{name}": array for name, array in arrays.items()}
+
+
+def _group(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    prefix = f"{part}."
+    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,79 @@
+"""How far each stream of examples has been learnt, so that a stream can be sent again from before where it broke."""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.hosting.examples import StreamPart
+
+MAX_STREAMS = 1_000
+"""Streams remembered per model; the one not used for longest is forgotten, and would be learnt again."""
+
+_STREAM_BYTES = 300
+"""Memory of a stream, estimated."""
+
+
+class StreamLines:
+    """The last line learnt of each of the streams used last."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, estimated."""
+        return _STREAM_BYTES * len(self._last)
+
+    @staticmethod
+    def nbytes_at_most() -> int:
+        """The largest `nbytes` that there is."""
+        return _STREAM_BYTES * MAX_STREAMS
+
+    def last(self, key: str) -> int:
+        """The last line learnt; 0 for a stream not known."""
+        return self._last.get(key, 0)
+
+    def n_learnt(self, part: StreamPart) -> int:
+        """How many of the part's first lines have been learnt."""
+        return bisect_right(part.lines, self.last(part.key))
+
+    def add(self, part: StreamPart) -> None:
+        """The part's lines are learnt."""
+        self._last[part.key] = max(part.lines[-1], self.last(part.key))
+        self._last.move_to_end(part.key)
+        if len(self._last) > MAX_STREAMS:
+            self._last.popitem(last=False)
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """All of it as bytes."""
+        return np.frombuffer(msgpack.packb(list(self._last.items())), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8]) -> "StreamLines":
+        """What `to_array` saw.
+
+        Raises
+        ------
+        ValueError
+            The bytes are not what it wrote.
+        """
+        try:
+            rows: Any = msgpack.unpackb(packed.tobytes())
+            last: OrderedDict[Any, Any] = OrderedDict(rows)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise ValueError(f"streams: {error}") from error
+        if not isinstance(rows, list) or len(last) != len(rows) or len(last) > MAX_STREAMS:
+            raise ValueError(f"streams: a list of at most {MAX_STREAMS:,} is due, each once")
+        for key, line in last.items():
+            if not isinstance(key, str) or type(line) is not int or line < 1:
+                raise ValueError("streams: a string and a line number are due for each")
+        streams = cls()
+        streams._last = last
+        return streams

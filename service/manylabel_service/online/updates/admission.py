@@ -1,0 +1,87 @@
+"""What an update has to pass before it may wait: its examples fit the model, and the model its limits."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from manylabel_service.errors import LimitExceeded, QueueFull
+from manylabel_service.hosting.examples import Update
+from manylabel_service.hosting.slices import SLICE_SECONDS
+from manylabel_service.online.state.dry_run import Checked, Growth, Projection, grown
+from manylabel_service.online.state.log_entries import encode_parts
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
+from manylabel_service.settings import Settings
+
+WEIGHED_EXAMPLES = 256
+WEIGHED_VALUES = 65_536
+"""The bytes of a model that gains no columns are looked at once in so many examples or values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """An update that may wait: its log entry, and with what it was checked."""
+
+    payload: bytes
+    checked: Checked
+
+
+class Admission:
+    """Checks and encodes updates of one model.
+
+    These limits are the policy of this server, not part of the model: what another server has let into the log is
+    learnt. Those of the model itself are looked after by `Projection`, here and in the fold.
+    """
+
+    def __init__(self, model_name: str, settings: Settings) -> None:
+        self._name = model_name
+        self._settings = settings
+        self._unweighed = Growth()
+
+    async def admit(self, update: Update, model: StreamModel, queue: UpdateQueue) -> Admitted:
+        """Check and encode an update, in slices.
+
+        Raises
+        ------
+        InvalidExample, LimitExceeded
+        QueueFull
+            It would fit by itself, but perhaps not after those that wait.
+        """
+        projection, parts = Projection(model), encode_parts(update)
+        payload = bytearray(next(parts))
+        slice_ends = time.perf_counter() + SLICE_SECONDS
+        for example, part in zip(update.examples, parts, strict=True):
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+            projection.add(example)
+            payload += part
+        checked = projection.checked
+        self._check_size(model, checked.growth, queue.growth)
+        return Admitted(bytes(payload), checked)
+
+    def _check_size(self, model: StreamModel, growth: Growth, waiting: Growth) -> None:
+        self._unweighed = self._unweighed.plus(growth)
+        for what, size, limit in self._sizes(model, growth):
+            if size > limit:
+                raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
+        if self._must_weigh(growth):
+            for what, size, limit in self._sizes(model, growth.plus(waiting)):
+                if size > limit:
+                    raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
+            self._unweighed = Growth()
+
+    def _sizes(self, model: StreamModel, growth: Growth) -> Iterator[tuple[str, int, int]]:
+        n_features, n_labels = grown(model, growth)
+        yield "features", n_features, self._settings.max_features
+        yield "labels", n_labels, self._settings.max_labels
+        if self._must_weigh(growth):
+            nbytes = model.nbytes_after(n_features, n_labels, growth.examples, growth.values)
+            yield "bytes", nbytes, self._settings.max_model_bytes
+
+    def _must_weigh(self, growth: Growth) -> bool:
+        """Whether columns are added, or it was long ago that the model was weighed."""
+        since = self._unweighed
+        grows = growth.features > 0 or growth.labels > 0
+        return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES

@@ -1,0 +1,53 @@
+"""Idempotency keys of requests: those answered before, and those under way in this process."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from manylabel_service.errors import KeyInFlight, KeyReused
+from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.hosting.predictions import Answer
+from manylabel_service.online.state.idempotency_window import KeyWindow
+
+
+class KeysInFlight:
+    """Keys of requests to one model that have not been answered."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._keys)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def earlier_answer(self, key: IdempotencyKey | None, window: KeyWindow) -> Answer | None:
+        """What the first request with the key was answered; None if this is the first.
+
+        Raises
+        ------
+        KeyInFlight, KeyReused
+        """
+        if key is None:
+            return None
+        if key.key in self._keys:
+            raise KeyInFlight(key.key)
+        seen = window.find(key.key)
+        if seen is None:
+            return None
+        digest, answer = seen
+        if digest != key.digest:
+            raise KeyReused(key.key)
+        return answer
+
+    @contextmanager
+    def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
+        """A request with the key is under way inside."""
+        if key is None:
+            yield
+            return
+        self._keys.add(key.key)
+        try:
+            yield
+        finally:
+            self._keys.discard(key.key)

@@ -1,0 +1,157 @@
+"""The log played into a model, in slices between which predictions are answered."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import LogLost, LogTrimmed, StorageGone
+from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
+from manylabel_service.online.snapshots.reader import Shelf
+from manylabel_service.online.snapshots.snapshotter import Snapshots
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry, Outcome
+from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.model import StreamModel
+from manylabel_service.storage import START, Entry, ModelRecord, Store
+
+READ_ENTRIES = 1_000
+"""Entries read from the log at a time."""
+
+RESTORES = 3
+"""How often to begin anew: each time, others may have trimmed the log meanwhile."""
+
+log = structlog.get_logger()
+
+
+class TargetLost(Exception):
+    """The log goes back to a snapshot that is not there, or not whole."""
+
+
+class Interrupted(Exception):
+    """The store went away in the middle: the model stands behind an entry, and the later ones are to come.
+
+    Parameters
+    ----------
+    outcomes : of the entries that were folded in.
+    error : what ended it.
+    """
+
+    def __init__(self, outcomes: list[Outcome], error: StorageGone) -> None:
+        super().__init__(str(error))
+        self.outcomes = outcomes
+        self.error = error
+
+
+class Playback:
+    """Plays the log of one model.
+
+    Parameters
+    ----------
+    record, spec : the model.
+    store : where its log is.
+    shelf, snapshots : of the model; the latter are told what has been learnt.
+    """
+
+    def __init__(self, record: ModelRecord, spec: ModelSpec, store: Store, shelf: Shelf, snapshots: Snapshots) -> None:
+        self._record = record
+        self._spec = spec
+        self._store = store
+        self._shelf = shelf
+        self._snapshots = snapshots
+        self._slice = SliceSize()
+
+    async def restored(self) -> StreamModel:
+        """A model as of the end of the log: the newest intact snapshot, then what came after it.
+
+        Raises
+        ------
+        LogTrimmed, LogLost, TargetLost
+            No snapshot that is intact reaches back to where the log begins.
+        UnreadableEntry
+            An entry of the log cannot be decoded.
+        StorageGone, ModelGone
+        """
+        for _ in range(RESTORES):
+            try:
+                return await self._from_newest()
+            except LogTrimmed as error:  # others have taken newer snapshots while this one was read
+                trimmed = error
+        raise trimmed
+
+    async def _from_newest(self) -> StreamModel:
+        failure: Exception | None = None
+        for snapshot in [*await self._shelf.list(), None]:
+            try:
+                model = StreamModel(self._spec) if snapshot is None else await self._shelf.load(snapshot.position)
+            except (DamagedState, StorageGone) as error:
+                self._pass_over(snapshot.position if snapshot else START, error)
+                continue
+            self._snapshots.resume(model.position, snapshot)
+            try:
+                while await self.read_on(model):
+                    pass
+            except Interrupted as error:
+                raise error.error from error
+            except (LogLost, TargetLost) as error:
+                self._pass_over(model.position, error)
+                failure = error
+            else:
+                return model
+        assert failure is not None
+        raise failure
+
+    def _pass_over(self, position: str, error: Exception) -> None:
+        action = "falling back to an older snapshot and a longer replay"
+        log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
+
+    async def read_on(self, model: StreamModel) -> list[Outcome]:
+        """Fold in the next entries of the log; none at its end.
+
+        Raises
+        ------
+        LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
+        Interrupted, StorageGone
+            What had been folded in before stays.
+        """
+        entries = await self._store.read(self._record, model.position, READ_ENTRIES)
+        return await self.fold(model, await self.decoded(entries)) if entries else []
+
+    async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
+        """Entries as what they say; others may go on between two."""
+        decoded: list[LogEntry] = []
+        slice_ends = time.perf_counter() + SLICE_SECONDS
+        for entry in entries:
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+            decoded.append(LogEntry(entry.position, decode(entry.payload)))
+        return decoded
+
+    async def fold(self, model: StreamModel, entries: Sequence[LogEntry]) -> list[Outcome]:
+        """Fold entries in; raises as `read_on`."""
+        folding = Folding(model, entries)
+        more = True
+        try:
+            while more:
+                if folding.wanted is not None:
+                    folding.give(await self._target(folding.wanted))
+                started, learnt = time.perf_counter(), folding.learnt
+                more = folding.step(self._slice.examples)
+                if folding.learnt > learnt:
+                    self._slice.observe(folding.learnt - learnt, time.perf_counter() - started)
+                if more:
+                    await asyncio.sleep(0)
+        except StorageGone as error:
+            raise Interrupted(folding.outcomes, error) from error
+        finally:
+            self._snapshots.learnt += folding.learnt
+        return folding.outcomes
+
+    async def _target(self, position: str) -> StreamModel:
+        try:
+            return await self._shelf.load(position)
+        except DamagedState as error:
+            raise TargetLost(f"the log goes back to the snapshot at {position}, which is not there: {error}") from error

@@ -1,0 +1,119 @@
+"""Updates that wait for their place in the log and in the model."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from manylabel_service.errors import QueueFull, ServiceError
+from manylabel_service.hosting.examples import Change
+from manylabel_service.online.state.dry_run import Checked, Growth
+from manylabel_service.online.state.fold import Outcome
+from manylabel_service.settings import Settings
+
+GROUP_EXAMPLES = 10_000
+"""Examples that share an append at most, unless one entry alone has more."""
+
+RETRY_SECONDS = 1.0
+"""After which it makes sense to come back to a full queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """An update that waits, as `Admission` let it in, or a rollback, which needs no check and brings nothing."""
+
+    update: Change
+    payload: bytes
+    checked: Checked | None
+    outcome: "asyncio.Future[Outcome]"
+
+    @property
+    def growth(self) -> Growth:
+        """What it brings."""
+        return Growth() if self.checked is None else self.checked.growth
+
+
+class UpdateQueue:
+    """The updates of one model, from their acceptance to their answer.
+
+    Attributes
+    ----------
+    growth : what all that is waiting or being committed will bring.
+    payload_bytes : of its log entries.
+    """
+
+    def __init__(self, model_name: str, settings: Settings) -> None:
+        self._name = model_name
+        self._max_examples = settings.max_queue_examples
+        self._max_bytes = settings.max_queue_bytes
+        self._waiting: deque[Pending] = deque()
+        self._wake = asyncio.Event()
+        self.growth = Growth()
+        self.payload_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def examples(self) -> int:
+        """Examples that are waiting or being committed."""
+        return self.growth.examples
+
+    async def put(self, update: Change, payload: bytes, checked: Checked | None) -> Outcome:
+        """Wait in the queue, and for what becomes of the update.
+
+        Raises
+        ------
+        QueueFull
+        """
+        pending = Pending(update, payload, checked, asyncio.get_running_loop().create_future())
+        self._check_room(pending.growth.examples, len(payload))
+        self._waiting.append(pending)
+        self.growth = self.growth.plus(pending.growth)
+        self.payload_bytes += len(payload)
+        self._wake.set()
+        return await pending.outcome
+
+    def _check_room(self, n_examples: int, n_bytes: int) -> None:
+        for waiting, more, limit, unit in (
+            (self.examples, n_examples, self._max_examples, "examples"),
+            (self.payload_bytes, n_bytes, self._max_bytes, "bytes"),
+        ):
+            if waiting and waiting + more > limit:
+                raise QueueFull(self._name, f"{limit:,} {unit}", RETRY_SECONDS)
+
+    def wake(self) -> None:
+        """Let `wait` return."""
+        self._wake.set()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Wait for an update, for `wake`, or for so long."""
+        self._wake.clear()
+        # A timer, because asyncio.wait_for would make a task of its own for each update.
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._wake.set)
+        await self._wake.wait()
+        if timer is not None:
+            timer.cancel()
+
+    def take_group(self) -> list[Pending]:
+        """Take what may share an append, oldest first. Each must be settled."""
+        group: list[Pending] = []
+        room = GROUP_EXAMPLES
+        while self._waiting and (not group or self._waiting[0].growth.examples <= room):
+            group.append(self._waiting.popleft())
+            room -= group[-1].growth.examples
+        return group
+
+    def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+        """Let the requests know."""
+        for pending, outcome in zip(group, outcomes, strict=True):
+            self.growth = self.growth.plus(pending.growth, sign=-1)
+            self.payload_bytes -= len(pending.payload)
+            if not pending.outcome.done():  # done: the client went away, and its request was cancelled
+                pending.outcome.set_result(outcome)
+
+    def refuse(self, reason: Callable[[], ServiceError]) -> None:
+        """Settle all that wait with an error."""
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self.settle(waiting, [Outcome(reason()) for _ in waiting])

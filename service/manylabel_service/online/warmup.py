@@ -1,0 +1,50 @@
+"""Compiles the kernels, or loads them from numba's cache, before the first request needs them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_service.hosting.examples import Example, Features, Labels, Update
+from manylabel_service.online.spec.params import PARAMS, Params
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.model import StreamModel
+
+
+def warm_up() -> None:
+    """Let a small model of each kind learn and predict: no request compiles anything then, whatever the spec."""
+    for scaling in SCALINGS:
+        _exercise(algorithm="falt", scaling=scaling)
+    for algorithm, params in PARAMS.items():
+        for variant in _variants(params):
+            _exercise(algorithm=algorithm, params=variant)
+
+
+def _variants(params: type[Params]) -> Iterator[dict[str, Any]]:
+    """Parameters that other kernels serve, or the same for arrays of other forms."""
+    for step in [{"step": name} for name in params.choices("step")] or [{}]:
+        yield {**step, "calibrate": False}
+        yield {**step, "average": True, "drift": "adwin", "on_drift": "restart"}
+    for strategy in params.choices("strategy"):
+        yield {"strategy": strategy, "budget": 2}
+        yield {"strategy": strategy, "budget": 2, "average": True}
+
+
+def _exercise(**spec: object) -> None:
+    model = StreamModel(ModelSpec.model_validate({"name": "warm-up", **spec}))
+    examples = (
+        Example(_named(a=1, b=2), Labels.all_of(["c"])),
+        Example(_named(a=-2, b=1), Labels(("c", "d"), np.array([-1, 1], dtype=np.int8), complete=False)),
+        Example(_named(b=-1), Labels.all_of(["d"])),
+    )
+    update = Update(examples, "memory", want_predictions=True, want_probabilities=model.learner.calibrate)
+    Folding(model, [LogEntry("1", update), LogEntry("2", update)]).step(max_examples=2 * len(examples))
+    model.predict([examples[0].x], model.learner.calibrate)
+    StreamModel.from_bytes(model.to_bytes())
+    model.measures()
+
+
+def _named(**values: float) -> Features:
+    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))

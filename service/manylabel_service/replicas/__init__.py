@@ -1,1 +1,0 @@
-"""Hosted models: what they are, and how the log becomes their state."""

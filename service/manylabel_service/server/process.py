@@ -1,0 +1,168 @@
+"""The application on a socket: how a process that serves starts and ends."""
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import structlog
+import uvicorn
+from fastapi import FastAPI
+from prometheus_client import disable_created_metrics
+from uvicorn.lifespan.on import LifespanOn
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.routers.metrics import exposition
+from manylabel_service.app import create_app
+from manylabel_service.server.sockets import BACKLOG, listen, url_of
+from manylabel_service.settings import Settings
+from manylabel_service.storage import open_store, store_address
+from manylabel_service.telemetry.worker_metrics import Peers, Place
+
+log = structlog.get_logger()
+
+SWITCH_SECONDS = 1e-4
+"""How long one thread may keep the interpreter from another that waits for it."""
+
+LOOK_SECONDS = 0.02
+"""How often a worker that is not to accept yet looks whether it may."""
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def serve(settings: Settings) -> int:
+    """Serve with this process until SIGTERM or SIGINT.
+
+    Returns
+    -------
+    int
+        The exit status: 0 after a clean stop, 1 if the server could not start.
+    """
+    try:
+        listener = listen(settings)
+    except OSError as error:
+        log.error("cannot_start", error=f"cannot listen on {settings.host} port {settings.port}: {error}")
+        return 1
+    url = url_of(settings, listener)
+    log.info("starting", url=url, store=store_address(settings))
+    try:
+        return run(settings, listener, on_ready=lambda: log.info("serving", url=url, docs=f"{url}/docs"))
+    finally:
+        log.info("stopped")
+
+
+def run(
+    settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: Place | None = None
+) -> int:
+    """Answer on a socket until SIGTERM or SIGINT; needs the main thread.
+
+    Parameters
+    ----------
+    settings : of the server.
+    listener : a socket that listens or is bound; closed at the end.
+    on_ready : called when every model is restored and caught up.
+    place : of this process among the workers of the server; None if it is the only one.
+
+    Returns
+    -------
+    int
+        As `serve`.
+    """
+    # The store's threads wait for the interpreter each time they are back from SQLite. At the default of 5 ms, a busy
+    # event loop makes every append pay that several times.
+    sys.setswitchinterval(SWITCH_SECONDS)
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
+    status = 0
+
+    def end(*_: object) -> None:
+        for number in _ENDING:  # another one would break into the ending
+            signal.signal(number, signal.SIG_IGN)
+        raise SystemExit(status)
+
+    def fail() -> None:
+        nonlocal status
+        status = 1
+        signal.raise_signal(signal.SIGTERM)
+
+    def ready() -> None:
+        # What is loaded by now stays. Left to the collector, every full collection walks all of it, and holds up
+        # requests for a tenth of a second and more.
+        gc.collect()
+        gc.freeze()
+        on_ready()
+
+    # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
+    for number in _ENDING:
+        signal.signal(number, end)
+    peers = None if place is None else Peers(place.directory, place.number, place.of)
+    app = create_app(settings, open_store(settings), peers=peers, on_ready=ready, on_failure=fail)
+    _Server(_config(settings, app), app, place).run(sockets=[listener])
+    return status
+
+
+def _config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=settings.drain_seconds,
+    )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which tells the application when it stops and can be held until the application is ready.
+
+    Parameters
+    ----------
+    config : with the application.
+    app : the same application.
+    place : as of `run`.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, place: Place | None) -> None:
+        super().__init__(config)
+        self._context: Context = app.state.context
+        self._held = place is not None and place.held
+        self._is_worker = place is not None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """As uvicorn's. But Ctrl+C reaches a worker and its parent, which tells it too: twice would mean at once."""
+        if not (self._is_worker and sig == signal.SIGINT):
+            super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, which accepts connections from the end of the lifespan's startup on."""
+        if self._context.telemetry.peers is not None:
+            await self._context.telemetry.peers.listen(lambda: exposition(self._context))
+        if self._held:
+            self.lifespan = _HeldLifespan(self.config, lambda: self._context.registry.ready or self.should_exit)
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's, which waits for answers under way; those that would go on for ever end now."""
+        self._context.draining.set()
+        await super().shutdown(sockets)
+        if self._context.telemetry.peers is not None:
+            self._context.telemetry.peers.close()
+
+
+class _HeldLifespan(LifespanOn):
+    """A lifespan whose startup takes until a condition holds."""
+
+    def __init__(self, config: uvicorn.Config, until: Callable[[], bool]) -> None:
+        super().__init__(config)
+        self._until = until
+
+    async def startup(self) -> None:
+        await super().startup()
+        while not (self._until() or self.should_exit):  # noqa: ASYNC110  uvicorn sets a flag, no event, when it has to end
+            await asyncio.sleep(LOOK_SECONDS)

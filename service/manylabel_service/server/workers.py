@@ -1,0 +1,245 @@
+"""Several processes behind one port: ``--workers N``.
+
+The parent reserves the port and starts N workers, each of which listens there with a socket of its own; the kernel
+shares the connections out among those that are there. Each is a replica of its own over the shared log. The parent
+knows no HTTP and no models; it restarts what died, passes signals on, and ends when all have ended.
+
+uvicorn has such a parent too. This one differs where it matters to a stateful service: a replacement accepts nothing
+before its models are restored, restarts have a backoff, the exit status tells a failed start, a worker ends when the
+parent is killed, and each keeps its number, by which /metrics tells them apart.
+"""
+
+import multiprocessing
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import structlog
+
+from manylabel_service.server.sockets import reserve, share, url_of
+from manylabel_service.settings import Settings
+from manylabel_service.telemetry.metrics import configure_logging
+from manylabel_service.telemetry.worker_metrics import Place
+
+log = structlog.get_logger()
+
+STABLE_SECONDS = 60.0
+"""A worker that was ready for so long is restarted at once when it dies, and its earlier deaths are forgotten."""
+FIRST_WAIT_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 30.0
+"""Waits before the second and further restarts double between these."""
+LAST_SNAPSHOTS_SECONDS = 60.0
+"""How long after `drain_seconds` a stopping worker may take for its last snapshots before it is killed."""
+
+_PROCESSES = multiprocessing.get_context("spawn")
+"""Each worker starts anew: a fork would share the parent's threads and locks in an unknown state."""
+
+
+def supervise(settings: Settings) -> int:
+    """Serve with `settings.workers` processes until SIGTERM or SIGINT.
+
+    Returns
+    -------
+    int
+        The exit status: 0 after a clean stop of all; 1 if the port cannot be had, if a worker could not start at the
+        first start of the server, or if one had to be killed at the end.
+    """
+    try:
+        reserved = reserve(settings)
+    except OSError as error:
+        log.error("cannot_start", error=f"cannot listen on {settings.host} port {settings.port}: {error}")
+        return 1
+    with reserved, tempfile.TemporaryDirectory(prefix="manylabel-") as directory:
+        settings = settings.model_copy(update={"port": reserved.getsockname()[1]})  # 0 has become one
+        return Supervisor(settings, url_of(settings, reserved), Path(directory)).run()
+
+
+class Supervisor:
+    """The parent.
+
+    Parameters
+    ----------
+    settings : of the server; the port is reserved and not 0.
+    url : where the server is reached.
+    directory : where the workers' own sockets are put.
+    """
+
+    def __init__(self, settings: Settings, url: str, directory: Path) -> None:
+        self._url = url
+        self._settings = settings
+        self._workers = [_Worker(number, settings, directory) for number in range(settings.workers)]
+        self._wake, self._bell = _PROCESSES.Pipe(duplex=False)
+        self._served = False
+        self._status = 0
+        self._kill_at: float | None = None
+        """When what is left is killed; None until the server is told to stop."""
+
+    def run(self) -> int:
+        """Start the workers and look after them until all have ended; the exit status."""
+        log.info("starting", url=self._url, workers=len(self._workers))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._bell.send_bytes(b"stop"))
+        while self._kill_at is None or any(worker.process for worker in self._workers):
+            self._start_what_is_due()
+            self._wait()
+            self._look()
+        log.info("stopped")
+        return self._status
+
+    def _start_what_is_due(self) -> None:
+        if self._kill_at is not None:
+            return
+        for worker in self._workers:
+            if worker.process is None and worker.starts_at <= time.monotonic():
+                worker.start(held=any(other.ready for other in self._workers))
+
+    def _wait(self) -> None:
+        """Until a worker is ready, ended or due, or a signal came."""
+        due = [worker.starts_at for worker in self._workers if worker.process is None]
+        times = due if self._kill_at is None else [self._kill_at]
+        events = [event for worker in self._workers for event in worker.events()]
+        wait([self._wake, *events], max(0.0, min(times) - time.monotonic()) if times else None)
+
+    def _look(self) -> None:
+        while self._wake.poll():
+            self._wake.recv_bytes()
+            self._stop()
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill()
+        for worker in self._workers:
+            if worker.became_ready():
+                self._tell_ready(worker)
+            status = worker.ended()
+            if status is not None:
+                self._take_leave(worker, status)
+
+    def _tell_ready(self, worker: "_Worker") -> None:
+        log.info("worker_ready", worker=worker.number, pid=worker.pid)
+        if not self._served and all(worker.ready for worker in self._workers):
+            self._served = True
+            log.info("serving", url=self._url, docs=f"{self._url}/docs", workers=len(self._workers))
+
+    def _take_leave(self, worker: "_Worker", status: int) -> None:
+        if self._kill_at is not None:
+            # Told to stop before it could listen to signals, it dies of one: nothing is wrong with that.
+            self._status = self._status if status in (0, -signal.SIGTERM) else 1
+        elif status > 0 and not self._served:
+            self._status = 1  # it has logged why; the same would happen again
+            self._stop()
+        else:
+            wait_seconds = worker.put_off()
+            log.warning("worker_ended", worker=worker.number, status=status, restart_in_seconds=wait_seconds)
+
+    def _stop(self) -> None:
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + self._settings.drain_seconds + LAST_SNAPSHOTS_SECONDS
+        for worker in self._workers:
+            if worker.process is not None:
+                worker.process.terminate()
+
+    def _kill(self) -> None:
+        for worker in self._workers:
+            if worker.process is not None:
+                log.error("worker_killed", worker=worker.number, error="it did not stop in time")
+                worker.process.kill()
+        self._kill_at = time.monotonic() + LAST_SNAPSHOTS_SECONDS
+
+
+class _Worker:
+    """A worker as the parent sees it, over all its lives."""
+
+    def __init__(self, number: int, settings: Settings, directory: Path) -> None:
+        self.number = number
+        self.process: BaseProcess | None = None
+        self.starts_at = 0.0
+        """When it may be started (monotonic seconds)."""
+        self._settings, self._directory = settings, directory
+        self._told: Connection | None = None
+        self._ready_at: float | None = None
+        self._deaths = 0
+
+    @property
+    def ready(self) -> bool:
+        return self._ready_at is not None
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.process is None else self.process.pid
+
+    def start(self, held: bool) -> None:
+        place = Place(self.number, self._settings.workers, self._directory, held)
+        self._told, ready = _PROCESSES.Pipe(duplex=False)
+        name = f"worker {self.number}"
+        self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
+        with _without_interrupts():
+            self.process.start()
+        ready.close()  # the worker's end: this process must not keep it open
+
+    def events(self) -> list[Connection | int]:
+        """What to wait for."""
+        if self.process is None:
+            return []
+        return [self.process.sentinel] if self._told is None else [self.process.sentinel, self._told]
+
+    def became_ready(self) -> bool:
+        if self._told is None or not self._told.poll():
+            return False
+        with self._told, suppress(EOFError):  # it ended instead
+            self._told.recv_bytes()
+            self._ready_at = time.monotonic()
+        self._told = None
+        return self.ready
+
+    def ended(self) -> int | None:
+        """The exit status, once, when it has ended: negative for a signal."""
+        if self.process is None or self.process.exitcode is None:
+            return None
+        status = self.process.exitcode
+        self.process.close()
+        self.process = None
+        return status
+
+    def put_off(self) -> float:
+        """Decide when to start again; gives the seconds until then."""
+        if self._ready_at is not None and time.monotonic() - self._ready_at > STABLE_SECONDS:
+            self._deaths = 0
+        # Counted up to where the wait no longer grows.
+        wait_seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (self._deaths - 1)) if self._deaths else 0.0
+        self._deaths = min(self._deaths + 1, 16)
+        self._ready_at = None
+        self.starts_at = time.monotonic() + wait_seconds
+        return wait_seconds
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A child made inside is never interrupted: Ctrl+C reaches all processes, but it is the parent that stops them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(settings: Settings, place: Place, ready: Connection) -> None:
+    """The worker's process."""
+    configure_logging(settings, worker=place.number)
+    threading.Thread(target=_end_with_the_parent, name="parent", daemon=True).start()
+    from manylabel_service.server.process import run  # takes seconds, and the parent needs none of it
+
+    sys.exit(run(settings, share(settings), place=place, on_ready=lambda: ready.send_bytes(b"ready")))
+
+
+def _end_with_the_parent() -> None:
+    """Stop in good order when the parent was killed: an orphan would hold the port against the next server."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)

@@ -1,0 +1,136 @@
+"""What is asked of a Redis at the start, and what its answers mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from manylabel_service.errors import StorageGone, StoreUnusable
+from manylabel_service.storage.protocol import Durability
+from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.client.errors import forbidden
+
+OLDEST = (6, 2)
+"""First version with exclusive ranges and XTRIM MINID."""
+
+WAITAOF = (7, 2)
+"""First version that tells when the append-only file is on the disk."""
+
+UNKNOWN = "unknown"
+"""For a directive that a managed Redis does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How a server can be used.
+
+    Parameters
+    ----------
+    facts : for the log line.
+    durabilities : what it can promise.
+    waits_for_disk : whether WAITAOF gives `fsync`; otherwise the server syncs always, or it is not promised.
+    is_cluster : whether it is a node of a Redis Cluster.
+    warnings : what its operator should know.
+    """
+
+    facts: Mapping[str, str]
+    durabilities: frozenset[Durability]
+    waits_for_disk: bool
+    is_cluster: bool
+    warnings: list[str] = field(default_factory=list)
+
+
+async def inspect(connection: Connection) -> Verdict:
+    """Ask the server, and judge.
+
+    Raises
+    ------
+    StoreUnusable
+        It is too old, read-only, or throws away what was promised to be kept.
+    """
+    info = await _info(connection)
+    directives = {name: await _directive(connection, name) for name in ("appendfsync", "maxmemory-policy", "maxmemory")}
+    return judge(info, directives, str(connection.address))
+
+
+def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Verdict:
+    """From the fields of INFO, and directives of CONFIG, to a verdict; raises as `inspect`."""
+    text = str(info.get("redis_version", UNKNOWN))
+    version = _version(text)
+    if version is not None and version < OLDEST:
+        raise StoreUnusable(f"Redis at {address} has version {text}: use 6.2 or later")
+    if info.get("role") == "slave":
+        raise StoreUnusable(f"Redis at {address} is a replica, which cannot be written: give the address of its master")
+    policy = _policy(info, directives)
+    if policy.startswith("allkeys"):
+        raise StoreUnusable(
+            f"Redis at {address} has maxmemory-policy {policy}, so it would throw away logs when memory gets short: "
+            "set it to noeviction"
+        )
+    aof = {1: "on", 0: "off"}.get(info.get("aof_enabled", -1), UNKNOWN)
+    is_cluster = info.get("cluster_enabled") == 1
+    # A client of a cluster has no connection of its own to wait on.
+    appendfsync = directives["appendfsync"]
+    syncs = aof == "on" and appendfsync != "no"  # otherwise there is nothing to wait for
+    can_wait = version is not None and version >= WAITAOF and syncs and not is_cluster
+    levels: set[Durability] = {"memory", "log"}
+    if can_wait or (aof == "on" and appendfsync == "always"):
+        levels.add("fsync")
+    facts = {"version": text, "append_only_file": aof, "appendfsync": appendfsync, "maxmemory_policy": policy}
+    return Verdict(facts, frozenset(levels), can_wait, is_cluster, _warnings(facts, directives))
+
+
+def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[str]:
+    warnings = []
+    if facts["append_only_file"] == "off":
+        warnings.append(
+            "the append-only file is off: an update is lost when Redis ends; set appendonly yes to keep the promise"
+        )
+    elif facts["appendfsync"] == "no":
+        warnings.append("appendfsync is no: a loss of power loses what the system has not written yet, up to 30 s")
+    if facts["maxmemory_policy"].startswith("volatile"):
+        warnings.append(
+            f"maxmemory-policy is {facts['maxmemory_policy']}: kept predictions, and snapshots being written, go "
+            "when memory gets short; set it to noeviction"
+        )
+    unknown = [name for name in ("append_only_file", "appendfsync", "maxmemory_policy") if facts[name] == UNKNOWN]
+    if unknown:
+        warnings.append(
+            f"could not be checked, since the server does not tell: {', '.join(unknown)}; the append-only file has "
+            "to be on, and maxmemory-policy noeviction"
+        )
+    return warnings
+
+
+def _policy(info: Mapping[str, Any], directives: Mapping[str, str]) -> str:
+    told = str(info.get("maxmemory_policy", directives["maxmemory-policy"]))
+    # Without a limit, nothing is ever thrown away.
+    limit = info.get("maxmemory", directives["maxmemory"])
+    return "noeviction" if str(limit) == "0" and told.startswith("volatile") else told
+
+
+def _version(text: str) -> tuple[int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+async def _info(connection: Connection) -> dict[str, Any]:
+    try:
+        return dict(await connection.command("INFO"))
+    except StorageGone as error:
+        if forbidden(error):
+            return {}
+        raise
+
+
+async def _directive(connection: Connection, name: str) -> str:
+    """The value of a directive; `UNKNOWN` where CONFIG is forbidden, as by managed services."""
+    try:
+        answer = await connection.command("CONFIG GET", name)
+    except StorageGone as error:
+        if forbidden(error):
+            return UNKNOWN
+        raise
+    return str(answer[name.encode()].decode() if name.encode() in answer else answer.get(name, UNKNOWN))

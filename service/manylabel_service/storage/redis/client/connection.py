@@ -1,0 +1,231 @@
+"""Calls to Redis that end in time, are sent once, and survive the callers who gave up.
+
+Each call runs in a task of its own: a caller that is cancelled stops waiting, and the call goes on to read its reply,
+so no connection ever goes to somebody else with a reply still due. The retries of the client library are off: a reply
+that got lost is not a call that failed, and an append that is sent again may be there twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar, cast
+
+import redis.asyncio
+import redis.exceptions as failed
+from redis.asyncio.cluster import RedisCluster
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.storage.address import Address
+from manylabel_service.storage.redis.client.circuit_breaker import Contact
+from manylabel_service.storage.redis.client.errors import UNREACHED, gone
+from manylabel_service.storage.redis.scripts import Script
+
+CONNECTIONS = 32
+"""Calls under way at once; more wait for their turn."""
+
+BLOCK_SECONDS = 5.0
+"""Longest time that a blocking read waits in Redis, before it asks anew."""
+
+T = TypeVar("T")
+Argument = str | bytes | int
+Client = redis.asyncio.Redis | RedisCluster
+
+
+class Connection:
+    """Of one store to its Redis.
+
+    Parameters
+    ----------
+    address : of the server.
+    timeout_seconds : to connect within, and to be answered within.
+    """
+
+    def __init__(self, address: Address, timeout_seconds: float) -> None:
+        self.address = address
+        self._turns = asyncio.Semaphore(CONNECTIONS)
+        self.timeout_seconds = timeout_seconds
+        self.contact = Contact()
+        self.client: Client = self._plain_client(timeout_seconds)
+        # Blocking reads wait for as long as they ask for, and must not take the turn of others.
+        self._waiting_client = self._plain_client(timeout_seconds + BLOCK_SECONDS)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._blocking: set[asyncio.Task[Any]] = set()
+
+    @property
+    def is_cluster(self) -> bool:
+        return isinstance(self.client, RedisCluster)
+
+    async def use_cluster(self) -> None:
+        """From now on talk to all nodes of the cluster that the server belongs to."""
+        await self.client.aclose()
+        self.client = RedisCluster(
+            self.address.host,
+            **self._arguments(self.timeout_seconds),
+            ssl=self.address.tls,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=CONNECTIONS,
+        )
+
+    async def close(self) -> None:
+        """Let go of everything; calls under way come to their end first, those that only wait are ended."""
+        while self._blocking:
+            # More than once: one that is just connecting may lose a cancellation.
+            for task in self._blocking:
+                task.cancel()
+            await asyncio.wait(self._blocking, timeout=0.05)
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._waiting_client.aclose()
+        await self.client.aclose()
+
+    # -- calls ------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        *arguments: Argument,
+        sync: bool = False,
+        left_behind: Callable[[asyncio.Task[Any]], None] | None = None,
+    ) -> list[Any]:
+        """Run a script; what it answers, the first element as text.
+
+        Parameters
+        ----------
+        script, keys, arguments : the script, and what it gets.
+        sync : wait until what it changed is on the disk of the server, which has to know WAITAOF.
+        left_behind : called with the task that is under way, when nobody waits for it any more.
+        """
+        execute = self._execute_synced if sync else self._execute
+        rest = (len(keys), *keys, *arguments)
+
+        async def call() -> list[Any]:
+            try:
+                return cast(list[Any], await execute("EVALSHA", script.digest, *rest))
+            except failed.NoScriptError:  # nothing was run; after a restart Redis has to be told it again
+                return cast(list[Any], await execute("EVAL", script.text, *rest))
+
+        answer = await self._call(call(), left_behind)
+        answer[0] = answer[0].decode()
+        return answer
+
+    async def command(self, *words: Argument) -> Any:
+        """Execute one command."""
+        return await self._call(self._execute(*words))
+
+    async def _call(
+        self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
+    ) -> T:
+        """Do something with the client, once, to its end; raises `StorageGone` where that fails or takes too long."""
+        if (earlier := self.contact.failure()) is not None:
+            work.close()
+            raise gone(earlier, str(self.address)) from None
+        task = self._begin(self._in_turn(work))
+        try:
+            # To get a turn and to connect, then to be answered.
+            await asyncio.wait((task,), timeout=2 * self.timeout_seconds)
+        finally:
+            if left_behind is not None and not task.done():
+                left_behind(task)
+        if not task.done():
+            error = TimeoutError()
+            self.contact.failed(error)
+            raise gone(error, str(self.address))
+        return task.result()
+
+    async def _in_turn(self, work: Coroutine[Any, Any, T]) -> T:
+        async with self._turns:
+            return await work
+
+    async def wait(self, *words: Argument) -> Any:
+        """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
+        if (earlier := self.contact.failure()) is not None:
+            raise gone(earlier, str(self.address)) from None
+        work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
+        task = self._begin(work)
+        self._blocking.add(task)
+        task.add_done_callback(self._blocking.discard)
+        task.add_done_callback(lambda _: work.close())  # it may have been cancelled before it began
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.cancelled():
+            raise StorageGone("the store is not open", heals=False)
+        return task.result()
+
+    def _begin(self, work: Awaitable[T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(self._attempt(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # seen, also where the caller has gone
+
+    async def _attempt(self, work: Awaitable[T]) -> T:
+        try:
+            answer = await work
+        except UNREACHED as error:
+            self.contact.failed(error)
+            await self._forget_idle()
+            raise gone(error, str(self.address)) from error
+        except failed.ResponseError as error:
+            self.contact.succeeded()
+            if isinstance(error, failed.ReadOnlyError):
+                await self._forget_idle()  # the address may lead to another server by now
+            raise gone(error, str(self.address)) from error
+        except failed.RedisError as error:
+            self.contact.failed(error)
+            raise gone(error, str(self.address)) from error
+        self.contact.succeeded()
+        return answer
+
+    async def _forget_idle(self) -> None:
+        """Close connections that nobody uses: they may be as dead, and each would be found out by a timeout."""
+        if isinstance(self.client, redis.asyncio.Redis):  # that of a cluster does it itself
+            await self.client.connection_pool.disconnect(inuse_connections=False)
+
+    async def _execute(self, *words: Argument) -> Any:
+        return await self.client.execute_command(*words)
+
+    async def _execute_synced(self, *words: Argument) -> Any:
+        # On one connection: WAITAOF waits for what its own connection has written.
+        pipeline = self.client.pipeline(transaction=False)
+        pipeline.execute_command(*words)
+        pipeline.execute_command("WAITAOF", 1, 0, round(self.timeout_seconds * 1000))
+        answer, synced = await pipeline.execute(raise_on_error=False)
+        for result in (answer, synced):
+            if isinstance(result, BaseException):
+                raise result
+        if answer[0] == b"ok" and synced[0] < 1:
+            raise TimeoutError
+        return answer
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def _plain_client(self, answer_seconds: float) -> redis.asyncio.Redis:
+        pool = redis.asyncio.ConnectionPool(
+            host=self.address.host,
+            db=self.address.database,
+            connection_class=redis.asyncio.SSLConnection if self.address.tls else redis.asyncio.Connection,
+            max_connections=CONNECTIONS,
+            retry=Retry(NoBackoff(), 0),
+            **self._arguments(answer_seconds),
+        )
+        return redis.asyncio.Redis.from_pool(pool)
+
+    def _arguments(self, answer_seconds: float) -> dict[str, Any]:
+        return {
+            **self.address.arguments(),
+            "socket_timeout": answer_seconds,
+            "socket_connect_timeout": self.timeout_seconds,
+            "driver_info": None,  # old servers do not know CLIENT SETINFO
+            "protocol": 2,
+        }

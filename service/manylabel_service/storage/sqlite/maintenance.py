@@ -1,0 +1,128 @@
+"""What a store does besides answering: giving back the space of what was deleted, and checkpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+from manylabel_service.errors import StorageError
+from manylabel_service.storage.sqlite.predictions import Predictions
+from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
+from manylabel_service.storage.sqlite.tables import LAST_NUMBER, Tables
+from manylabel_service.storage.sqlite.threads import Threads
+from manylabel_service.storage.sqlite.wal_checkpointer import Checkpoints
+
+PIECE_SECONDS = 0.002
+"""How long cleaning may keep the writer from appends at a time, about; then it rests as long."""
+
+MAX_PIECE_ROWS = 1 << 14
+
+log = structlog.get_logger()
+
+
+class Upkeep:
+    """Background tasks over the tables and files of one store.
+
+    What they leave undone, the next opening ends.
+    """
+
+    def __init__(
+        self,
+        threads: Threads,
+        tables: Tables,
+        predictions: Predictions,
+        files: SnapshotFiles,
+        checkpoints: Checkpoints,
+    ) -> None:
+        self._threads = threads
+        self._tables = tables
+        self._predictions = predictions
+        self._files = files
+        self._checkpoints = checkpoints
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        # One piece at a time waits in the writer's queue, however many logs are being cleaned.
+        self._turn = asyncio.Lock()
+
+    def begin(self, hidden: list[int], trimmed: list[tuple[int, int]]) -> None:
+        """Start to end what a killed process left half deleted.
+
+        Parameters
+        ----------
+        hidden : models without a name; given, because one that is being created has none yet either.
+        trimmed : (incarnation, last number cut) of logs.
+        """
+        self._start(self._clean(set(hidden), trimmed))
+
+    def stop(self) -> None:
+        """Let every task end after the piece it is at."""
+        self._stopping = True
+
+    async def done(self) -> None:
+        """Wait until no task is left."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    def wrote(self, payload_bytes: int) -> None:
+        """To be told of each larger transaction: starts a checkpoint when one is due."""
+        self._checkpoints.count(payload_bytes)
+        if self._checkpoints.begin_if_due():
+            self._start(self._checkpoint())
+
+    def forget(self, incarnation: int) -> None:
+        """Start to remove what is left of a hidden model."""
+        self._start(self._forget(incarnation))
+
+    async def drop_entries(self, incarnation: int, through: int) -> bool:
+        """Remove entries piece by piece, so that appends get their turn; False if `stop` came first."""
+        rows = 256
+        while not self._stopping:
+            async with self._turn:
+                size_bytes, seconds = await self._threads.write(_timed_piece, self._tables, incarnation, through, rows)
+            if size_bytes is None:
+                return True
+            self.wrote(size_bytes)
+            await asyncio.sleep(seconds)
+            rows = max(1, rows // 2) if seconds > PIECE_SECONDS else min(2 * rows, MAX_PIECE_ROWS)
+        return False
+
+    async def _clean(self, hidden: set[int], logs: list[tuple[int, int]]) -> None:
+        for incarnation, trimmed in logs:
+            if incarnation in hidden:
+                await self._forget(incarnation)
+            else:
+                await self.drop_entries(incarnation, trimmed)
+
+    async def _forget(self, incarnation: int) -> None:
+        await self._threads.file(self._files.remove_all, incarnation)
+        await self._threads.write(self._predictions.forget, incarnation)
+        if await self.drop_entries(incarnation, LAST_NUMBER):
+            await self._threads.write(self._tables.forget_model, incarnation)
+
+    async def _checkpoint(self) -> None:
+        try:
+            await self._threads.file(self._checkpoints.copy)
+            await self._threads.write(self._checkpoints.finish)
+        finally:
+            self._checkpoints.end()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_attempt(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _timed_piece(tables: Tables, incarnation: int, through: int, rows: int) -> tuple[int | None, float]:
+    started = time.perf_counter()
+    return tables.drop_entries(incarnation, through, rows), time.perf_counter() - started
+
+
+async def _attempt(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except StorageError as error:
+        log.warning("storage_upkeep_failed", error=str(error), action="nothing is lost; it is tried again later")

@@ -1,0 +1,195 @@
+"""What an operator sees: log lines and the counters behind /metrics."""
+
+import logging
+import sys
+from collections.abc import Collection, Iterable, Iterator, Set
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from manylabel_service.settings import Settings
+from manylabel_service.telemetry.worker_metrics import Peers
+
+BUCKETS_SECONDS = (
+    *(50e-6, 100e-6, 250e-6, 500e-6),
+    *(1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
+    *(1.0, 2.5, 5.0, 10.0),
+)
+
+DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
+"""For what people take their time with."""
+
+_PROCESSORS: tuple[structlog.typing.Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+
+# Without the values of variables: they may hold what a client sent.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
+
+def configure_logging(settings: Settings, **always: object) -> None:
+    """Send the lines of this program and of its libraries to stderr, in one format.
+
+    Parameters
+    ----------
+    settings : of the server.
+    always : what every line says besides.
+    """
+    processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
+    if settings.log_format == "json":
+        last: tuple[structlog.typing.Processor, ...] = (_TRACEBACKS, structlog.processors.JSONRenderer())
+    else:
+        plain = structlog.dev.plain_traceback
+        last = (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=processors,
+            processors=(structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last),
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
+    structlog.configure(
+        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def _adding(always: dict[str, object]) -> structlog.typing.Processor:
+    def add(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        line.update(always)
+        return line
+
+    return add
+
+
+class Telemetry:
+    """The counters of one application.
+
+    Parameters
+    ----------
+    peers : the workers of this server, if it has several.
+
+    Attributes
+    ----------
+    registry : all that /metrics shows; collectors may be added.
+    """
+
+    def __init__(self, peers: Peers | None = None) -> None:
+        self.peers = peers
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
+        build.labels(version("manylabel")).set(1)
+        self._requests = self._counter("http_requests", "Answers.", "handler", "method", "status")
+        self._request_seconds = self._histogram(
+            "http_request_duration_seconds", "From request to answer.", "handler", "method"
+        )
+        self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
+        self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
+        self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
+        self._alarms = self._counter("manylabel_drift_alarms", "Detectors of drift that sounded.", "model", "detector")
+        self._predict_seconds = self._histogram(
+            "manylabel_predict_duration_seconds", "From the whole body of predict to its answer."
+        )
+        self._update_seconds = self._histogram(
+            "manylabel_update_duration_seconds",
+            "From the whole body of an update until it is logged and learnt.",
+        )
+        self._label_delay_seconds = self._histogram(
+            "manylabel_label_delay_seconds",
+            "From a kept prediction to its labels.",
+            buckets=DELAY_BUCKETS_SECONDS,
+        )
+        self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._by_model: dict[str, tuple[Counter, Counter]] = {}
+
+    def requested(self, handler: str, method: str, status: int, seconds: float) -> None:
+        """Count an answer. `handler` is the route's template, never a path."""
+        children = self._by_request.get((handler, method, status))
+        if children is None:
+            children = (
+                self._requests.labels(handler, method, status),
+                self._request_seconds.labels(handler, method),
+            )
+            self._by_request[handler, method, status] = children
+        count, duration = children
+        count.inc()
+        duration.observe(seconds)
+
+    def predicted(self, model: str, n_examples: int, seconds: float) -> None:
+        """Count a prediction."""
+        self._of_model(model)[0].inc(n_examples)
+        self._predict_seconds.observe(seconds)
+
+    def updated(self, model: str, n_examples: int, seconds: float, alarms: Iterable[str | None] = ()) -> None:
+        """Count an update; a repeated answer has learnt 0 examples.
+
+        `alarms` are the labels whose detectors of drift sounded, None for the one of all labels.
+        """
+        self._of_model(model)[1].inc(n_examples)
+        self._update_seconds.observe(seconds)
+        for label in alarms:
+            self._alarms.labels(model, "all" if label is None else "label").inc()
+
+    def labelled(self, delay_seconds: float) -> None:
+        """Count a kept prediction that got its labels."""
+        self._label_delay_seconds.observe(delay_seconds)
+
+    def rejected(self, model: str, reason: str) -> None:
+        """Count an update that was refused."""
+        self._of_model(model)
+        self._rejected.labels(model, reason).inc()
+
+    def exposition(self, *others: Collector) -> bytes:
+        """Everything of this process in Prometheus' text format, with what further collectors have."""
+        collectors: list[Any] = [self.registry, *others]
+        if self.peers is not None:
+            collectors = [_Labelled(collector, {"worker": str(self.peers.number)}) for collector in collectors]
+        return b"".join(map(generate_latest, collectors))
+
+    @property
+    def models(self) -> Set[str]:
+        """Names of the models that have series."""
+        return self._by_model.keys()
+
+    def keep(self, models: Collection[str]) -> None:
+        """Drop the series of all other models."""
+        for model in self._by_model.keys() - set(models):
+            del self._by_model[model]
+            for counter in (self._predictions, self._updates, self._rejected, self._alarms):
+                counter.remove_by_labels({"model": model})
+
+    def _of_model(self, model: str) -> tuple[Counter, Counter]:
+        children = self._by_model.get(model)
+        if children is None:
+            children = self._predictions.labels(model), self._updates.labels(model)
+            self._by_model[model] = children
+        return children
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = BUCKETS_SECONDS) -> Histogram:
+        return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
+
+
+class _Labelled:
+    """A collector whose series all have further labels."""
+
+    def __init__(self, collector: Collector, labels: dict[str, str]) -> None:
+        self._collector, self._labels = collector, labels
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._collector.collect():
+            family.samples = [s._replace(labels={**s.labels, **self._labels}) for s in family.samples]
+            yield family

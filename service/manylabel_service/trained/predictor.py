@@ -1,0 +1,138 @@
+"""A version in memory: predicts as its estimator does, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from manylabel_core import batch
+from manylabel_core.state import DamagedState, load
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.predictions import Predictions
+from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.inputs import Columns, Inputs, Views
+from manylabel_service.trained.version import Version
+
+
+class Serving:
+    """One version of a trained model, ready to predict. Nothing here changes: any number of threads may use it.
+
+    Attributes
+    ----------
+    version : which one.
+    contents : of it, without the estimator.
+    estimator : of `manylabel_core.batch`.
+    nbytes : bytes of memory that it takes.
+    """
+
+    def __init__(self, version: Version, data: bytes) -> None:
+        """Read the contents of a version; raises DamagedState if they are not whole, or cannot predict."""
+        contents = Contents.from_bytes(data)
+        self.version = version
+        self.estimator = read_estimator(contents.estimator)
+        self.labels = contents.labels
+        self.views = {view: Columns.of(features) for view, features in contents.features.items()}
+        self._takes_views = takes_views(self.estimator)
+        arrays = self.estimator.state().values()
+        names = sum(columns.nbytes for columns in self.views.values()) + sum(map(len, self.labels))
+        self.nbytes = sum(array.nbytes for array in arrays) + names
+        self._is_linear = hasattr(self.estimator, "coef_") and not self._takes_views
+        self._most_work = int(sum(array.size for array in arrays))
+        self._try()
+
+    @property
+    def n_features(self) -> int:
+        """Columns of all views."""
+        return sum(columns.size for columns in self.views.values())
+
+    def work(self, inputs: Sequence[Inputs]) -> int:
+        """Multiplications that a prediction takes, roughly."""
+        if not self._is_linear:
+            return len(inputs) * self._most_work
+        return sum(len(x.values) for x in inputs if isinstance(x, Features)) * len(self.labels)
+
+    def predict(self, inputs: Sequence[Inputs]) -> Predictions:
+        """Labels and scores of examples, all in one call of the estimator.
+
+        Raises
+        ------
+        InvalidExample
+        """
+        for index, each in enumerate(inputs):
+            self._check(index, each)
+        scores = np.zeros((len(inputs), 1 + len(self.labels)))  # the threshold stands first, and is 0
+        scores[:, 1:] = self._scores(inputs)
+        return Predictions(list(scores), self.labels)
+
+    def _try(self) -> None:
+        """Predict an example of zeros: what does not fit together is found before anybody asks."""
+        blank = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
+        try:
+            self.predict([Views(dict.fromkeys(self.views, blank)) if self._takes_views else blank])
+        except (ValueError, TypeError, IndexError, StopIteration) as error:
+            raise DamagedState(f"the estimator does not fit its names: {error}") from error
+
+    def _check(self, index: int, inputs: Inputs) -> None:
+        if isinstance(inputs, Features):
+            self._check_single(index, inputs)
+        elif not self._takes_views:
+            raise InvalidExample(index, inputs.path, "has no place here: this model has no views, send x")
+        else:
+            self._check_views(index, inputs)
+
+    def _check_single(self, index: int, x: Features) -> None:
+        if len(self.views) > 1:
+            raise InvalidExample(index, ("x",), f"has no place here: this model has the views {self._known}")
+        if (problem := self.views[self._first].problem(x)) is not None:
+            raise InvalidExample(index, ("x",), problem)
+
+    def _check_views(self, index: int, views: Views) -> None:
+        if not views.features:
+            raise InvalidExample(index, views.path, f"must have at least one of the views {self._known}")
+        for view, x in views.features.items():
+            if view not in self.views:
+                raise InvalidExample(
+                    index, (*views.path, view), f"is not a view of this model, which has {self._known}"
+                )
+            if (problem := self.views[view].problem(x)) is not None:
+                raise InvalidExample(index, (*views.path, view), problem)
+
+    @property
+    def _known(self) -> str:
+        return ", ".join(map(repr, self.views))
+
+    @property
+    def _first(self) -> str:
+        return next(iter(self.views))
+
+    def _scores(self, inputs: Sequence[Inputs]) -> Any:
+        """Scores of shape (n_samples, n_labels), float64."""
+        rows = [{self._first: each} if isinstance(each, Features) else each.features for each in inputs]
+        if not self._takes_views:
+            return self.estimator.decision_function(self.views[self._first].matrix([row[self._first] for row in rows]))
+        X, missing = {}, {}
+        for view, columns in self.views.items():
+            xs = [row.get(view) for row in rows]
+            lacking = np.array([x is None for x in xs])
+            if not lacking.all():
+                X[view], missing[view] = columns.matrix(xs), lacking
+        return self.estimator.decision_function(X, missing=missing)
+
+
+def takes_views(estimator: Any) -> bool:
+    """Whether an estimator takes several matrices by name, some rows of which may be missing."""
+    return hasattr(estimator, "view_names_")
+
+
+def read_estimator(data: bytes) -> Any:
+    """The estimator that wrote these bytes with `to_bytes`; raises DamagedState."""
+    name = load(data).header.get("estimator")
+    if name not in batch.__all__:
+        raise DamagedState(f"there is no estimator {name!r} here")
+    try:
+        return getattr(batch, name).from_bytes(data)
+    except (ValueError, TypeError) as error:
+        raise DamagedState(f"not an estimator: {error}") from error
