@@ -26,14 +26,14 @@ from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web import docs
 from manylabel_service.api.web.handlers import HANDLERS
 from manylabel_service.api.web.middleware import RequestMiddleware
-from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.opening import open_jobs
-from manylabel_service.lifespan import Lifecycle
+from manylabel_service.lifespan import Lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.telemetry.metrics import Telemetry
-from manylabel_service.telemetry.worker_metrics import Peers
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 _PARTS = (
     learning,
@@ -57,7 +57,7 @@ def create_app(
     settings: Settings,
     store: Store,
     *,
-    peers: Peers | None = None,
+    peers: WorkerMetrics | None = None,
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
@@ -71,7 +71,7 @@ def create_app(
     on_ready : called when every model is restored and caught up.
     on_failure : called when the application cannot start; it has to end the server.
     """
-    registry, telemetry, datasets = Registry(store, settings), Telemetry(peers), Datasets(store, settings)
+    registry, telemetry, datasets = Registry(store, settings), Telemetry(peers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.look)
     app = FastAPI(
         title="ManyLabel",
@@ -84,7 +84,7 @@ def create_app(
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
         exception_handlers=HANDLERS,
-        lifespan=Lifecycle(store, registry, jobs, on_ready, on_failure).lifespan,
+        lifespan=Lifespan(store, registry, jobs, on_ready, on_failure).lifespan,
     )
     app.state.context = Context(settings, registry, telemetry, datasets, jobs)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]

@@ -607,3 +607,7 @@ class StoreTooNew(StoreUnusable):
         self.path = path
         self.found = found
         self.known = known
+
+
+class UnreadableEntry(Exception):
+    """A log entry is damaged, or was written by a newer version."""

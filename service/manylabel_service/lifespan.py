@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import structlog
 
 from manylabel_service.errors import ServiceError, StorageGone
-from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.storage import Store
 
@@ -17,7 +17,7 @@ BACKOFF_SECONDS = (0.1, 5.0)
 log = structlog.get_logger()
 
 
-class Lifecycle:
+class Lifespan:
     """The life of one application.
 
     Parameters
@@ -33,7 +33,7 @@ class Lifecycle:
         self,
         store: Store,
         registry: Registry,
-        jobs: Jobs,
+        jobs: JobService,
         on_ready: Callable[[], None],
         on_failure: Callable[[], None],
     ) -> None:

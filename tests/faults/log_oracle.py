@@ -11,9 +11,9 @@ from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.examples import Rollback, Update
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
 
 READ_SECONDS = 0.05
@@ -62,7 +62,7 @@ class Folded:
     rollbacks : the position of each rollback by its key, and how many entries have that key.
     """
 
-    model: StreamModel
+    model: OnlineModel
     states: dict[str, bytes] = field(default_factory=dict)
     learnt: Counter[str] = field(default_factory=Counter)
     positions: dict[str, str] = field(default_factory=dict)
@@ -77,13 +77,13 @@ def fold(record: ModelRecord, entries: Collection[Entry], wanted: Collection[str
     logged = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
     assert all(position_key(a.position) < position_key(b.position) for a, b in pairwise(logged))
     keep = {entry.update.to for entry in logged if isinstance(entry.update, Rollback)} | set(wanted)
-    folded = Folded(StreamModel(spec))
+    folded = Folded(OnlineModel(spec))
     folded.states[START] = folded.model.to_bytes()
     for run in _runs(logged, keep):
-        folding = Folding(folded.model, run)
+        folding = Fold(folded.model, run)
         while folding.step(1_000):
             if folding.wanted is not None:
-                folding.give(StreamModel.from_bytes(folded.states[folding.wanted]))
+                folding.give(OnlineModel.from_bytes(folded.states[folding.wanted]))
         _count(folded, run, folding)
         if folded.model.position in keep:
             folded.states[folded.model.position] = folded.model.to_bytes()
@@ -102,7 +102,7 @@ def _runs(logged: list[LogEntry], ends: Collection[str]) -> Iterator[list[LogEnt
         yield run
 
 
-def _count(folded: Folded, run: list[LogEntry], folding: Folding) -> None:
+def _count(folded: Folded, run: list[LogEntry], folding: Fold) -> None:
     for entry, outcome in zip(run, folding.outcomes, strict=True):
         folded.repeated += outcome.replayed or not isinstance(outcome.answer, Answer)
         if not isinstance(outcome.answer, Answer):

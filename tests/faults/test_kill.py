@@ -14,9 +14,9 @@ import pytest
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SQLiteStore
 
 KILLS = 50
@@ -39,7 +39,7 @@ class Sent:
 class Replayed:
     """A fresh fold of the whole log. `learnt` counts how often each example's id was learnt."""
 
-    model: StreamModel
+    model: OnlineModel
     learnt: Counter[str]
     positions: dict[str, str]
 
@@ -154,9 +154,9 @@ async def _replay(data_dir: Path) -> Replayed:
             entries += more
     finally:
         await store.close()
-    model = StreamModel(ModelSpec.model_validate_json(record.spec))
+    model = OnlineModel(ModelSpec.model_validate_json(record.spec))
     updates = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
-    folding = Folding(model, updates)
+    folding = Fold(model, updates)
     while folding.step(1):
         pass
     learnt: Counter[str] = Counter()

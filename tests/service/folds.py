@@ -19,9 +19,9 @@ from manylabel_service.hosting.examples import (
 )
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry, Outcome
+from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode, encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 Log = Sequence[LogEntry]
 States = dict[str, bytes]
@@ -37,8 +37,8 @@ DRIFTING_LENGTH = 600
 """Rows of the stream of `drifting`."""
 
 
-def new_model(**spec: Any) -> StreamModel:
-    return StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
+def new_model(**spec: Any) -> OnlineModel:
+    return OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt", **spec}))
 
 
 def named(**values: float) -> Features:
@@ -53,16 +53,16 @@ def sparse(*indices: int) -> Features:
     return Features(None, np.array(indices, dtype=np.int32), np.ones(len(indices), dtype=np.float32))
 
 
-def fold(model: StreamModel, log: Log, max_examples: int = 1000, states: States | None = None) -> list[Outcome]:
+def fold(model: OnlineModel, log: Log, max_examples: int = 1000, states: States | None = None) -> list[ApplyResult]:
     """Fold a log in; `states` are the snapshots that rollbacks find."""
-    folding = Folding(model, log)
+    folding = Fold(model, log)
     while folding.step(max_examples):
         if folding.wanted is not None:
-            folding.give(StreamModel.from_bytes((states or {})[folding.wanted]))
+            folding.give(OnlineModel.from_bytes((states or {})[folding.wanted]))
     return folding.outcomes
 
 
-def fold_one_by_one(model: StreamModel, log: Log) -> tuple[list[object], States]:
+def fold_one_by_one(model: OnlineModel, log: Log) -> tuple[list[object], States]:
     """Fold a log in entry by entry, with a snapshot after each; give the facts, and the snapshots."""
     states, told = {model.position: model.to_bytes()}, []
     for entry in log:
@@ -71,14 +71,14 @@ def fold_one_by_one(model: StreamModel, log: Log) -> tuple[list[object], States]
     return told, states
 
 
-def append(model: StreamModel, change: Change, states: States | None = None) -> Outcome:
+def append(model: OnlineModel, change: Change, states: States | None = None) -> ApplyResult:
     """Fold in one entry, as it comes out of the log, at the next position."""
     position = str(int(model.position) + 1)
     (outcome,) = fold(model, [LogEntry(position, decode(encode(change)))], states=states)
     return outcome
 
 
-def learn(model: StreamModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> Outcome:
+def learn(model: OnlineModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> ApplyResult:
     """Fold in one update."""
     return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
 
@@ -142,12 +142,12 @@ def logs(draw: st.DrawFn) -> Log:
     return log
 
 
-def facts(outcomes: Sequence[Outcome], model: StreamModel) -> list[object]:
+def facts(outcomes: Sequence[ApplyResult], model: OnlineModel) -> list[object]:
     """What requests are told of outcomes, now that the model has folded them in."""
     return [(o.kind, o.replayed, o.learnt, *_told(o.answer, model)) for o in outcomes]
 
 
-def _told(answer: Answer | Exception, model: StreamModel) -> tuple[object, ...]:
+def _told(answer: Answer | Exception, model: OnlineModel) -> tuple[object, ...]:
     if not isinstance(answer, Answer):
         return type(answer), str(answer)
     predictions = answer.predictions(model.labels.names)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.service.folds import examples, fold, new_model
 
 from manylabel_service.hosting.examples import Example, Update
-from manylabel_service.online.state.dry_run import Projection
+from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.fold import LogEntry
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {},
@@ -31,8 +31,8 @@ SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-def weighed(model: StreamModel, update: Update) -> int:
-    projection = Projection(model)
+def weighed(model: OnlineModel, update: Update) -> int:
+    projection = DryRun(model)
     for example in update.examples:
         projection.add(example)
     growth = projection.growth

@@ -18,7 +18,7 @@ from manylabel_service.api.routers import events
 from manylabel_service.api.web import sse
 from manylabel_service.hosting.events import Events
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
 GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}\n'
@@ -410,7 +410,7 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
     async def run() -> None:
         gone = asyncio.Event()
         context: Any = SimpleNamespace(settings=Settings(), draining=asyncio.Event())
-        model = StreamModel(ModelSpec(name="m", algorithm="falt"))
+        model = OnlineModel(ModelSpec(name="m", algorithm="falt"))
         recent = Events("m", lambda: model)
 
         async def receive() -> dict[str, Any]:

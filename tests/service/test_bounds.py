@@ -14,7 +14,7 @@ from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import stream_offsets as stream_lines
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
 SETTINGS = Settings()
@@ -95,7 +95,7 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
             append(model, Rollback(chance.choice(list(states)), "log"), states)
         largest = max(largest, model.nbytes)
         assert model.nbytes <= bound
-        assert StreamModel.from_bytes(model.to_bytes()).nbytes <= bound
+        assert OnlineModel.from_bytes(model.to_bytes()).nbytes <= bound
     assert len(model.labels) <= 12
     assert len(model.features) <= 40
     if policy != "reject":  # then few of these updates fit

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import (
     Change,
     Example,
@@ -19,7 +20,7 @@ from manylabel_service.hosting.examples import (
     StreamPart,
     Update,
 )
-from manylabel_service.online.state.log_entries import VERSION, UnreadableEntry, decode, encode
+from manylabel_service.online.state.log_entries import VERSION, decode, encode
 
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -14,8 +14,8 @@ from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, 
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state.fold import Alarm, LogEntry
-from manylabel_service.online.state.idempotency_window import KeyWindow
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
+from manylabel_service.online.state.model import OnlineModel
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BOTH = {"want_predictions": True, "want_probabilities": True}
@@ -23,7 +23,7 @@ BOTH = {"want_predictions": True, "want_probabilities": True}
 DRIFT = {"algorithm": "falt", "params": {"drift": "adwin"}}
 
 
-def predictions(model: StreamModel, answer: Any) -> list[Any]:
+def predictions(model: OnlineModel, answer: Any) -> list[Any]:
     assert isinstance(answer, Answer)
     return list(answer.predictions(model.labels.names) or ())
 
@@ -73,7 +73,7 @@ class TestProbabilities:
             learn(model, (named(a=1), ["y"]))
         append(model, Rollback("1", "log"), states)
         learn(model, (named(a=1), ["another"]))
-        restarted = StreamModel.from_bytes(model.to_bytes())
+        restarted = OnlineModel.from_bytes(model.to_bytes())
         for again in (model, restarted):
             outcome = learn(again, (named(a=1), ["z"]), (named(b=1), ["y"]), key=KEY, **BOTH)
             assert outcome.replayed
@@ -95,20 +95,20 @@ class TestProbabilities:
 
 
 class TestTheWindowAsBytes:
-    def rows(self, window: KeyWindow) -> tuple[list[Any], list[Any]]:
+    def rows(self, window: IdempotencyWindow) -> tuple[list[Any], list[Any]]:
         names, rows = msgpack.unpackb(window.to_array().tobytes())
         return names, rows
 
-    def read(self, names: list[Any], rows: list[Any]) -> KeyWindow:
-        return KeyWindow.from_array(np.frombuffer(msgpack.packb([names, rows]), dtype=np.uint8))
+    def read(self, names: list[Any], rows: list[Any]) -> IdempotencyWindow:
+        return IdempotencyWindow.from_array(np.frombuffer(msgpack.packb([names, rows]), dtype=np.uint8))
 
     @pytest.fixture
-    def window(self) -> KeyWindow:
+    def window(self) -> IdempotencyWindow:
         model = new_model()
         learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]), key=KEY, **BOTH)
         return model.keys
 
-    def test_of_the_second_version_is_read(self, window: KeyWindow) -> None:
+    def test_of_the_second_version_is_read(self, window: IdempotencyWindow) -> None:
         names, ((*row, _),) = self.rows(window)
         found = self.read(names, [row]).find("k")
         assert found is not None
@@ -128,14 +128,14 @@ class TestTheWindowAsBytes:
             3,
         ],
     )
-    def test_with_probabilities_that_cannot_be_is_refused(self, window: KeyWindow, probabilities: Any) -> None:
+    def test_with_probabilities_that_cannot_be_is_refused(self, window: IdempotencyWindow, probabilities: Any) -> None:
         names, ((*row, good),) = self.rows(window)
         assert good[0] == b""
         self.read(names, [[*row, good]])
         with pytest.raises((ValueError, TypeError)):
             self.read(names, [[*row, probabilities]])
 
-    def test_with_probabilities_but_no_scores_is_refused(self, window: KeyWindow) -> None:
+    def test_with_probabilities_but_no_scores_is_refused(self, window: IdempotencyWindow) -> None:
         names, (row,) = self.rows(window)
         row[5] = None
         with pytest.raises(ValueError, match="as many probabilities"):
@@ -191,7 +191,7 @@ def test_names_count_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 1_000)
     windows = []
     for copies in (1, 3):
-        window, names = KeyWindow(), [tuple(f"label {n}" for n in range(4)) for _ in range(copies)]
+        window, names = IdempotencyWindow(), [tuple(f"label {n}" for n in range(4)) for _ in range(copies)]
         for i in range(30):
             answer = Answer(str(i), i, "log", (np.zeros(5),), label_names=names[i % copies])
             window.add(IdempotencyKey(f"key {i}", bytes(16)), answer)

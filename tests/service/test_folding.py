@@ -24,9 +24,9 @@ from tests.service.folds import (
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.hosting.examples import Example, Features, IdempotencyKey, Labels, Update
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode, encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec['algorithm']}-{spec.get('scaling', 'auto')}")
@@ -50,7 +50,7 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
         pieces += facts(outcomes, piecewise)
         assert piecewise.to_bytes() == states[piecewise.position]
         if data.draw(st.booleans()):
-            piecewise = StreamModel.from_bytes(piecewise.to_bytes())
+            piecewise = OnlineModel.from_bytes(piecewise.to_bytes())
         begin = end
 
     assert pieces == told
@@ -60,7 +60,7 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
 def test_an_update_in_slices_is_one_update() -> None:
     model = new_model()
     update = Update(tuple(Example(named(a=i), Labels.all_of(["x"])) for i in range(7)), "log")
-    folding = Folding(model, [LogEntry("5", update)])
+    folding = Fold(model, [LogEntry("5", update)])
     assert folding.step(3)
     assert folding.step(3)
     assert (model.position, folding.outcomes) == ("0", [])
@@ -139,7 +139,7 @@ def test_a_refused_entry_changes_nothing_but_the_position(case: Refused, togethe
     assert _state_without_position(model) == state
 
 
-def _state_without_position(model: StreamModel) -> bytes:
+def _state_without_position(model: OnlineModel) -> bytes:
     position, model.position = model.position, ""
     state = model.to_bytes()
     model.position = position
@@ -190,4 +190,4 @@ def test_large_answers_push_old_keys_out(monkeypatch: pytest.MonkeyPatch) -> Non
     for i in range(4):
         learn(model, *batch, key=IdempotencyKey(f"k{i}", b"d" * 16), want_predictions=True)
     assert [f"k{i}" in model.keys for i in range(4)] == [False, False, True, True]
-    assert model.keys.nbytes == StreamModel.from_bytes(model.to_bytes()).keys.nbytes
+    assert model.keys.nbytes == OnlineModel.from_bytes(model.to_bytes()).keys.nbytes

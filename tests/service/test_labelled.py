@@ -11,7 +11,7 @@ from manylabel_service.errors import PredictionExpired, PredictionLabelled, Pred
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state.labelled_ids import LabelledIds
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 times = st.integers(0, prediction_ids.MAX_MS)
 
@@ -71,7 +71,7 @@ def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> N
             assert model.updates == len(seen)
             assert sorted(seen)[-4:] == [id for id in sorted(seen) if id in model.labelled]
             if data.draw(st.booleans()):
-                model = StreamModel.from_bytes(model.to_bytes())
+                model = OnlineModel.from_bytes(model.to_bytes())
 
 
 def test_one_that_is_labelled_refuses_the_whole_update() -> None:

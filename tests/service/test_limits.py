@@ -27,10 +27,10 @@ from manylabel_core.state import DamagedState, dump, load
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels, Rollback, Update
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.dry_run import Projection
+from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.fold import LogEntry
 from manylabel_service.online.state.log_entries import decode, encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}
 LEARNERS: list[dict[str, Any]] = [
@@ -58,7 +58,7 @@ def one_update(*examples: tuple[Features, Labels]) -> Update:
     return Update(tuple(Example(*each) for each in examples), "log")
 
 
-def learner_state(model: StreamModel) -> dict[str, bytes]:
+def learner_state(model: OnlineModel) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in model.learner.state().items()}
 
 
@@ -81,11 +81,11 @@ def test_grouping_slicing_restarts_and_rollbacks_change_no_bit(
     told, states = fold_one_by_one(stepwise, log)
     whole = new_model(**spec, **limited)
     assert facts(fold(whole, log, max_examples=data.draw(st.integers(1, 5)), states=states), whole) == told
-    assert whole.to_bytes() == stepwise.to_bytes() == StreamModel.from_bytes(whole.to_bytes()).to_bytes()
+    assert whole.to_bytes() == stepwise.to_bytes() == OnlineModel.from_bytes(whole.to_bytes()).to_bytes()
     resumed = new_model(**spec, **limited)
     for entry in log:
         fold(resumed, [entry], states=states)
-        resumed = StreamModel.from_bytes(resumed.to_bytes())
+        resumed = OnlineModel.from_bytes(resumed.to_bytes())
     assert resumed.to_bytes() == stepwise.to_bytes()
     assert len(whole.labels) <= 2
     assert len(whole.features) <= 2
@@ -163,7 +163,7 @@ def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str
     )
     entries = []
     for position, update in enumerate((one, other), 1):
-        projection = Projection(model)
+        projection = DryRun(model)
         for example in update.examples:
             projection.add(example)
         entries.append(LogEntry(str(position), update, projection.checked))
@@ -180,7 +180,7 @@ def test_what_was_checked_before_a_rollback_is_checked_again() -> None:
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1, b=1), ["x"]))
     update = one_update((named(a=1, b=1), Labels.all_of([])))
-    projection = Projection(model)
+    projection = DryRun(model)
     projection.add(update.examples[0])
     append(model, Rollback("0", "log"), states)
     learn(model, (named(c=1), ["x"]))
@@ -192,7 +192,7 @@ def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytes
     model = new_model(**limits("reject", "reject"))
     learn(model, (named(a=1), ["x"]))
     update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
-    projection = Projection(model)
+    projection = DryRun(model)
     projection.add(update.examples[0])
     monkeypatch.setattr("manylabel_service.online.state.fold._check_examples", None)
     (outcome,) = fold(model, [LogEntry("2", update, projection.checked)])
@@ -201,7 +201,7 @@ def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytes
 
 def test_a_refused_example_takes_no_room_from_those_after_it() -> None:
     model = new_model(**limits("reject"))
-    projection = Projection(model)
+    projection = DryRun(model)
     with pytest.raises(InvalidExample):
         projection.check(Example(named(a=1, b=1, c=1), Labels.all_of([])))
     projection.check(Example(named(d=1, e=1), Labels.all_of([])))
@@ -265,7 +265,7 @@ def test_numbered_features_are_ignored_too() -> None:
     answered(learn(model, (dense(1, 0, 2, 5, 0, 5), ["x"])))  # the two zeros beyond are no features
     assert (len(model.features), model.ignored["features"]) == (3, 4)
     assert "must have 6 numbers" in str(learn(model, (dense(1, 2, 3), ["x"])).answer)
-    assert StreamModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+    assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
 # -- hash -----------------------------------------------------------------------------------------
@@ -378,12 +378,12 @@ def test_one_kind_may_be_declared_and_the_other_limited() -> None:
     assert (model.labels.names, model.ignored) == (("x",), {"features": 0, "labels": 1})
 
 
-def forged(model: StreamModel, **header: Any) -> bytes:
+def forged(model: OnlineModel, **header: Any) -> bytes:
     arrays, true = load(model.to_bytes())
     return dump(arrays, {**true, **header})
 
 
-def spec_of(model: StreamModel, **changed: Any) -> dict[str, Any]:
+def spec_of(model: OnlineModel, **changed: Any) -> dict[str, Any]:
     return {**model.spec.model_dump(mode="json"), **changed}
 
 
@@ -393,7 +393,7 @@ def test_a_state_beyond_its_limits_is_refused(policy: str) -> None:
         model = new_model(**limits(**{kind: policy}, most=3))
         learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
         with pytest.raises(DamagedState, match="limit"):
-            StreamModel.from_bytes(forged(model, spec=spec_of(model, **limits(**{kind: policy}, most=2))))
+            OnlineModel.from_bytes(forged(model, spec=spec_of(model, **limits(**{kind: policy}, most=2))))
 
 
 def test_a_state_with_other_facts_about_limits_is_refused() -> None:
@@ -403,7 +403,7 @@ def test_a_state_with_other_facts_about_limits_is_refused() -> None:
     for wrong in (-1, 2**63, True, 1.0, None, "1", 1):  # 1: nothing is ignored while there is room
         for header in ({"layout": {**layout, "ignored": wrong}}, {"ignored_labels": wrong}):
             with pytest.raises(DamagedState, match="ignored"):
-                StreamModel.from_bytes(forged(model, **header))
+                OnlineModel.from_bytes(forged(model, **header))
     unlimited = new_model()
     learn(unlimited, (named(a=1), ["x"]))
     others: list[dict[str, Any]] = [
@@ -414,16 +414,16 @@ def test_a_state_with_other_facts_about_limits_is_refused() -> None:
     ]
     for other in others:
         with pytest.raises(DamagedState):
-            StreamModel.from_bytes(forged(unlimited, **other))
+            OnlineModel.from_bytes(forged(unlimited, **other))
     hashing = new_model(**limits("hash", most=1))
     learn(hashing, (named(a=1), ["x"]))
     arrays, header = load(unlimited.to_bytes())
     with pytest.raises(DamagedState, match="hashed features have no names"):
-        StreamModel.from_bytes(dump(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}))
+        OnlineModel.from_bytes(dump(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}))
     numbered = new_model(**limits("ignore"))
     learn(numbered, (sparse(1), ["x"]))
     with pytest.raises(DamagedState):
-        StreamModel.from_bytes(forged(numbered, layout={**layout, "kind": "numbered", "size": 9}))
+        OnlineModel.from_bytes(forged(numbered, layout={**layout, "kind": "numbered", "size": 9}))
 
 
 def test_a_state_from_before_there_were_limits_is_read() -> None:
@@ -431,4 +431,4 @@ def test_a_state_from_before_there_were_limits_is_read() -> None:
     learn(model, (named(a=1), ["x"]))
     arrays, header = load(model.to_bytes())
     del header["spec"]["limits"]
-    assert StreamModel.from_bytes(dump(arrays, header)).to_bytes() == model.to_bytes()
+    assert OnlineModel.from_bytes(dump(arrays, header)).to_bytes() == model.to_bytes()

@@ -12,7 +12,7 @@ from manylabel_core.state import dump, load
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import LogEntry
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 SECOND_VERSION = (
     r"c-rlo4{RIN9mj1a^iS5ZLfOWc)}=-p9h{<f@9y5+MXT?!F*@4)t2UQPq@;Jgcc~TsN&TlKbkQO-7#f>I6F^P7YBVqerK=cpXj@y`r0)I^{s@%~5My"
@@ -80,7 +80,7 @@ def learnt(state: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @OLD
 def test_a_log_folds_to_the_same_bits(stored: Stored) -> None:
-    model = StreamModel(ModelSpec.from_bytes(stored.spec))
+    model = OnlineModel(ModelSpec.from_bytes(stored.spec))
     half = len(LOG) // 2
     fold(model, LOG[:half])
     assert learnt(model.to_bytes()) == learnt(stored.middle)
@@ -90,9 +90,9 @@ def test_a_log_folds_to_the_same_bits(stored: Stored) -> None:
 
 @OLD
 def test_a_snapshot_is_restored_and_gone_on_from(stored: Stored) -> None:
-    straight = StreamModel(ModelSpec.from_bytes(stored.spec))
+    straight = OnlineModel(ModelSpec.from_bytes(stored.spec))
     fold(straight, LOG)
-    model = StreamModel.from_bytes(stored.middle)
+    model = OnlineModel.from_bytes(stored.middle)
     assert model.spec == straight.spec, "or a rollback to it would be refused"
     assert learnt(model.to_bytes()) == learnt(stored.middle)
     fold(model, LOG[len(LOG) // 2 :])
@@ -115,7 +115,7 @@ def test_the_defaults_of_today_would_mean_something_else(stored: Stored) -> None
     """What the tests above would not notice if they read the spec as that of a new model."""
     arrays, header = load(stored.middle)
     today = ModelSpec.model_validate({"name": "m", "algorithm": header["spec"]["algorithm"]})
-    model = StreamModel(today)
+    model = OnlineModel(today)
     fold(model, LOG[: len(LOG) // 2])
     assert learnt(model.to_bytes()) != learnt(stored.middle)
     assert dump(arrays, header) == stored.middle

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from manylabel_service.telemetry import worker_metrics as peers
 from manylabel_service.telemetry.metrics import Telemetry
-from manylabel_service.telemetry.worker_metrics import Peers, join
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics, join
 
 Exposition = Callable[[], Telemetry]
 
@@ -24,7 +24,7 @@ def samples(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 @pytest.fixture
 async def three(tmp_path: Path) -> AsyncIterator[list[Telemetry]]:
     """Three workers that have counted different things; the first two listen."""
-    workers = [Telemetry(Peers(tmp_path, number, 3)) for number in range(3)]
+    workers = [Telemetry(WorkerMetrics(tmp_path, number, 3)) for number in range(3)]
     for number, telemetry in enumerate(workers):
         telemetry.requested("/livez", "GET", 200, 0.001)
         telemetry.updated(f'"{{model}} {number}\\\n# HELP', 10**number, 0.001)
@@ -90,7 +90,7 @@ async def test_a_worker_that_does_not_answer_is_down(
 async def test_a_worker_that_never_ends_its_answer_is_down(
     three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(peers, "MAX_BYTES", 2**20)
 
     async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

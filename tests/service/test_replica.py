@@ -26,9 +26,9 @@ from manylabel_service.models import registry as registry_module
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode, encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
 
@@ -125,11 +125,11 @@ async def learn(replica: Replica, n: int, start: int = 0) -> list[Updated]:
     return await asyncio.gather(*(replica.update([example(i)]) for i in range(start, start + n)))
 
 
-async def replayed_from_log(registry: Registry, replica: Replica) -> StreamModel:
+async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel:
     """A fresh fold of the whole log."""
-    model = StreamModel(replica.spec)
+    model = OnlineModel(replica.spec)
     entries = await store_of(registry).read(replica.record, "0", 100_000)
-    folding = Folding(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
+    folding = Fold(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
     while folding.step(1):
         pass
     return model

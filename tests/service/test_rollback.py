@@ -6,21 +6,21 @@ from tests.service.folds import States, append, dense, fold, learn, named, new_m
 from manylabel_service.errors import KeyReused, PredictionLabelled
 from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.dry_run import Checked, Growth
-from manylabel_service.online.state.fold import Folding, LogEntry
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.dry_run import Checked, SizeDelta
+from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.model import OnlineModel
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
 
 
-def learnt(model: StreamModel) -> object:
+def learnt(model: OnlineModel) -> object:
     """What a rollback undoes."""
     seed = model.as_seed("seed")
     return seed.to_bytes(), seed.updates
 
 
-def two_states() -> tuple[StreamModel, States, object]:
+def two_states() -> tuple[OnlineModel, States, object]:
     """A model at position 2, its snapshot at 1, and what it had learnt there."""
     model = new_model(scaling="standard")
     learn(model, (named(a=1, b=2), ["x"]), key=KEY, want_predictions=True)
@@ -44,7 +44,7 @@ def test_what_was_learnt_is_as_it_was_then() -> None:
 def test_what_is_learnt_afterwards_is_learnt_as_if_nothing_had_been_between() -> None:
     model, states, _ = two_states()
     append(model, BACK, states)
-    straight = StreamModel.from_bytes(states["1"])
+    straight = OnlineModel.from_bytes(states["1"])
     for one in (model, straight):
         learn(one, (named(d=1, b=1), ["w", "x"]))
     assert learnt(model) == learnt(straight)
@@ -56,9 +56,9 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     early, other = new_model(scaling="standard"), new_model(labels=["x"])
     other.position = "1"
     later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),), "log"))
-    folding = Folding(model, [LogEntry("3", BACK), later])
+    folding = Fold(model, [LogEntry("3", BACK), later])
     with pytest.raises(ValueError, match="no snapshot is wanted"):
-        folding.give(StreamModel.from_bytes(states["1"]))
+        folding.give(OnlineModel.from_bytes(states["1"]))
     for _ in range(2):
         assert folding.step(100)
         assert (folding.wanted, folding.outcomes, model.position) == ("1", [], "2")
@@ -66,7 +66,7 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
         with pytest.raises(ValueError, match="the state of 'm' at 1 is due"):
             folding.give(wrong)
         assert (model.position, model.updates) == ("2", 2)
-    folding.give(StreamModel.from_bytes(states["1"]))
+    folding.give(OnlineModel.from_bytes(states["1"]))
     assert (folding.wanted, model.position, learnt(model)) == (None, "3", then)
     assert not folding.step(100)
     assert [outcome.kind for outcome in folding.outcomes] == ["rollback", "update"]
@@ -108,9 +108,9 @@ def test_answers_remembered_keep_the_names_of_their_labels() -> None:
     append(model, BACK, states)
     learn(model, (named(c=1), ["z", "q"]))  # takes the columns that y and z had
     states["5"] = model.to_bytes()
-    model = StreamModel.from_bytes(model.to_bytes())
+    model = OnlineModel.from_bytes(model.to_bytes())
     append(model, Rollback("1", "log"), states)
-    model = StreamModel.from_bytes(model.to_bytes())
+    model = OnlineModel.from_bytes(model.to_bytes())
     again = learn(model, (named(a=1, c=1), ["x"]), **late)
     assert isinstance(again.answer, Answer)
     assert list(again.answer.predictions(model.labels.names) or ()) == told
@@ -150,7 +150,7 @@ def test_back_to_a_state_that_an_earlier_rollback_left() -> None:
     append(model, Rollback("1", "log"), states)
     assert learnt(model) == then
     assert model.rollbacks == [("3", "1"), ("4", "2"), ("5", "1")]
-    assert StreamModel.from_bytes(model.to_bytes()).rollbacks == model.rollbacks
+    assert OnlineModel.from_bytes(model.to_bytes()).rollbacks == model.rollbacks
 
 
 def test_the_form_of_features_goes_back_too() -> None:
@@ -166,7 +166,7 @@ def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
     model = new_model()
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1), ["x"]))
-    checked = Checked(model.features, model.features.layout, Growth(labels=1))
+    checked = Checked(model.features, model.features.layout, SizeDelta(labels=1))
     append(model, Rollback("0", "log"), states)
     learn(model, (dense(1, 2), ["y"]))
     update = Update((Example(named(a=1), Labels.all_of(["x"])),), "log")
@@ -192,7 +192,7 @@ def test_names_kept_count_once_and_push_old_keys_out(monkeypatch: pytest.MonkeyP
     append(model, Rollback("0", "log"), states)
     kept = model.keys.nbytes
     assert without + 50 * 64 < kept < without + 2 * 50 * 64 + 1000
-    assert StreamModel.from_bytes(model.to_bytes()).keys.nbytes == kept
+    assert OnlineModel.from_bytes(model.to_bytes()).keys.nbytes == kept
 
     monkeypatch.setattr("manylabel_service.online.state.idempotency_window.MAX_ANSWER_BYTES", 51 * 8)
     append(model, Rollback("0", "log"), states)

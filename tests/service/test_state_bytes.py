@@ -16,7 +16,7 @@ from tests.service.folds import SPECS, append, dense, learn, named, new_model, s
 from manylabel_core.state import DamagedState, NewerState, dump, load
 from manylabel_service.hosting.examples import Features, IdempotencyKey, Rollback, StreamPart
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED
 
 Arrays = dict[str, NDArray[Any]]
@@ -38,7 +38,7 @@ FIRST_VERSION = (
 """Written before states had a version, in base85, zlib-compressed."""
 
 
-def named_model(**spec: Any) -> StreamModel:
+def named_model(**spec: Any) -> OnlineModel:
     """A model with something in each part of its state."""
     model = new_model(**spec)
     learn(model, (named(a=1, b=2), ["x"]), (named(b=-1), ["y"]), key=KEY, want_predictions=True)
@@ -52,13 +52,13 @@ def named_model(**spec: Any) -> StreamModel:
     return model
 
 
-def numbered_model(first: Features, **spec: Any) -> StreamModel:
+def numbered_model(first: Features, **spec: Any) -> OnlineModel:
     model = new_model(**spec)
     learn(model, (first, ["x"]), (sparse(1), ["y"]), key=KEY, want_predictions=True)
     return model
 
 
-MODELS: dict[str, Callable[[], StreamModel]] = {
+MODELS: dict[str, Callable[[], OnlineModel]] = {
     **{f"{spec['algorithm']}-{spec.get('scaling', 'auto')}": (lambda spec=spec: named_model(**spec)) for spec in SPECS},
     "unit": lambda: named_model(scaling="unit"),
     "watched": lambda: named_model(params={"average": True, "drift": "adwin", "on_drift": "restart"}),
@@ -82,7 +82,7 @@ MODELS: dict[str, Callable[[], StreamModel]] = {
 }
 
 
-def exercise(model: StreamModel) -> None:
+def exercise(model: OnlineModel) -> None:
     """Everything that a server does with a model, so that a state that must not be there does harm here."""
     named_features = model.features.layout.kind != "numbered"
     xs = [named(a=1, new=2), named(c=-1)] if named_features else [sparse(1)]
@@ -92,14 +92,14 @@ def exercise(model: StreamModel) -> None:
         learn(model, *[(x, ["x"]), (x, []), (x, ["x", "y"])], want_predictions=True, key=IdempotencyKey("n", b"n" * 16))
     model.prequential.measures()
     model.as_seed("seed").predict(xs)
-    again = StreamModel.from_bytes(model.to_bytes())
+    again = OnlineModel.from_bytes(model.to_bytes())
     assert again.to_bytes() == model.to_bytes()
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
-def test_a_restored_model_is_the_model(make: Callable[[], StreamModel]) -> None:
+def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
     model = make()
-    again = StreamModel.from_bytes(model.to_bytes())
+    again = OnlineModel.from_bytes(model.to_bytes())
     assert again.to_bytes() == model.to_bytes()
     exercise(model)
     exercise(again)
@@ -109,7 +109,7 @@ def test_a_restored_model_is_the_model(make: Callable[[], StreamModel]) -> None:
 def test_a_state_of_the_first_version_is_read() -> None:
     data = zlib.decompress(base64.b85decode(FIRST_VERSION))
     assert "version" not in load(data).header
-    model = StreamModel.from_bytes(data)
+    model = OnlineModel.from_bytes(data)
     assert (model.position, model.updates, model.labels.names) == ("2", 3, ("x", "y"))
     assert (len(model.labelled), len(model.streams), model.rollbacks) == (0, 0, [])
     again = learn(model, (named(a=1), ["x"]), key=KEY)
@@ -123,7 +123,7 @@ def test_a_state_of_the_first_version_is_read() -> None:
 def test_a_state_of_a_newer_version_says_so() -> None:
     arrays, header = load(named_model().to_bytes())
     with pytest.raises(NewerState, match="version 4"):
-        StreamModel.from_bytes(dump(arrays, {**header, "version": 4}))
+        OnlineModel.from_bytes(dump(arrays, {**header, "version": 4}))
 
 
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
@@ -294,13 +294,13 @@ def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change:
     arrays, header = load(MODELS[model]().to_bytes())
     change(arrays, header)
     with pytest.raises(DamagedState):
-        StreamModel.from_bytes(dump(arrays, header))
+        OnlineModel.from_bytes(dump(arrays, header))
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_whatever_is_restored_can_be_used(make: Callable[[], StreamModel], data: st.DataObject) -> None:
+def test_whatever_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
     """Rewrites numbers and shapes at random, under a true checksum."""
     arrays, header = load(make().to_bytes())
     for name in data.draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=2, unique=True)):
@@ -308,7 +308,7 @@ def test_whatever_is_restored_can_be_used(make: Callable[[], StreamModel], data:
     if data.draw(st.booleans()):
         header[data.draw(st.sampled_from(sorted(header)))] = data.draw(documents)
     try:
-        model = StreamModel.from_bytes(dump(arrays, header))
+        model = OnlineModel.from_bytes(dump(arrays, header))
     except DamagedState:
         return
     if len(model.features) < 10_000:
@@ -359,7 +359,7 @@ def test_damaged_bytes_are_not_restored(data: st.DataObject) -> None:
     flipped = bytes([SOUND[at] ^ data.draw(st.integers(1, 255))])
     for damaged in (SOUND[:at], SOUND[:at] + flipped + SOUND[at + 1 :]):
         try:
-            model = StreamModel.from_bytes(damaged)
+            model = OnlineModel.from_bytes(damaged)
         except DamagedState:
             continue
         assert model.to_bytes() == SOUND  # another spelling of the same content
@@ -383,7 +383,7 @@ SOUND = named_model(scaling="unit").to_bytes()
 )
 def test_what_is_no_state(data: bytes) -> None:
     with pytest.raises(DamagedState):
-        StreamModel.from_bytes(data)
+        OnlineModel.from_bytes(data)
 
 
 def test_a_header_whose_shapes_are_not_those_of_the_bytes() -> None:
@@ -392,4 +392,4 @@ def test_a_header_whose_shapes_are_not_those_of_the_bytes() -> None:
     outer["learner.weights"]["shape"] = [2**40, 2**40]
     head = json.dumps(outer).encode()
     with pytest.raises(DamagedState):
-        StreamModel.from_bytes(len(head).to_bytes(8, "little") + head + SOUND[8 + length :])
+        OnlineModel.from_bytes(len(head).to_bytes(8, "little") + head + SOUND[8 + length :])

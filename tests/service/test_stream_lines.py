@@ -9,11 +9,11 @@ from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Labels, StreamPart, Update
 from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.state import stream_offsets as stream_lines
-from manylabel_service.online.state.fold import LogEntry, Outcome
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.fold import ApplyResult, LogEntry
+from manylabel_service.online.state.model import OnlineModel
 
 
-def send(model: StreamModel, key: str, *lines: int, **kwargs: bool) -> Outcome:
+def send(model: OnlineModel, key: str, *lines: int, **kwargs: bool) -> ApplyResult:
     """Learn lines, each with the label of its number."""
     return learn(model, *((named(a=1), [f"{key}{line}"]) for line in lines), stream=StreamPart(key, lines), **kwargs)
 
@@ -36,7 +36,7 @@ def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.Dat
         assert model.labels.names == tuple(learnt)
         assert model.updates == len(learnt)
         if data.draw(st.booleans()):
-            model = StreamModel.from_bytes(model.to_bytes())
+            model = OnlineModel.from_bytes(model.to_bytes())
 
 
 def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it() -> None:
@@ -82,7 +82,7 @@ def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.Monkey
     assert send(model, "r", 1).replayed  # a use of it
     send(model, "t", 1)
     assert [model.streams.last(key) for key in "rst"] == [1, 0, 1]
-    again = StreamModel.from_bytes(model.to_bytes())
+    again = OnlineModel.from_bytes(model.to_bytes())
     for one in (model, again):
         send(one, "u", 1)
         assert [one.streams.last(key) for key in "rstu"] == [0, 0, 1, 1]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
-from manylabel_service.datasets.dataset_store import Datasets
-from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import Telemetry
@@ -24,8 +24,8 @@ class Context:
     settings: Settings
     registry: Registry
     telemetry: Telemetry
-    datasets: Datasets
-    jobs: Jobs
+    datasets: DatasetStore
+    jobs: JobService
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))

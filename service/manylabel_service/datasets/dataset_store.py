@@ -53,7 +53,7 @@ InUse = Callable[[str], Awaitable[bool]]
 """Whether a job that has not ended needs the data set of a name."""
 
 
-class Datasets:
+class DatasetStore:
     """Adds, lists, fetches and deletes data sets; all methods raise `StorageGone`.
 
     Parameters

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from manylabel_core.datasets import BadDataset
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
-from manylabel_service.datasets.last_rows import EVERY, Tail
+from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
 from manylabel_service.datasets.sandbox_child import fulfil
 from manylabel_service.hosting.examples import Rollback
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import position_key
 
 SLICE_EXAMPLES = 1_000
@@ -31,8 +31,8 @@ def fold(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     log, result = files
     frames = list(read_frames(log))
     try:
-        folded = _Log(log, frames, StreamModel(ModelSpec.from_bytes(order["spec"])))
-        recorder = _Recorder(Tail(order["last"], order["bytes"]), folded.forgotten())
+        folded = _Log(log, frames, OnlineModel(ModelSpec.from_bytes(order["spec"])))
+        recorder = _Recorder(LastRows(order["last"], order["bytes"]), folded.forgotten())
         model = folded.played(recorder)
     except DamagedState as error:
         return {"damaged": str(error)}
@@ -59,12 +59,12 @@ class _Log:
     empty : the model before any entry; what it begins with where no snapshot is the first frame.
     """
 
-    def __init__(self, file: IO[bytes], frames: list[Frame], empty: StreamModel) -> None:
+    def __init__(self, file: IO[bytes], frames: list[Frame], empty: OnlineModel) -> None:
         self._file = file
         self._entries = [frame for frame in frames if frame.kind == ENTRY]
         self._snapshots = {frame.position: frame for frame in frames if frame.kind == SNAPSHOT}
         bases = [frame for frame in frames if frame.kind == BASE]
-        self._model = StreamModel.from_bytes(payload_of(file, bases[0])) if bases else empty
+        self._model = OnlineModel.from_bytes(payload_of(file, bases[0])) if bases else empty
 
     def forgotten(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
         """After which entry, and up to which, rollbacks have undone what was learnt."""
@@ -75,21 +75,21 @@ class _Log:
             if isinstance(change, Rollback)
         ]
 
-    def played(self, recorder: _Recorder) -> StreamModel:
+    def played(self, recorder: _Recorder) -> OnlineModel:
         """The model after the last entry; the recorder has been given what it learnt."""
         model = recorder.put_into(self._model)
         for frame in self._entries:
             recorder.at(frame.position)
-            folding = Folding(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
+            folding = Fold(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
             while folding.step(SLICE_EXAMPLES):
                 if folding.wanted is not None:
                     folding.give(recorder.put_into(self._snapshot(folding.wanted)))
         return model
 
-    def _snapshot(self, position: str) -> StreamModel:
+    def _snapshot(self, position: str) -> OnlineModel:
         if (frame := self._snapshots.get(position)) is None:
             raise DamagedState(f"there is no snapshot at {position}")
-        return StreamModel.from_bytes(payload_of(self._file, frame))
+        return OnlineModel.from_bytes(payload_of(self._file, frame))
 
 
 class _Recorder:
@@ -104,13 +104,13 @@ class _Recorder:
     nbytes = 0
     sounded: tuple[tuple[int, int], ...] = ()
 
-    def __init__(self, tail: Tail, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+    def __init__(self, tail: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
         self.tail = tail
         self.n_forgotten = 0
         self._intervals = forgotten
         self._is_forgotten = False
 
-    def put_into(self, model: StreamModel) -> StreamModel:
+    def put_into(self, model: OnlineModel) -> OnlineModel:
         """The model, with this in it."""
         model.learner = self  # type: ignore[assignment]
         model.prequential = self  # type: ignore[assignment]

@@ -21,7 +21,7 @@ SPARE_ROWS = 1_000
 """Rows beyond the last ones that may pile up before they are dropped, beside as many again as are kept."""
 
 
-class Tail:
+class LastRows:
     """Rows added one by one, of which the last are kept.
 
     Parameters

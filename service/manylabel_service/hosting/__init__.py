@@ -1,1 +1,1 @@
-"""TODO."""
+"""What both kinds of models share, online and trained; it knows neither."""

@@ -8,11 +8,11 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.predictions import Predicted
 from manylabel_service.storage import ModelRecord
 
-Reason = Callable[[], ServiceError]
+ErrorFactory = Callable[[], ServiceError]
 """Makes an error for each request: one that is raised again and again keeps every traceback."""
 
 
-class Hosted(Protocol):
+class HostedModel(Protocol):
     """One model in this process.
 
     Attributes
@@ -84,7 +84,7 @@ class Hosted(Protocol):
     def evict(self, successor: Callable[[], Awaitable[Any]]) -> None:
         """Leave the memory; requests that have it in hand are passed on to its successor, of the same kind or not."""
 
-    def fail(self, reason: Reason) -> None:
+    def fail(self, reason: ErrorFactory) -> None:
         """Answer every request with such an error from now on, because the state cannot be trusted."""
 
     def stop_learning(self) -> None:

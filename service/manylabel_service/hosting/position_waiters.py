@@ -6,7 +6,7 @@ from collections.abc import Callable
 from manylabel_service.storage import position_key
 
 
-class Arrivals:
+class PositionWaiters:
     """Waits for positions of one model.
 
     Parameters

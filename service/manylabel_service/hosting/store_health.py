@@ -7,7 +7,7 @@ SILENCE_SECONDS = 3.0
 the two was frozen."""
 
 
-class Contact:
+class StoreHealth:
     """The clock of the last answer."""
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from manylabel_service.datasets.dataset_store import Datasets
-from manylabel_service.jobs.job_store import Ledger
+from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
@@ -25,7 +25,7 @@ RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Office:
+class JobContext:
     """Where jobs are, and what working at them needs.
 
     `published` is called in this process with the name of a model that has a new version.
@@ -33,6 +33,6 @@ class Office:
 
     store: Store
     settings: Settings
-    datasets: Datasets
-    ledger: Ledger
+    datasets: DatasetStore
+    ledger: JobStore
     published: Callable[[str], None] = lambda name: None

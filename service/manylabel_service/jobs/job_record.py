@@ -40,7 +40,7 @@ MAX_DETAIL = 2000
 Stage = Literal["gather", "trial", "fit"]
 
 
-class ClaimLost(ServiceError):
+class LeaseLost(ServiceError):
     """The task has been taken away from who worked at it."""
 
 
@@ -182,14 +182,14 @@ class JobRecord(_Kept):
         return task
 
     def held(self, number: int, claim: str) -> Task:
-        """The task that is claimed; raises ClaimLost."""
+        """The task that is claimed; raises LeaseLost."""
         task = self.tasks[number]
         if self.has_ended or task.claim != claim:
-            raise ClaimLost(f"task {number} of job {self.id} was taken away")
+            raise LeaseLost(f"task {number} of job {self.id} was taken away")
         return task
 
     def release(self, number: int, claim: str) -> None:
-        """Give a task back, to be gone on with from its checkpoint; raises ClaimLost."""
+        """Give a task back, to be gone on with from its checkpoint; raises LeaseLost."""
         self._requeue(self.held(number, claim))
         self._look_idle()
 
@@ -203,14 +203,14 @@ class JobRecord(_Kept):
         self._look_idle()
 
     def finish(self, number: int, claim: str, outcome: dict[str, Any]) -> None:
-        """A task has given what it was to give; raises ClaimLost."""
+        """A task has given what it was to give; raises LeaseLost."""
         task = self.held(number, claim)
         task.state, task.claim, task.checkpoint, task.progress = "done", None, None, None
         task.outcome = outcome
         self.queue_next()
 
     def succeed(self, number: int, claim: str, result: Result, now: str) -> None:
-        """The last task is done, and its result published; raises ClaimLost."""
+        """The last task is done, and its result published; raises LeaseLost."""
         task = self.held(number, claim)
         task.state, task.claim, task.checkpoint = "done", None, None
         self.result = result

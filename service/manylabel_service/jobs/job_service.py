@@ -1,4 +1,4 @@
-"""Jobs as the rest of the service sees them."""
+"""JobService as the rest of the service sees them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, get_args
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobsFull, KeyReused
 from manylabel_service.hosting.examples import IdempotencyKey
-from manylabel_service.jobs.context import BEAT_SECONDS, Office
+from manylabel_service.jobs.context import BEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import KIND, now
-from manylabel_service.jobs.monitor import Keeper
+from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
@@ -28,7 +28,7 @@ Event = tuple[int, str, dict[str, Any]]
 """The revision of the job, ``state``, ``progress`` or ``log``, and what it says."""
 
 
-class Jobs:
+class JobService:
     """All jobs of a store; every method raises StorageGone.
 
     Parameters
@@ -37,9 +37,9 @@ class Jobs:
     runner : does them.
     """
 
-    def __init__(self, office: Office, runner: Runner) -> None:
+    def __init__(self, office: JobContext, runner: Runner) -> None:
         self._office, self._ledger, self._runner = office, office.ledger, runner
-        self._keeper = Keeper(office, runner)
+        self._keeper = JobMonitor(office, runner)
         self._keeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -40,7 +40,7 @@ def gathered_key(id: str) -> str:
     return f"{blobs_of(id)}gathered"
 
 
-class Ledger:
+class JobStore:
     """All jobs of a store, as they were when last looked at.
 
     Parameters

@@ -14,9 +14,9 @@ from contextlib import suppress
 import structlog
 
 from manylabel_service.errors import JobNotFound, StorageError
-from manylabel_service.jobs.context import LEASE_SECONDS, LOOK_SECONDS, Office
+from manylabel_service.jobs.context import LEASE_SECONDS, LOOK_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord, Unchanged, queued
-from manylabel_service.jobs.job_store import Ledger
+from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import sweep_places
 
@@ -28,7 +28,7 @@ STEP_SECONDS = 2.0
 log = structlog.get_logger()
 
 
-class Keeper:
+class JobMonitor:
     """The keeper of one process.
 
     Parameters
@@ -37,7 +37,7 @@ class Keeper:
     runner : is offered what is queued.
     """
 
-    def __init__(self, office: Office, runner: Runner) -> None:
+    def __init__(self, office: JobContext, runner: Runner) -> None:
         self._office, self._runner = office, runner
         self._signs: dict[tuple[str, int], _Sign] = {}
         self._looked = self._swept = 0.0
@@ -79,7 +79,7 @@ class Keeper:
             self._swept = now
             await self._sweep()
 
-    def _silent(self, ledger: Ledger, passed: float) -> list[tuple[str, int]]:
+    def _silent(self, ledger: JobStore, passed: float) -> list[tuple[str, int]]:
         """The tasks whose holders have given no sign of life for too long."""
         signs = {}
         for record in ledger.jobs.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from manylabel_service.datasets.records import DatasetRecord
 from manylabel_service.errors import InvalidJob, ModelNotFound
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, JobSpec, Rows
 from manylabel_service.jobs.spec.trainers import TRAINERS
 from manylabel_service.online.spec.spec import ModelSpec
@@ -14,7 +14,7 @@ from manylabel_service.trained.spec import is_trained
 Path = tuple[str, ...]
 
 
-async def check(office: Office, spec: JobSpec) -> dict[str, str]:
+async def check(office: JobContext, spec: JobSpec) -> dict[str, str]:
     """Look at all that a job names.
 
     Returns
@@ -85,7 +85,7 @@ def _check_alike(at: Path, other: DatasetRecord, found: DatasetRecord) -> None:
         )
 
 
-async def _check_stream(office: Office, spec: JobSpec, data: DataOfStream) -> None:
+async def _check_stream(office: JobContext, spec: JobSpec, data: DataOfStream) -> None:
     if TRAINERS[spec.trainer].views:
         raise InvalidJob(("data", "stream"), f"must be a data set with several views for {spec.trainer}")
     record = await office.store.find_model(data.stream)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.settings import Settings
 
 SWEEP_SECONDS = 1.0
@@ -28,14 +28,14 @@ class Eviction:
     """
 
     def __init__(
-        self, settings: Settings, replicas: Callable[[], list[Hosted]], evict: Callable[[Hosted], None]
+        self, settings: Settings, replicas: Callable[[], list[HostedModel]], evict: Callable[[HostedModel], None]
     ) -> None:
         self._idle_seconds = settings.evict_idle_seconds
         self._most_bytes = settings.max_resident_bytes
         self._replicas = replicas
         self._evict = evict
         self._turn = asyncio.Lock()
-        self._sizes: dict[Hosted, tuple[str, int]] = {}
+        self._sizes: dict[HostedModel, tuple[str, int]] = {}
 
     async def run(self) -> None:
         """Sweep now and then, until cancelled."""
@@ -46,7 +46,7 @@ class Eviction:
             except Exception:  # the next sweep may do better, and without any the memory would fill up
                 log.exception("sweep_failed")
 
-    async def sweep(self, room_for: int = 0, spare: Hosted | None = None) -> None:
+    async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
         """Evict what has been idle for long, and the least recently used while there is too much.
 
         Parameters
@@ -68,7 +68,7 @@ class Eviction:
                 if await self._take_out(replica, "idle" if due else "memory"):
                     excess -= nbytes
 
-    async def _take_out(self, replica: Hosted, reason: str) -> bool:
+    async def _take_out(self, replica: HostedModel, reason: str) -> bool:
         if not replica.evictable:
             return False
         used_at = replica.used_at

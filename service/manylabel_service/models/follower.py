@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.hosting.hosted_model import Hosted
-from manylabel_service.hosting.store_health import Contact
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.storage import Store
 
 WAIT_SECONDS = 1.0
@@ -30,7 +30,7 @@ class Follower:
     replicas : gives those to follow.
     """
 
-    def __init__(self, store: Store, contact: Contact, replicas: Callable[[], Iterable[Hosted]]) -> None:
+    def __init__(self, store: Store, contact: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
         self._store = store
         self._contact = contact
         self._replicas = replicas

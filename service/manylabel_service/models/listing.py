@@ -5,12 +5,13 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.spec.limits import shown
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.spec import TrainedSpec, read_spec
+from manylabel_service.trained.spec import TrainedSpec, is_trained
 
 LOOK_UP_SECONDS = 1.0
 """How long `existing` waits for the store."""
@@ -26,7 +27,7 @@ class Listing:
     resident : those in memory, by name; another class changes it.
     """
 
-    def __init__(self, store: Store, settings: Settings, resident: Mapping[str, Hosted]) -> None:
+    def __init__(self, store: Store, settings: Settings, resident: Mapping[str, HostedModel]) -> None:
         self._store = store
         self._settings = settings
         self._resident = resident
@@ -77,3 +78,8 @@ class Listing:
             "bytes_at_most": bytes_at_most(spec, self._settings),
             "loaded": False,
         }
+
+
+def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
+    """Return the spec of a stored model of either kind."""
+    return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

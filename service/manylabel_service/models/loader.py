@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from manylabel_service.errors import NotReady
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 
 LOADS_AT_A_TIME = 2
 """Restoring is work for the event loop: more at a time would only make each of them later."""
 
 
-class Loads:
-    """Loads under way, by name.
+class ModelLoader:
+    """ModelLoader under way, by name.
 
     Parameters
     ----------
@@ -19,13 +19,13 @@ class Loads:
     wait_seconds : how long a caller waits before it is told to come back.
     """
 
-    def __init__(self, load: Callable[[str], Awaitable[Hosted]], wait_seconds: float) -> None:
+    def __init__(self, load: Callable[[str], Awaitable[HostedModel]], wait_seconds: float) -> None:
         self._load = load
         self._wait_seconds = wait_seconds
-        self._tasks: dict[str, asyncio.Task[Hosted]] = {}
+        self._tasks: dict[str, asyncio.Task[HostedModel]] = {}
         self.turn = asyncio.Semaphore(LOADS_AT_A_TIME)
 
-    async def get(self, name: str) -> Hosted:
+    async def get(self, name: str) -> HostedModel:
         """The replica, once it is loaded; a load goes on when its callers have left.
 
         Raises
@@ -47,7 +47,7 @@ class Loads:
             raise error.with_traceback(None)
         return task.result()
 
-    async def _one(self, name: str) -> Hosted:
+    async def _one(self, name: str) -> HostedModel:
         try:
             return await self._load(name)
         finally:
@@ -61,7 +61,7 @@ class Loads:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _look_at(task: asyncio.Task[Hosted]) -> None:
+def _look_at(task: asyncio.Task[HostedModel]) -> None:
     """Those who waited have been told; when all have left, nobody needs to be."""
     if not task.cancelled():
         task.exception()

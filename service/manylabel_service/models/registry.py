@@ -17,18 +17,19 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotReady,
     StorageGone,
+    UnreadableEntry,
 )
-from manylabel_service.hosting.hosted_model import Hosted
-from manylabel_service.hosting.store_health import Contact
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.listing import Listing
-from manylabel_service.models.loader import Loads
+from manylabel_service.models.loader import ModelLoader
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.size_limits import check_limit, check_size
+from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.log_entries import UnreadableEntry
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import TargetLost
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
@@ -38,7 +39,7 @@ from manylabel_service.trained.spec import is_trained
 
 log = structlog.get_logger()
 
-H = TypeVar("H", bound=Hosted)
+H = TypeVar("H", bound=HostedModel)
 
 _HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
 """Why a model cannot be restored, now or later."""
@@ -57,10 +58,10 @@ class Registry:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self._replicas: dict[str, Hosted] = {}
+        self._replicas: dict[str, HostedModel] = {}
         self._creating: set[str] = set()
-        self._contact = Contact()
-        self._loads = Loads(self._load, settings.load_wait_seconds)
+        self._contact = StoreHealth()
+        self._loads = ModelLoader(self._load, settings.load_wait_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._contact, self.resident)
@@ -99,7 +100,7 @@ class Registry:
             await self._store.find_model(record.name)  # if that fails too, it is not for this model
             log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
 
-    async def _restored(self, record: ModelRecord) -> Hosted:
+    async def _restored(self, record: ModelRecord) -> HostedModel:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
         name, replica = record.name, self._hosted(record)
         try:
@@ -147,11 +148,11 @@ class Registry:
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
-    def resident(self) -> list[Hosted]:
+    def resident(self) -> list[HostedModel]:
         """The models in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
 
-    async def get(self, name: str) -> Hosted:
+    async def get(self, name: str) -> HostedModel:
         """A model, which is loaded if it is not in memory.
 
         Raises
@@ -181,7 +182,7 @@ class Registry:
         if (replica := self._replicas.get(name)) is not None and replica.following:
             replica.look()
 
-    async def _still_there(self, replica: Hosted) -> bool:
+    async def _still_there(self, replica: HostedModel) -> bool:
         """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
         record = await self._store.find_model(replica.record.name)
         if record != replica.record:
@@ -204,7 +205,7 @@ class Registry:
 
     # -- coming and going -------------------------------------------------------------------------
 
-    async def create(self, spec: ModelSpec, state: StreamModel | None = None) -> Hosted:
+    async def create(self, spec: ModelSpec, state: OnlineModel | None = None) -> HostedModel:
         """A new model, ready to learn; with a state, one that goes on from there.
 
         Raises
@@ -222,7 +223,7 @@ class Registry:
         finally:
             self._creating.discard(spec.name)
 
-    async def _created(self, spec: ModelSpec, state: StreamModel | None) -> Hosted:
+    async def _created(self, spec: ModelSpec, state: OnlineModel | None) -> HostedModel:
         records = await self._store.models()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
@@ -252,7 +253,7 @@ class Registry:
             del self._replicas[name]
             await replica.drop()
 
-    def _hosted(self, record: ModelRecord) -> Hosted:
+    def _hosted(self, record: ModelRecord) -> HostedModel:
         if is_trained(record.spec):
             return TrainedModel(record, self._store, self._settings, self._contact, self._forget)
         return self._online(record)
@@ -260,7 +261,7 @@ class Registry:
     def _online(self, record: ModelRecord) -> Replica:
         return Replica(record, self._store, self._settings, self._contact, self._forget)
 
-    async def _host(self, replica: Hosted) -> Hosted:
+    async def _host(self, replica: HostedModel) -> HostedModel:
         """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
         name = replica.record.name
         other = self._replicas.get(name)
@@ -272,7 +273,7 @@ class Registry:
             await other.drop()
         return replica
 
-    async def _load(self, name: str) -> Hosted:
+    async def _load(self, name: str) -> HostedModel:
         record = await self._store.find_model(name)
         if record is None:
             raise ModelNotFound(name)
@@ -290,12 +291,12 @@ class Registry:
             await self._eviction.sweep(spare=replica)
             return replica
 
-    def _evict(self, replica: Hosted) -> None:
+    def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name
         del self._replicas[name]
         replica.evict(partial(self.again, replica))
 
-    def _forget(self, replica: Hosted) -> None:
+    def _forget(self, replica: HostedModel) -> None:
         """The model is gone: it was deleted elsewhere."""
         name = replica.record.name
         if self._replicas.get(name) is replica:

@@ -5,13 +5,13 @@ from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotGoOn, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, Limits
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
-from manylabel_service.trained.artifact import Contents
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 
-def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> StreamModel:
+def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> OnlineModel:
     """The state of a new model with the weights and the names of a version.
 
     Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
@@ -29,7 +29,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Stream
         The contents are not whole.
     """
     try:
-        contents = Contents.from_bytes(data)
+        contents = ModelArtifact.from_bytes(data)
         estimator = read_estimator(contents.estimator)
     except DamagedState as error:
         raise VersionDamaged(source, version.number, str(error)) from error
@@ -42,7 +42,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Stream
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling)
     except ValueError as error:
         raise CannotGoOn(("init_from",), f"cannot be gone on from: {error}") from error
-    model = StreamModel(spec)
+    model = OnlineModel(spec)
     model.learner.restore(learner.state())
     if spec.features is None:
         _name_columns(model, features)
@@ -50,7 +50,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Stream
     return model
 
 
-def _check_kind(spec: ModelSpec, estimator: object, contents: Contents) -> None:
+def _check_kind(spec: ModelSpec, estimator: object, contents: ModelArtifact) -> None:
     if spec.algorithm != "falt":
         raise CannotGoOn(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if spec.scaling not in ("none", "unit"):
@@ -82,7 +82,7 @@ def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
             raise CannotGoOn(("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many")
 
 
-def _name_columns(model: StreamModel, features: tuple[str, ...] | int) -> None:
+def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
     """Settle the form of examples as if those with such columns had been learnt; more may come."""
     _, layout = model.features.state()
     if isinstance(features, int):

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Models that learn from a stream: a fold over a log, as requests see it."""

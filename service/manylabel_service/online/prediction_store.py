@@ -21,7 +21,7 @@ from manylabel_service.ulid import timestamp_of
 log = structlog.get_logger()
 
 
-class KeptPredictions:
+class PredictionStore:
     """The predictions of one model that wait for their labels."""
 
     def __init__(self, record: ModelRecord, store: Store, settings: Settings) -> None:

@@ -29,22 +29,22 @@ from manylabel_service.hosting.examples import (
     StreamPart,
     Update,
 )
-from manylabel_service.hosting.hosted_model import Reason
+from manylabel_service.hosting.hosted_model import ErrorFactory
 from manylabel_service.hosting.predictions import Answer, Predicted, Updated
 from manylabel_service.hosting.slices import SliceSize
-from manylabel_service.hosting.store_health import Contact
-from manylabel_service.online.prediction_store import KeptPredictions
-from manylabel_service.online.snapshots.reader import Shelf
-from manylabel_service.online.snapshots.snapshotter import Snapshots
+from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.online.prediction_store import PredictionStore
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.spec.limits import shown
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Outcome
+from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission
 from manylabel_service.online.updates.applier import Applier
-from manylabel_service.online.updates.in_flight_keys import KeysInFlight
+from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store
@@ -67,19 +67,19 @@ class Replica:
         record: ModelRecord,
         store: Store,
         settings: Settings,
-        contact: Contact | None = None,
+        contact: StoreHealth | None = None,
         on_gone: "Callable[[Replica], None]" = lambda replica: None,
     ) -> None:
         self.record = record
         self.spec = ModelSpec.from_bytes(record.spec)
         self.durability = self.spec.durability or settings.durability
         self.queue = UpdateQueue(record.name, settings)
-        self._shelf = Shelf(record, store)
-        self.snapshots = Snapshots(record, store, settings, on_stored=self.queue.wake)
+        self._shelf = SnapshotReader(record, store)
+        self.snapshots = Snapshotter(record, store, settings, on_stored=self.queue.wake)
         self.used_at = time.monotonic()
         self.failed = False
-        model = StreamModel(self.spec)
-        self._contact = contact or Contact()
+        model = OnlineModel(self.spec)
+        self._contact = contact or StoreHealth()
         self._applier = Applier(
             record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._contact, self._ended
         )
@@ -87,15 +87,15 @@ class Replica:
         self._bytes_at_most = bytes_at_most(self.spec, settings)
         self._on_gone = on_gone
         self._settings = settings
-        self._keys = KeysInFlight()
-        self._kept = KeptPredictions(record, store, settings)
+        self._keys = InFlightKeys()
+        self._kept = PredictionStore(record, store, settings)
         self._predict_slice = SliceSize()
-        self._closed: Reason | None = lambda: NotReady(f"model {record.name!r} is being restored")
+        self._closed: ErrorFactory | None = lambda: NotReady(f"model {record.name!r} is being restored")
         self._successor: Callable[[], Awaitable[Replica]] | None = None
         self._stopping = False
 
     @property
-    def model(self) -> StreamModel:
+    def model(self) -> OnlineModel:
         """The state at present; another object once it had to be restored."""
         return self._applier.model
 
@@ -229,17 +229,17 @@ class Replica:
         self._closed = lambda: NotReady(f"model {self.spec.name!r} is being loaded")
         self._applier.stop()
 
-    def refuse(self, reason: Reason) -> None:
+    def refuse(self, reason: ErrorFactory) -> None:
         """Answer every request, those that wait included, with such an error from now on."""
         self._closed = reason
         self.queue.refuse(reason)
 
-    def fail(self, reason: Reason) -> None:
+    def fail(self, reason: ErrorFactory) -> None:
         """The same, because the state cannot be trusted: it will not be kept either."""
         self.failed = True
         self.refuse(reason)
 
-    def _ended(self, reason: Reason, gone: bool) -> None:
+    def _ended(self, reason: ErrorFactory, gone: bool) -> None:
         if gone:
             self._on_gone(self)
             self.refuse(reason)
@@ -315,11 +315,11 @@ class Replica:
             raise NotReady(f"position {position} of model {self.spec.name!r} was not reached in {seconds:g} s")
 
     async def keep(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
-        """Keep what was predicted from; raises as `KeptPredictions.put`."""
+        """Keep what was predicted from; raises as `PredictionStore.put`."""
         await self._kept.put(ids, xs)
 
     async def kept(self, ids: Sequence[str]) -> list[Features]:
-        """What was predicted from; raises as `KeptPredictions.get`, and PredictionLabelled if it has its labels."""
+        """What was predicted from; raises as `PredictionStore.get`, and PredictionLabelled if it has its labels."""
         self.model.labelled.check(ids)
         return await self._kept.get(ids)
 
@@ -437,7 +437,7 @@ class Replica:
             raise NotReady(f"model {self.spec.name!r} is being restored")
         return await self._successor()
 
-    async def _learn(self, update: Update) -> Outcome:
+    async def _learn(self, update: Update) -> ApplyResult:
         position = self.model.position
         try:
             admitted = await self._admission.admit(update, self.model, self.queue)
@@ -450,7 +450,7 @@ class Replica:
         self._check_learning()  # it may have ended meanwhile
         return await self.queue.put(update, admitted.payload, admitted.checked)
 
-    def _answered(self, outcome: Outcome) -> Updated:
+    def _answered(self, outcome: ApplyResult) -> Updated:
         if isinstance(outcome.answer, ServiceError):
             raise outcome.answer
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))

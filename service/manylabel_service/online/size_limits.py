@@ -1,13 +1,13 @@
 """How large a new model may be. What is added to it later passes `Admission`."""
 
-from manylabel_service.errors import LimitExceeded
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.spec.bounds import bytes_at_most, most_features, most_labels
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
 
-def check_size(spec: ModelSpec, state: StreamModel | None, settings: Settings) -> None:
+def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the columns and the bytes that a model begins with, by its spec or by the state that it goes on from.
 
     A model that is given limits has to be able to reach them: it counts as if it had.
@@ -26,9 +26,3 @@ def check_size(spec: ModelSpec, state: StreamModel | None, settings: Settings) -
     check_limit(f"features of model {spec.name!r}", n_features, settings.max_features)
     check_limit(f"labels of model {spec.name!r}", n_labels, settings.max_labels)
     check_limit(f"bytes of model {spec.name!r}", nbytes, settings.max_model_bytes)
-
-
-def check_limit(what: str, size: int, limit: int) -> None:
-    """Raise LimitExceeded for what is larger than it may be."""
-    if size > limit:
-        raise LimitExceeded(what, size, limit)

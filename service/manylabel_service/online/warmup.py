@@ -9,8 +9,8 @@ from manylabel_core.online.scaling.choices import SCALINGS
 from manylabel_service.hosting.examples import Example, Features, Labels, Update
 from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.model import OnlineModel
 
 
 def warm_up() -> None:
@@ -33,16 +33,16 @@ def _variants(params: type[Params]) -> Iterator[dict[str, Any]]:
 
 
 def _exercise(**spec: object) -> None:
-    model = StreamModel(ModelSpec.model_validate({"name": "warm-up", **spec}))
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", **spec}))
     examples = (
         Example(_named(a=1, b=2), Labels.all_of(["c"])),
         Example(_named(a=-2, b=1), Labels(("c", "d"), np.array([-1, 1], dtype=np.int8), complete=False)),
         Example(_named(b=-1), Labels.all_of(["d"])),
     )
     update = Update(examples, "memory", want_predictions=True, want_probabilities=model.learner.calibrate)
-    Folding(model, [LogEntry("1", update), LogEntry("2", update)]).step(max_examples=2 * len(examples))
+    Fold(model, [LogEntry("1", update), LogEntry("2", update)]).step(max_examples=2 * len(examples))
     model.predict([examples[0].x], model.learner.calibrate)
-    StreamModel.from_bytes(model.to_bytes())
+    OnlineModel.from_bytes(model.to_bytes())
     model.measures()
 
 

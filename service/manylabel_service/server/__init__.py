@@ -1,1 +1,1 @@
-"""TODO."""
+"""Processes and ports; knows no models."""

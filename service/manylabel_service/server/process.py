@@ -20,7 +20,7 @@ from manylabel_service.app import create_app
 from manylabel_service.server.sockets import BACKLOG, listen, url_of
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
-from manylabel_service.telemetry.worker_metrics import Peers, Place
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics, WorkerPlace
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ def serve(settings: Settings) -> int:
 
 
 def run(
-    settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: Place | None = None
+    settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: WorkerPlace | None = None
 ) -> int:
     """Answer on a socket until SIGTERM or SIGINT; needs the main thread.
 
@@ -97,7 +97,7 @@ def run(
     # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
     for number in _ENDING:
         signal.signal(number, end)
-    peers = None if place is None else Peers(place.directory, place.number, place.of)
+    peers = None if place is None else WorkerMetrics(place.directory, place.number, place.of)
     app = create_app(settings, open_store(settings), peers=peers, on_ready=ready, on_failure=fail)
     _Server(_config(settings, app), app, place).run(sockets=[listener])
     return status
@@ -128,7 +128,7 @@ class _Server(uvicorn.Server):
     place : as of `run`.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, place: Place | None) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, place: WorkerPlace | None) -> None:
         super().__init__(config)
         self._context: Context = app.state.context
         self._held = place is not None and place.held

@@ -26,7 +26,7 @@ import structlog
 from manylabel_service.server.sockets import reserve, share, url_of
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import configure_logging
-from manylabel_service.telemetry.worker_metrics import Place
+from manylabel_service.telemetry.worker_metrics import WorkerPlace
 
 log = structlog.get_logger()
 
@@ -174,7 +174,7 @@ class _Worker:
         return None if self.process is None else self.process.pid
 
     def start(self, held: bool) -> None:
-        place = Place(self.number, self._settings.workers, self._directory, held)
+        place = WorkerPlace(self.number, self._settings.workers, self._directory, held)
         self._told, ready = _PROCESSES.Pipe(duplex=False)
         name = f"worker {self.number}"
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
@@ -228,7 +228,7 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(settings: Settings, place: Place, ready: Connection) -> None:
+def _work(settings: Settings, place: WorkerPlace, ready: Connection) -> None:
     """The worker's process."""
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_the_parent, name="parent", daemon=True).start()

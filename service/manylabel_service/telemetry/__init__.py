@@ -1,1 +1,1 @@
-"""TODO."""
+"""What an operator sees: log lines and metrics."""

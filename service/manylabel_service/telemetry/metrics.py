@@ -13,7 +13,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from manylabel_service.settings import Settings
-from manylabel_service.telemetry.worker_metrics import Peers
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 BUCKETS_SECONDS = (
     *(50e-6, 100e-6, 250e-6, 500e-6),
@@ -84,7 +84,7 @@ class Telemetry:
     registry : all that /metrics shows; collectors may be added.
     """
 
-    def __init__(self, peers: Peers | None = None) -> None:
+    def __init__(self, peers: WorkerMetrics | None = None) -> None:
         self.peers = peers
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)

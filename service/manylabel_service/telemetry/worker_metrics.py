@@ -17,14 +17,14 @@ log = structlog.get_logger()
 
 ANSWER_SECONDS = 2.0
 """How long a scrape waits for another worker. A frozen one is then shown as down."""
-MOST_BYTES = 2**28
+MAX_BYTES = 2**28
 """Longest text that is taken from another worker."""
 
 _UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n# TYPE manylabel_worker_up gauge\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerPlace:
     """What a worker is told about its place among the others.
 
     Attributes
@@ -41,7 +41,7 @@ class Place:
     held: bool
 
 
-class Peers:
+class WorkerMetrics:
     """The workers of one server, seen by one of them.
 
     Parameters
@@ -118,7 +118,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes | None:
     while part := await reader.read(2**20):
         parts.append(part)
         size += len(part)
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             return None
     return b"".join(parts) or None
 

@@ -13,11 +13,11 @@ import structlog
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import ModelGone, NoVersionServed, ServiceError, StorageGone, VersionDamaged
 from manylabel_service.hosting.events import Event, Events
-from manylabel_service.hosting.position_waiters import Arrivals
+from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.storage import START, ModelRecord, Store, position_key
-from manylabel_service.trained.predictor import Serving
+from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_store import Catalogue, Promoted
+from manylabel_service.trained.version_store import Promoted, VersionCatalogue
 
 RETRY_SECONDS = 5.0
 """After which a version is tried again that could not be loaded."""
@@ -25,7 +25,7 @@ RETRY_SECONDS = 5.0
 log = structlog.get_logger()
 
 
-class Stage:
+class ActiveVersion:
     """Keeps the version in memory that is served.
 
     Parameters
@@ -40,15 +40,17 @@ class Stage:
     position : of the log, up to which it is the one that is to be served.
     """
 
-    def __init__(self, record: ModelRecord, store: Store, catalogue: Callable[[], Catalogue], events: Events) -> None:
-        self.serving: Serving | None = None
+    def __init__(
+        self, record: ModelRecord, store: Store, catalogue: Callable[[], VersionCatalogue], events: Events
+    ) -> None:
+        self.serving: Predictor | None = None
         self.position = START
         self._record = record
         self._store = store
         self._catalogue = catalogue
         self._events = events
         self._untold: deque[Promoted] = deque()
-        self._arrivals = Arrivals(lambda: self.position)
+        self._arrivals = PositionWaiters(lambda: self.position)
         self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._changes = 0
@@ -58,7 +60,7 @@ class Stage:
 
     # -- from outside -----------------------------------------------------------------------------
 
-    def on(self) -> tuple[Serving, str]:
+    def on(self) -> tuple[Predictor, str]:
         """The version that predicts, and its position.
 
         Raises
@@ -114,7 +116,7 @@ class Stage:
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def load(self, version: Version) -> Serving:
+    async def load(self, version: Version) -> Predictor:
         """A version, ready to predict; the one that predicts already is not loaded again.
 
         Raises
@@ -128,11 +130,11 @@ class Stage:
             if data is None:
                 raise VersionDamaged(self._record.name, version.number, "its contents are gone")
             try:
-                return await asyncio.to_thread(Serving, version, data)
+                return await asyncio.to_thread(Predictor, version, data)
             except DamagedState as error:
                 raise VersionDamaged(self._record.name, version.number, str(error)) from error
 
-    def settled(self, loaded: Serving | None = None) -> bool:
+    def settled(self, loaded: Predictor | None = None) -> bool:
         """Whether the version in memory is the one to be served, once `loaded` has been put there if it is."""
         catalogue = self._catalogue()
         target = None if catalogue.served is None else catalogue.versions[catalogue.served]
@@ -178,7 +180,7 @@ class Stage:
             except Exception:  # the version before answers on
                 log.exception("version_not_loaded", model=self._record.name)
 
-    def _put(self, serving: Serving | None, position: str) -> None:
+    def _put(self, serving: Predictor | None, position: str) -> None:
         self._changes += 1
         if serving is not self.serving:
             self.serving = serving

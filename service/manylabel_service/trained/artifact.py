@@ -13,7 +13,7 @@ from manylabel_core import Vocabulary
 from manylabel_core.state import DamagedState, NewerState, dump, load
 
 VERSION = 1
-"""Of the form of `Contents.to_bytes`."""
+"""Of the form of `ModelArtifact.to_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Convergence:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ModelArtifact:
     """One version.
 
     Parameters

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import VersionDamaged
-from manylabel_service.trained.artifact import Contents, Convergence
+from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
-MOST_CORRELATED = 200
+MAX_CORRELATED = 200
 """Labels in the matrix of correlations; of more, those that go together most, with any other."""
 
 
@@ -49,7 +49,7 @@ class Detail:
 def read_detail(name: str, version: Version, data: bytes) -> Detail:
     """The detail from the contents of a version of model `name`; raises VersionDamaged."""
     try:
-        contents = Contents.from_bytes(data)
+        contents = ModelArtifact.from_bytes(data)
         estimator = read_estimator(contents.estimator)
     except DamagedState as error:
         raise VersionDamaged(name, version.number, str(error)) from error
@@ -68,7 +68,7 @@ def _correlation(estimator: Any, labels: tuple[str, ...]) -> LabelCorrelation | 
     if values is None:
         return None
     strength = (np.abs(values) - np.eye(len(values))).max(axis=1, initial=0.0)
-    chosen = np.sort(np.argsort(-strength, kind="stable")[:MOST_CORRELATED])
+    chosen = np.sort(np.argsort(-strength, kind="stable")[:MAX_CORRELATED])
     return LabelCorrelation([labels[column] for column in chosen], values[np.ix_(chosen, chosen)])
 
 

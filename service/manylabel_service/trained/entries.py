@@ -1,32 +1,32 @@
 """What stands in the log of a trained model.
 
-A version comes in two entries. A `Draft` gives a job a position, at which the contents are then stored; a `Whole`
+A version comes in two entries. A `Reserve` gives a job a position, at which the contents are then stored; a `Commit`
 says that they are there, and only then there is a version. So a publisher may die at any moment: what it leaves is
 listed nowhere, and it, or another, goes on from there.
 
-Now and then a `Summary` of all before comes into the log, which is trimmed then: promoting to and fro does not make it
-longer and longer.
+Now and then a `Compaction` of all before comes into the log, which is trimmed then: promoting to and fro does not
+make it longer and longer.
 """
 
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from manylabel_service.online.state.log_entries import UnreadableEntry
+from manylabel_service.errors import UnreadableEntry
 
 
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Draft(_Entry):
+class Reserve(_Entry):
     """The position of this entry is for the contents of a job's version."""
 
     kind: Literal["draft"] = "draft"
     job: str
 
 
-class Whole(_Entry):
+class Commit(_Entry):
     """The contents of a job's version are complete, at the position of its draft."""
 
     kind: Literal["whole"] = "whole"
@@ -48,7 +48,7 @@ class Promote(_Entry):
     version: int
 
 
-class Retire(_Entry):
+class Delete(_Entry):
     """There is no such version any more."""
 
     kind: Literal["retire"] = "retire"
@@ -69,7 +69,7 @@ class Listed(_Entry):
     created_unix_ms: int
 
 
-class Summary(_Entry):
+class Compaction(_Entry):
     """What the log up to `as_of` comes to. Entries may stand between that position and this one."""
 
     kind: Literal["summary"] = "summary"
@@ -82,7 +82,7 @@ class Summary(_Entry):
     drafts: dict[str, str]
 
 
-Entry = Draft | Whole | Promote | Retire | Summary
+Entry = Reserve | Commit | Promote | Delete | Compaction
 
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 

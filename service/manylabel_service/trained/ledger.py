@@ -5,13 +5,12 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from manylabel_service.errors import LogLost, LogTrimmed, StorageError
-from manylabel_service.online.state.log_entries import UnreadableEntry
+from manylabel_service.errors import LogLost, LogTrimmed, StorageError, UnreadableEntry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Durability, ModelRecord, Store, position_key
 from manylabel_service.storage import Entry as StoredEntry
-from manylabel_service.trained.entries import Entry, Summary, decode, encode
-from manylabel_service.trained.version_store import Catalogue, Outcome
+from manylabel_service.trained.entries import Compaction, Entry, decode, encode
+from manylabel_service.trained.version_store import Outcome, VersionCatalogue
 
 READ_ENTRIES = 250
 """Entries read at a time, and taken in between two turns of other requests."""
@@ -22,7 +21,7 @@ SUMMARY_ENTRIES = 1_000
 log = structlog.get_logger()
 
 
-class Ledger:
+class VersionLog:
     """Brings a catalogue up to date and adds to it; one call after the other, in the order of the log.
 
     Parameters
@@ -44,7 +43,7 @@ class Ledger:
         settings: Settings,
         told: Callable[[Outcome | None], None] = lambda _: None,
     ) -> None:
-        self.catalogue = Catalogue(record.name)
+        self.catalogue = VersionCatalogue(record.name)
         self._record = record
         self._store = store
         self._durability: Durability = "fsync" if settings.durability == "fsync" else "log"
@@ -90,7 +89,7 @@ class Ledger:
             self._fold(entries)
 
     async def _read_anew(self) -> None:
-        catalogue = Catalogue(self._record.name)
+        catalogue = VersionCatalogue(self._record.name)
         while True:
             try:
                 entries = await self._store.read(self._record, catalogue.position, READ_ENTRIES)
@@ -104,14 +103,14 @@ class Ledger:
         self.catalogue = catalogue
         self._told(None)
 
-    async def _summarised(self, trimmed: str) -> Catalogue:
+    async def _summarised(self, trimmed: str) -> VersionCatalogue:
         """The catalogue as of the position up to which the log is trimmed."""
         entries = await self._store.read(self._record, trimmed, READ_ENTRIES)
         while entries:
             for _, payload in entries:
                 entry = decode(payload)
-                if isinstance(entry, Summary) and position_key(entry.as_of) == position_key(trimmed):
-                    return Catalogue.from_summary(self._record.name, entry)
+                if isinstance(entry, Compaction) and position_key(entry.as_of) == position_key(trimmed):
+                    return VersionCatalogue.from_summary(self._record.name, entry)
             entries = await self._store.read(self._record, entries[-1].position, READ_ENTRIES)
         raise UnreadableEntry(f"the log is trimmed up to {trimmed}, and has no summary of what was before")
 

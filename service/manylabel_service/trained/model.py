@@ -21,17 +21,17 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.hosted_model import Reason
+from manylabel_service.hosting.hosted_model import ErrorFactory
 from manylabel_service.hosting.predictions import Predicted
-from manylabel_service.hosting.store_health import Contact
+from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.active_version import Stage
+from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
-from manylabel_service.trained.ledger import Ledger
+from manylabel_service.trained.ledger import VersionLog
 from manylabel_service.trained.spec import TRAINED
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_service import Desk
+from manylabel_service.trained.version_service import VersionService
 from manylabel_service.trained.version_store import Outcome, Promoted
 
 INLINE_EXAMPLES = 100
@@ -61,7 +61,7 @@ class TrainedModel:
         record: ModelRecord,
         store: Store,
         settings: Settings,
-        contact: Contact | None = None,
+        contact: StoreHealth | None = None,
         on_gone: "Callable[[TrainedModel], None]" = lambda model: None,
     ) -> None:
         self.record = record
@@ -70,17 +70,17 @@ class TrainedModel:
         self.events = Events(record.name, lambda: self._stage)
         self._store = store
         self._settings = settings
-        self._contact = contact or Contact()
+        self._contact = contact or StoreHealth()
         self._on_gone = on_gone
-        self._ledger = Ledger(record, store, settings, self._heard)
-        self._stage = Stage(record, store, lambda: self._ledger.catalogue, self.events)
-        self._desk = Desk(record, store, self._ledger, self._stage, self._consequence)
+        self._ledger = VersionLog(record, store, settings, self._heard)
+        self._stage = ActiveVersion(record, store, lambda: self._ledger.catalogue, self.events)
+        self._desk = VersionService(record, store, self._ledger, self._stage, self._consequence)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
         self._waiting = 0  # requests that wait for something to be read or changed
         self._busy = self._stopping = False
-        self._closed: Reason | None = lambda: NotReady(f"model {record.name!r} is being restored")
+        self._closed: ErrorFactory | None = lambda: NotReady(f"model {record.name!r} is being restored")
         self._successor: Callable[[], Awaitable[TrainedModel]] | None = None
 
     @property
@@ -184,7 +184,7 @@ class TrainedModel:
         self._successor = successor
         self._end(lambda: NotReady(f"model {self.record.name!r} is being loaded"))
 
-    def fail(self, reason: Reason) -> None:
+    def fail(self, reason: ErrorFactory) -> None:
         """Answer every request with such an error from now on, because the state cannot be trusted."""
         self.failed = True
         self._end(reason)
@@ -203,7 +203,7 @@ class TrainedModel:
         self._end(lambda: ModelNotFound(self.record.name))
         await self._ended()
 
-    def _end(self, reason: Reason) -> None:
+    def _end(self, reason: ErrorFactory) -> None:
         self._closed = reason
         if self._task is not None:
             self._task.cancel()
@@ -303,21 +303,21 @@ class TrainedModel:
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None]:
-        """As `Desk.versions`; raises NotReady too."""
+        """As `VersionService.versions`; raises NotReady too."""
         return await (await self._here())._desk.versions()
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
-        """As `Desk.version`; raises NotReady too."""
+        """As `VersionService.version`; raises NotReady too."""
         return await (await self._here())._desk.version(number)
 
     async def promote(self, number: int) -> Promoted:
-        """As `Desk.promote`; raises NotReady too."""
+        """As `VersionService.promote`; raises NotReady too."""
         model = await self._here()
         with model._changing():
             return await model._desk.promote(number)
 
     async def retire(self, number: int) -> None:
-        """As `Desk.retire`; raises NotReady too."""
+        """As `VersionService.retire`; raises NotReady too."""
         model = await self._here()
         with model._changing():
             await model._desk.retire(number)

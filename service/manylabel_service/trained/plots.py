@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 Format = Literal["png", "svg"]
 
-MOST_BARS = 40
+MAX_BARS = 40
 """Labels in the plot of their scores: of more, those with the highest support."""
-MOST_CELLS = 60
+MAX_CELLS = 60
 """Labels in the plot of correlations: of more, those that go together most, with any other."""
-MOST_VIEWS = 40
-MOST_POINTS = 2_000
+MAX_VIEWS = 40
+MAX_POINTS = 2_000
 """Points of a curve; of more, every so many."""
 LABEL_CHARACTERS = 28
 """A longer name is cut."""
@@ -66,7 +66,7 @@ def _label_scores(detail: Detail) -> Figure | None:
     if not detail.label_scores:
         return None
     by_support = sorted(detail.label_scores.items(), key=lambda item: (-item[1]["support"], item[0]))
-    shown = by_support[:MOST_BARS]
+    shown = by_support[:MAX_BARS]
     names = [f"{_readable(label)}  ({scores['support']:.0f})" for label, scores in shown]
     figure, axes = _axes(7.5, 1.5 + 0.24 * len(shown))
     rows = np.arange(len(shown))
@@ -91,7 +91,7 @@ def _label_correlation(detail: Detail) -> Figure | None:
         return None
     labels, values = detail.label_correlation.labels, detail.label_correlation.values
     strength = (np.abs(values) - np.eye(len(values))).max(axis=1, initial=0.0)
-    chosen = np.sort(np.argsort(-strength, kind="stable")[:MOST_CELLS])
+    chosen = np.sort(np.argsort(-strength, kind="stable")[:MAX_CELLS])
     names = [_readable(labels[column]) for column in chosen]
     side = 2.4 + 0.17 * len(names)
     figure, axes = _axes(side + 1.1, side + 0.6)
@@ -114,7 +114,7 @@ def _view_weights(detail: Detail) -> Figure | None:
     if not detail.view_weights:
         return None
     heaviest = sorted(detail.view_weights.items(), key=lambda item: -item[1])
-    shown = heaviest[:MOST_VIEWS]
+    shown = heaviest[:MAX_VIEWS]
     figure, axes = _axes(6.5, 1.6 + 0.32 * len(shown))
     rows = np.arange(len(shown))
     axes.barh(rows, [weight for _, weight in shown], color=_BLUE, height=0.62)
@@ -135,7 +135,7 @@ def _convergence(detail: Detail) -> Figure | None:
     trace = detail.convergence
     if not trace.iteration:
         return None
-    step = max(1, len(trace.seconds) // MOST_POINTS)
+    step = max(1, len(trace.seconds) // MAX_POINTS)
     seconds = np.array(trace.seconds)[::step]
     figure, axes = _axes(7.0, 4.2)
     objective = np.array(trace.objective)[::step]

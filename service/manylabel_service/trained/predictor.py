@@ -12,12 +12,12 @@ from manylabel_core.state import DamagedState, load
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Predictions
-from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Columns, Inputs, Views
 from manylabel_service.trained.version import Version
 
 
-class Serving:
+class Predictor:
     """One version of a trained model, ready to predict. Nothing here changes: any number of threads may use it.
 
     Attributes
@@ -30,7 +30,7 @@ class Serving:
 
     def __init__(self, version: Version, data: bytes) -> None:
         """Read the contents of a version; raises DamagedState if they are not whole, or cannot predict."""
-        contents = Contents.from_bytes(data)
+        contents = ModelArtifact.from_bytes(data)
         self.version = version
         self.estimator = read_estimator(contents.estimator)
         self.labels = contents.labels

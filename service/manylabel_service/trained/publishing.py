@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import structlog
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone, ModelIsOnline, NotReady
-from manylabel_service.online.size_limits import check_limit
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store, position_key
-from manylabel_service.trained.entries import Draft, Whole
-from manylabel_service.trained.ledger import Ledger
-from manylabel_service.trained.predictor import Serving
+from manylabel_service.trained.entries import Commit, Reserve
+from manylabel_service.trained.ledger import VersionLog
+from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.spec import TrainedSpec, is_trained
 from manylabel_service.trained.version import Version, VersionMeta
-from manylabel_service.trained.version_store import Catalogue, check_room
+from manylabel_service.trained.version_store import VersionCatalogue, check_room
 
 ATTEMPTS = 5
 """How often to begin again when others delete the model, or publish for the same job, at the same time."""
@@ -42,7 +42,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
         check_limit("the number of models", len(await store.models()) + 1, settings.max_models)
         return
     _check_trained(record)
-    ledger = Ledger(record, store, settings)
+    ledger = VersionLog(record, store, settings)
     try:
         await ledger.read()
     except ModelGone:
@@ -76,7 +76,7 @@ async def publish(
     """
     check_limit(f"bytes of model {name!r}", len(contents), settings.max_model_bytes)
     await asyncio.to_thread(
-        Serving, Version(0, START, len(contents), meta), contents
+        Predictor, Version(0, START, len(contents), meta), contents
     )  # none is listed that cannot serve
     publication = _Publication(store, settings, name, contents, meta, promote)
     for attempt in range(ATTEMPTS):
@@ -115,13 +115,13 @@ class _Publication:
             The draft is of no use any more.
         """
         record = await self._record()
-        ledger = Ledger(record, self.store, self.settings)
+        ledger = VersionLog(record, self.store, self.settings)
         await ledger.read()
         if (earlier := ledger.catalogue.of_job(self.meta.job)) is not None:
             return earlier
         check_room(ledger.catalogue, self.settings.max_versions)
         if anew or self.meta.job not in ledger.catalogue.drafts:
-            await ledger.append(Draft(job=self.meta.job))
+            await ledger.append(Reserve(job=self.meta.job))
         position = ledger.catalogue.drafts.get(self.meta.job)
         if position is None:
             return ledger.catalogue.of_job(self.meta.job)
@@ -144,9 +144,9 @@ class _Publication:
         _check_trained(record)
         return record
 
-    def _whole(self, position: str) -> Whole:
+    def _whole(self, position: str) -> Commit:
         meta = self.meta
-        return Whole(
+        return Commit(
             job=meta.job,
             at=position,
             promote=self.promote,
@@ -159,7 +159,7 @@ class _Publication:
         )
 
 
-async def sweep(store: Store, record: ModelRecord, catalogue: Catalogue) -> None:
+async def sweep(store: Store, record: ModelRecord, catalogue: VersionCatalogue) -> None:
     """Remove the contents of what is no version, and no draft that may become one.
 
     Raises

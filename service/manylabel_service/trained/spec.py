@@ -5,8 +5,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from manylabel_service.online.spec.spec import ModelSpec
-
 TRAINED = "trained"
 """The algorithm of a trained model: each version says itself which trainer made it."""
 
@@ -28,8 +26,3 @@ class TrainedSpec(BaseModel):
 def is_trained(spec: bytes) -> bool:
     """Whether this is the spec of a trained model, and not of one that learns online."""
     return bool(json.loads(spec).get("algorithm") == TRAINED)
-
-
-def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
-    """A spec as the store keeps it."""
-    return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

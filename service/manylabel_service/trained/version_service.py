@@ -6,9 +6,9 @@ import structlog
 
 from manylabel_service.errors import NoVersionServed, ServiceError, StorageGone, VersionDamaged
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.active_version import Stage
-from manylabel_service.trained.entries import Entry, Promote, Retire
-from manylabel_service.trained.ledger import Ledger
+from manylabel_service.trained.active_version import ActiveVersion
+from manylabel_service.trained.entries import Delete, Entry, Promote
+from manylabel_service.trained.ledger import VersionLog
 from manylabel_service.trained.publishing import sweep
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Outcome, Promoted
@@ -16,7 +16,7 @@ from manylabel_service.trained.version_store import Outcome, Promoted
 log = structlog.get_logger()
 
 
-class Desk:
+class VersionService:
     """Reads and changes the versions of one model.
 
     Parameters
@@ -30,8 +30,8 @@ class Desk:
         self,
         record: ModelRecord,
         store: Store,
-        ledger: Ledger,
-        stage: Stage,
+        ledger: VersionLog,
+        stage: ActiveVersion,
         consequence: Callable[[Exception], ServiceError],
     ) -> None:
         self._record = record
@@ -97,7 +97,7 @@ class Desk:
         ------
         VersionNotFound, VersionServed, StorageGone, ModelGone
         """
-        await self._append(Retire(version=number))
+        await self._append(Delete(version=number))
         try:
             await sweep(self._store, self._record, self._ledger.catalogue)
         except StorageGone as error:  # there is no such version any more; its bytes go with the next one

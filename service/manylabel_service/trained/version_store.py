@@ -6,9 +6,9 @@ Nothing here waits or stores: all who have read the same entries know the same.
 from typing import NamedTuple
 
 from manylabel_service.errors import ServiceError, VersionNotFound, VersionServed
-from manylabel_service.online.size_limits import check_limit
+from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.storage import START
-from manylabel_service.trained.entries import Draft, Entry, Listed, Promote, Retire, Summary, Whole
+from manylabel_service.trained.entries import Commit, Compaction, Delete, Entry, Listed, Promote, Reserve
 from manylabel_service.trained.version import Version, VersionMeta
 
 MAX_DRAFTS = 100
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     error: ServiceError | None = None
 
 
-class Catalogue:
+class VersionCatalogue:
     """The versions of one model.
 
     Attributes
@@ -71,22 +71,22 @@ class Catalogue:
         self.position = position
         self.entries += 1
         match entry:
-            case Draft(job=job):
+            case Reserve(job=job):
                 return self._draft(position, job)
-            case Whole():
+            case Commit():
                 return self._whole(position, entry)
             case Promote(version=number):
                 return self._promote(position, number)
-            case Retire(version=number):
+            case Delete(version=number):
                 return self._retire(number)
-            case Summary():
+            case Compaction():
                 self.entries = 0
                 return Outcome()
 
-    def summary(self) -> Summary:
+    def summary(self) -> Compaction:
         """All of it, for `from_summary`."""
         retired = [version for version in self._by_job.values() if version.number not in self.versions]
-        return Summary(
+        return Compaction(
             as_of=self.position,
             last=self._last,
             served=self.served,
@@ -96,7 +96,7 @@ class Catalogue:
         )
 
     @classmethod
-    def from_summary(cls, name: str, summary: Summary) -> "Catalogue":
+    def from_summary(cls, name: str, summary: Compaction) -> "VersionCatalogue":
         """The catalogue that `summary` was called on, as of that position."""
         catalogue = cls(name)
         catalogue.position, catalogue.served = summary.as_of, summary.served
@@ -114,7 +114,7 @@ class Catalogue:
             _keep_latest(self.drafts, MAX_DRAFTS)
         return Outcome()
 
-    def _whole(self, position: str, entry: Whole) -> Outcome:
+    def _whole(self, position: str, entry: Commit) -> Outcome:
         if self.drafts.get(entry.job) != entry.at:
             return Outcome()  # it is a version already, or another draft has taken its place: its publisher looks again
         del self.drafts[entry.job]
@@ -159,7 +159,7 @@ def _version(listed: Listed) -> Version:
     return Version(listed.number, listed.position, listed.size_bytes, meta)
 
 
-def check_room(catalogue: Catalogue, limit: int) -> None:
+def check_room(catalogue: VersionCatalogue, limit: int) -> None:
     """Raise LimitExceeded if there is no room for another version."""
     check_limit(f"the number of versions of model {catalogue.name!r}", len(catalogue.versions) + 1, limit)
 

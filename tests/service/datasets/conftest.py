@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.settings import Settings
 
 
@@ -21,6 +21,6 @@ def settings_with(tmp_path: Path) -> Callable[..., Settings]:
 
 
 @pytest.fixture
-def catalogue(settings_with: Callable[..., Settings]) -> Callable[..., Datasets]:
+def catalogue(settings_with: Callable[..., Settings]) -> Callable[..., DatasetStore]:
     """Make catalogues: ``catalogue(store, max_datasets=2)``."""
-    return lambda store, **settings: Datasets(store, settings_with(**settings))
+    return lambda store, **settings: DatasetStore(store, settings_with(**settings))

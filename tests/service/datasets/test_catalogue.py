@@ -16,7 +16,7 @@ from manylabel_core.datasets import Dataset, read_libsvm
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.datasets import dataset_store as catalogue_module
 from manylabel_service.datasets import sandbox as helper
-from manylabel_service.datasets.dataset_store import KIND, Datasets
+from manylabel_service.datasets.dataset_store import KIND, DatasetStore
 from manylabel_service.datasets.records import Stored
 from manylabel_service.errors import (
     DatasetExists,
@@ -31,16 +31,18 @@ from manylabel_service.errors import (
 from manylabel_service.storage import Store, pieces_of
 
 SONGS = b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n"
-Catalogue = Callable[..., Datasets]
+Catalogue = Callable[..., DatasetStore]
 
 
-def file_of(datasets: Datasets, data: bytes) -> IO[bytes]:
+def file_of(datasets: DatasetStore, data: bytes) -> IO[bytes]:
     file = datasets.scratch_file()
     file.write(data)
     return file
 
 
-async def add(datasets: Datasets, name: str = "songs", data: bytes = SONGS, format: str = "libsvm", **more: Any) -> Any:
+async def add(
+    datasets: DatasetStore, name: str = "songs", data: bytes = SONGS, format: str = "libsvm", **more: Any
+) -> Any:
     with file_of(datasets, data) as file:
         return await datasets.add(name, file, format, **more)
 

@@ -19,9 +19,9 @@ from manylabel_service.datasets.from_stream import StreamCounts, rows_of_stream
 from manylabel_service.datasets.sandbox_child import report_of
 from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFound
 from manylabel_service.hosting.examples import Change, Example, Features, IdempotencyKey, Labels, Rollback, Update
-from manylabel_service.online.state.fold import Folding, LogEntry
+from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import encode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Store
 from manylabel_service.trained.spec import TrainedSpec
@@ -45,10 +45,10 @@ class Stream:
         """Add to the log, and fold in; the position of the entry."""
         (entry,) = await self.store.append(self.record, [encode(change)], self.position, "log")
         self.position = entry.position
-        folding = Folding(self.model, [LogEntry(entry.position, change)])
+        folding = Fold(self.model, [LogEntry(entry.position, change)])
         while folding.step(100):
             assert folding.wanted is not None
-            folding.give(StreamModel.from_bytes(self.states[folding.wanted]))
+            folding.give(OnlineModel.from_bytes(self.states[folding.wanted]))
         return entry.position
 
     async def learn(self, *examples: tuple[Features, Sequence[str] | dict[str, bool]], **more: Any) -> str:

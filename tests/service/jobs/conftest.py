@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 from manylabel_core.datasets import Dataset
-from manylabel_service.datasets.dataset_store import Datasets
-from manylabel_service.jobs.context import Office
-from manylabel_service.jobs.job_service import Jobs
-from manylabel_service.jobs.job_store import Ledger
+from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.jobs.context import JobContext
+from manylabel_service.jobs.job_service import JobService
+from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.local import LocalRunner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec
 from manylabel_service.jobs.spec.trainers import TRAINERS
-from manylabel_service.jobs.training.request import Order, Part
+from manylabel_service.jobs.training.request import FitRequest, Part
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
-from manylabel_service.trained.artifact import Contents
-from manylabel_service.trained.ledger import Ledger as VersionLedger
+from manylabel_service.trained.artifact import ModelArtifact
+from manylabel_service.trained.ledger import JobStore as VersionLedger
 
 WAIT_SECONDS = 90.0
 """A training process takes seconds to load its libraries, on a busy machine many."""
@@ -55,25 +55,25 @@ def spec(order: dict[str, Any], **changes: Any) -> JobSpec:
 
 
 @pytest.fixture
-def office_of(tmp_path: Path) -> Callable[..., Office]:
+def office_of(tmp_path: Path) -> Callable[..., JobContext]:
     """Make offices: ``office_of(store, job_attempts=1)``."""
 
-    def make(store: Store, /, **settings: Any) -> Office:
+    def make(store: Store, /, **settings: Any) -> JobContext:
         given = {"job_niceness": 0, "job_checkpoint_work": 1.0, "max_jobs": 1000, **settings}
         known = Settings(data_dir=tmp_path / "data", **given)
-        return Office(store, known, Datasets(store, known), Ledger(store))
+        return JobContext(store, known, DatasetStore(store, known), JobStore(store))
 
     return make
 
 
 @pytest.fixture
-async def jobs_of(office_of: Callable[..., Office]) -> AsyncIterator[Callable[..., Awaitable[Jobs]]]:
+async def jobs_of(office_of: Callable[..., JobContext]) -> AsyncIterator[Callable[..., Awaitable[JobService]]]:
     """Start jobs of a process of their own, as it were: ``await jobs_of(store, job_slots=2)``; stopped in the end."""
-    started: list[Jobs] = []
+    started: list[JobService] = []
 
-    async def make(store: Store, /, **settings: Any) -> Jobs:
+    async def make(store: Store, /, **settings: Any) -> JobService:
         office = office_of(store, **settings)
-        jobs = Jobs(office, LocalRunner(office, office.settings.job_slots))
+        jobs = JobService(office, LocalRunner(office, office.settings.job_slots))
         await jobs.start()
         started.append(jobs)
         return jobs
@@ -83,7 +83,7 @@ async def jobs_of(office_of: Callable[..., Office]) -> AsyncIterator[Callable[..
         await jobs.stop()
 
 
-async def add_songs(office: Office, name: str = "songs", data: Dataset | None = None) -> None:
+async def add_songs(office: JobContext, name: str = "songs", data: Dataset | None = None) -> None:
     """Add the data set as a client would."""
     data = data or songs()
     arrays: dict[str, Any] = {"X": data.X, "Y": data.Y.toarray(), "label_names": np.array(data.label_names)}
@@ -101,7 +101,7 @@ async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_S
         return answer
 
 
-async def ended(jobs: Jobs, id: str) -> Job:
+async def ended(jobs: JobService, id: str) -> Job:
     """The job once it has ended."""
 
     async def look() -> Job | None:
@@ -112,7 +112,7 @@ async def ended(jobs: Jobs, id: str) -> Job:
     return job
 
 
-async def with_checkpoint(jobs: Jobs, id: str) -> int:
+async def with_checkpoint(jobs: JobService, id: str) -> int:
     """Wait until a job that runs has a checkpoint; its iteration."""
 
     async def look() -> int | None:
@@ -131,7 +131,7 @@ def children(place: Path) -> list[int]:
     return [int(pid) for pid, args in lines if "manylabel_service.jobs.training" in args and str(place) in args]
 
 
-def order_of(**changes: Any) -> Order:
+def order_of(**changes: Any) -> FitRequest:
     """The order of a fit to the split train of the data in its directory."""
     given = {
         "kind": "fit",
@@ -148,7 +148,7 @@ def order_of(**changes: Any) -> Order:
         "memory_bytes": 2**31,
         "niceness": 0,
     }
-    return Order(**{**given, **changes})
+    return FitRequest(**{**given, **changes})
 
 
 def run_child(place: Path, **order: Any) -> list[dict[str, Any]]:
@@ -178,10 +178,10 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     (place / "data").write_bytes(songs().to_bytes())
     params = TRAINERS["m3l"].complete(LONG["params"])
     assert run_child(place, params=params)[-1]["event"] == "result"
-    return Contents.from_bytes((place / "result").read_bytes()).estimator
+    return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 
-async def estimator_of(office: Office, model: str, number: int = 1) -> bytes:
+async def estimator_of(office: JobContext, model: str, number: int = 1) -> bytes:
     """The estimator of a version of a model."""
     record = await office.store.find_model(model)
     assert record is not None
@@ -190,4 +190,4 @@ async def estimator_of(office: Office, model: str, number: int = 1) -> bytes:
     assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
     contents = await office.store.get_snapshot(record, ledger.catalogue.versions[number].position)
     assert contents is not None
-    return Contents.from_bytes(contents).estimator
+    return ModelArtifact.from_bytes(contents).estimator

@@ -13,7 +13,7 @@ from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
 from manylabel_service.jobs.training.__main__ import ORPHANED
 from manylabel_service.jobs.training.request import Part
-from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs()
 ENDLESS = order_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)
@@ -29,7 +29,7 @@ def test_its_result_is_that_of_the_estimator_used_directly(place):
     told = run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
     train, test = DATA.split("train"), DATA.split("test")
     model = M3L(C=2.0).fit(train.X, train.Y, label_names=DATA.label_names)
-    contents = Contents.from_bytes((place / "result").read_bytes())
+    contents = ModelArtifact.from_bytes((place / "result").read_bytes())
     restored = M3L.from_bytes(contents.estimator)
     assert np.array_equal(restored.decision_function(test.X), model.decision_function(test.X))
     assert (contents.labels, dict(contents.features)) == (DATA.label_names, {"x": 5})

@@ -15,9 +15,9 @@ from manylabel_core.priors import label_correlation
 from manylabel_core.solvers import Progress
 from manylabel_service.jobs.spec.trainers import TRAINERS
 from manylabel_service.jobs.training import fitting
-from manylabel_service.jobs.training.fitting import TRACE_POINTS, Standing, Trace, Work
+from manylabel_service.jobs.training.fitting import TRACE_POINTS, ConvergenceTrace, FitCheckpoint, FitRun
 from manylabel_service.jobs.training.request import Part
-from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs(120)
 ALL = Part(file="data", split=None)
@@ -32,12 +32,12 @@ def place(tmp_path):
 def work(place, **order):
     """Do an order; what was told, events first."""
     told = []
-    Work(order_of(**order), place, lambda event, said: told.append((event, said))).run()
+    FitRun(order_of(**order), place, lambda event, said: told.append((event, said))).run()
     return told
 
 
 def estimator(place):
-    return Contents.from_bytes((place / "result").read_bytes()).estimator
+    return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 
 def test_a_trial_scores_each_fold_and_goes_on_between_them(place):
@@ -52,7 +52,7 @@ def test_a_trial_scores_each_fold_and_goes_on_between_them(place):
     files = [said["file"] for event, said in told if event == "checkpoint"]
     assert len(files) == 2
     (place / files[-1]).rename(place / "checkpoint")
-    assert Standing.from_bytes((place / "checkpoint").read_bytes()).scores == expected[:2]
+    assert FitCheckpoint.from_bytes((place / "checkpoint").read_bytes()).scores == expected[:2]
     again = work(place, **trial)
     assert again[-1][1] == {**told[-1][1], "seconds": again[-1][1]["seconds"]}
     assert "checkpoint" not in dict(again)
@@ -118,7 +118,7 @@ def test_views_are_one_for_who_knows_no_views(place):
     work(place, rows=ALL)
     assert M3L.from_bytes(estimator(place)).n_features_in_ == 5
     work(place, trainer="lsa_mml", params={"n_components": 1}, rows=ALL)
-    contents = Contents.from_bytes((place / "result").read_bytes())
+    contents = ModelArtifact.from_bytes((place / "result").read_bytes())
     assert dict(contents.features) == {"sound": ("a", "b", "c"), "text": 2}
 
 
@@ -150,7 +150,7 @@ def test_of_very_many_labels_the_most_frequent_are_told(place, monkeypatch):
     told = work(place, held=Part(file="data", split="test"))
     counts = dict(zip(DATA.label_names, DATA.split("test").label_counts(), strict=True))
     assert list(told[-1][1]["held_out"]["labels"]) == [name for name in counts if counts[name] > min(counts.values())]
-    assert list(Contents.from_bytes((place / "result").read_bytes()).label_scores) == list(DATA.label_names)
+    assert list(ModelArtifact.from_bytes((place / "result").read_bytes()).label_scores) == list(DATA.label_names)
 
 
 def test_what_does_not_converge_says_so_once_and_of_the_whole(place):
@@ -177,15 +177,15 @@ def test_what_cannot_be_trained_with_is_refused(place, order, detail):
 
 
 def test_a_trace_is_thinned_and_stays_even():
-    trace = Trace()
+    trace = ConvergenceTrace()
     for iteration in range(5000):
         trace.add(Progress(iteration, -1.0 if iteration else float("inf"), 0.5, 1.0, 0.1))
     seen = trace.convergence().iteration
     assert TRACE_POINTS / 2 <= len(seen) <= TRACE_POINTS
     assert set(np.diff(seen)) == {16}
     assert seen[0] == 16  # the first had no objective yet
-    standing = Standing([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
-    restored = Standing.from_bytes(standing.to_bytes())
+    standing = FitCheckpoint([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
+    restored = FitCheckpoint.from_bytes(standing.to_bytes())
     assert restored == standing
 
 

@@ -11,8 +11,8 @@ from tests.service.jobs.test_jobs_tasks import job
 from manylabel_service.errors import DocumentChanged, JobNotFound, StorageGone
 from manylabel_service.jobs import monitor as keeper_module
 from manylabel_service.jobs.job_record import JobRecord, Unchanged
-from manylabel_service.jobs.job_store import KIND, Ledger, blobs_of
-from manylabel_service.jobs.monitor import Keeper
+from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
+from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.supervision.workdirs import sweep_places
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 
@@ -31,7 +31,7 @@ class Idle:
 
 
 async def test_steps_at_the_same_time_are_all_made(store):
-    ledger, other = Ledger(store), Ledger(store)
+    ledger, other = JobStore(store), JobStore(store)
     await ledger.add(job())
 
     def beat(record, now):
@@ -44,7 +44,7 @@ async def test_steps_at_the_same_time_are_all_made(store):
 
 
 async def test_a_step_that_changes_nothing_or_fails_writes_nothing(store):
-    ledger = Ledger(store)
+    ledger = JobStore(store)
     before = await ledger.add(job())
 
     def nothing(record, now):
@@ -61,7 +61,7 @@ async def test_a_step_that_changes_nothing_or_fails_writes_nothing(store):
 
 
 async def test_what_grows_too_large_fails_instead_of_being_stuck(store):
-    ledger = Ledger(store)
+    ledger = JobStore(store)
     await ledger.add(job())
 
     def grow(record, now):
@@ -72,7 +72,7 @@ async def test_what_grows_too_large_fails_instead_of_being_stuck(store):
 
 
 async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone(store):
-    ledger, other = Ledger(store), Ledger(store)
+    ledger, other = JobStore(store), JobStore(store)
     for id in "abc":
         await other.add(job(id))
     await ledger.refresh()
@@ -108,7 +108,7 @@ def clock(monkeypatch):
 def kept(sqlite_store, office_of, clock):
     """A keeper, and ways to let it look."""
     office, runner = office_of(sqlite_store, job_attempts=2), Idle()
-    keeper = Keeper(office, runner)
+    keeper = JobMonitor(office, runner)
 
     async def look(after=0.5, times=1):
         for _ in range(times):

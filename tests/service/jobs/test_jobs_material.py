@@ -6,7 +6,7 @@ from tests.service.jobs.conftest import order_of
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.jobs.training.data import load
-from manylabel_service.jobs.training.request import Order, Part
+from manylabel_service.jobs.training.request import FitRequest, Part
 
 ALL = Part(file="data", split=None)
 
@@ -18,7 +18,7 @@ def numbered(n: int, first: int = 0, **others) -> Dataset:
     return Dataset.of(X, Y, ("a",), **others)
 
 
-def order(**changes) -> Order:
+def order(**changes) -> FitRequest:
     return order_of(**{"rows": ALL, **changes})
 
 

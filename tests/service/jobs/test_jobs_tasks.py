@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.service.jobs.conftest import SHORT, spec
 
 from manylabel_service.errors import JobEnded, JobNotRetryable
-from manylabel_service.jobs.job_record import Checkpoint, ClaimLost, JobRecord, NotClaimable, queued
+from manylabel_service.jobs.job_record import Checkpoint, JobRecord, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import ENDED, Result
 from manylabel_service.storage import Document
@@ -68,11 +68,11 @@ def test_a_claim_is_exclusive_and_can_be_found_again():
     record.claim(0, "one", NOW)  # its answer got lost
     with pytest.raises(NotClaimable):
         record.claim(0, "two", NOW)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(LeaseLost):
         record.held(0, "two")
     record.release(0, "one")
     assert (record.state, record.tasks[0].turn) == ("queued", 2)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(LeaseLost):
         record.finish(0, "one", {})
 
 
@@ -95,7 +95,7 @@ def test_cancelling_takes_the_claim_away_and_publishing_does_not_let_it():
         record.cancel(NOW)
     task.publishing = False
     record.cancel(NOW)
-    with pytest.raises(ClaimLost):
+    with pytest.raises(LeaseLost):
         record.succeed(0, "one", RESULT, NOW)
     with pytest.raises(JobEnded, match="it is cancelled"):
         record.cancel(NOW)
@@ -169,7 +169,7 @@ class Walk(RuleBasedStateMachine):
     def work(self, data, how):
         number, task = data.draw(st.sampled_from(self.running()))
         if how == "stale":
-            with pytest.raises(ClaimLost):
+            with pytest.raises(LeaseLost):
                 self.record.finish(number, "-1", {})
         elif how == "release":
             self.record.release(number, task.claim)

@@ -21,7 +21,7 @@ from tests.service.jobs.conftest import (
     with_checkpoint,
 )
 
-from manylabel_service.jobs.job_service import Jobs
+from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.rq import RQRunner
 from manylabel_service.jobs.runners.rq_queue import connect, queue_of
 from manylabel_service.settings import Settings
@@ -63,11 +63,11 @@ def workers(redis_server, tmp_path):
 
 @pytest.fixture
 async def jobs(redis_server, office_of):
-    """Jobs as a server has them that leaves the work to workers."""
+    """JobService as a server has them that leaves the work to workers."""
     store = RedisStore(Address.parse(redis_server.url))
     await store.open()
     office = office_of(store, store=redis_server.url, job_runner="rq")
-    jobs = Jobs(office, RQRunner(office))
+    jobs = JobService(office, RQRunner(office))
     await jobs.start()
     yield jobs
     await jobs.stop()

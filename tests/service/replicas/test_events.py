@@ -13,7 +13,7 @@ from manylabel_service.errors import QueueFull
 from manylabel_service.hosting import events as events_module
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import position_key
 
 
@@ -201,7 +201,7 @@ class TestBounds:
 
     def test_there_are_so_many_subscribers_and_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(events_module, "MAX_SUBSCRIBERS", 2)
-        model = StreamModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
+        model = OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
         events = Events("m", lambda: model)
         kept = [events.subscribe(), events.subscribe()]
         with pytest.raises(QueueFull, match="subscribers"):

@@ -14,7 +14,7 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.models import eviction
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 
 async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes]:
@@ -34,13 +34,13 @@ class TestFirstUse:
         states = await models(fleet, 1)
         registry = await fleet.start(preload=False)
         assert registry.resident() == []
-        restored, from_bytes = [], StreamModel.from_bytes
+        restored, from_bytes = [], OnlineModel.from_bytes
 
-        def counted(data: bytes) -> StreamModel:
+        def counted(data: bytes) -> OnlineModel:
             restored.append(1)
             return from_bytes(data)
 
-        monkeypatch.setattr(StreamModel, "from_bytes", counted)
+        monkeypatch.setattr(OnlineModel, "from_bytes", counted)
         replicas = await asyncio.gather(*(registry.get("m0") for _ in range(50)))
         assert len(set(map(id, replicas))) == 1
         assert replicas[0].model.to_bytes() == states["m0"]
@@ -221,7 +221,7 @@ class TestEviction:
         def slow() -> bytes:
             begun.set()
             assert may_go_on.wait(10)
-            return StreamModel.to_bytes(model)
+            return OnlineModel.to_bytes(model)
 
         monkeypatch.setattr(model, "to_bytes", slow)
         sweeping = asyncio.create_task(registry._eviction.sweep())

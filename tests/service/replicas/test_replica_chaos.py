@@ -7,8 +7,8 @@ from typing import Any
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
 from manylabel_service.hosting.examples import IdempotencyKey
-from manylabel_service.online.state.fold import Folding, LogEntry
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.model import OnlineModel
 
 REFUSALS = (NotReady, StorageError, ModelNotFound)
 """What a client may be told when a process goes away under it; it comes back with the same key."""
@@ -84,12 +84,12 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
     await asyncio.gather(*map(client, range(6)))
     assert n_rollbacks == 18
     state = await fleet.agreed()
-    model = StreamModel(replicas[0].spec)
+    model = OnlineModel(replicas[0].spec)
     shelf, store, record = replicas[0]._shelf, fleet.store(registries[0]), replicas[0].record
     while entries := await store.read(record, model.position, 1000):
         changes: list[LogEntry] = await replicas[0]._applier._playback.decoded(entries)
         for change in changes:
-            folding, more = Folding(model, [change]), True
+            folding, more = Fold(model, [change]), True
             while more:
                 if folding.wanted is not None:
                     folding.give(await shelf.load(folding.wanted))

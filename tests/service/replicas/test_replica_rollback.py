@@ -8,7 +8,7 @@ import pytest
 from manylabel_service.errors import SnapshotNotFound, StorageGone
 from manylabel_service.hosting.examples import IdempotencyKey
 from manylabel_service.online.snapshots import retention
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 
 async def learn(fleet: Any, replica: Any, n: int, start: int = 0) -> None:
@@ -198,7 +198,7 @@ class TestSnapshots:
         assert await other.list_snapshots() == [record]
         data = await other.read_snapshot(record.position)
         assert len(data) == record.size_bytes
-        assert StreamModel.from_bytes(data).to_bytes() == one.model.to_bytes()
+        assert OnlineModel.from_bytes(data).to_bytes() == one.model.to_bytes()
 
     async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
         _, (one,) = await hosted(fleet, 1)
@@ -210,7 +210,7 @@ class TestSnapshots:
         (here, there), (one, _) = await hosted(fleet, 2)
         await learn(fleet, one, 5)
         data = await one.read_snapshot((await one.take_snapshot()).position)
-        state = StreamModel.from_bytes(data)
+        state = OnlineModel.from_bytes(data)
         new = await here.create(state.spec.model_copy(update={"name": "copy"}), state)
         assert (new.spec.name, new.model.updates) == ("copy", 5)
         assert new.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])

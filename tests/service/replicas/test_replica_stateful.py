@@ -55,7 +55,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Address, SnapshotRecord, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore
@@ -114,9 +114,9 @@ def spec_of(kind: str, name: str) -> ModelSpec:
 
 
 @functools.lru_cache(1000)
-def plain(kind: str, learnt: Learnt) -> StreamModel:
+def plain(kind: str, learnt: Learnt) -> OnlineModel:
     """A model that has learnt just that."""
-    model = StreamModel(spec_of(kind, "plain"))
+    model = OnlineModel(spec_of(kind, "plain"))
     for example in examples_of(learnt):
         append(model, Update((example,), "log"))
     return model
@@ -133,7 +133,7 @@ def plain_bytes(kind: str, learnt: Learnt) -> bytes:
     return learnt_bytes(plain(kind, learnt))
 
 
-def learnt_bytes(model: StreamModel) -> bytes:
+def learnt_bytes(model: OnlineModel) -> bytes:
     """All that a model has learnt, as bytes, without what it knows of requests."""
     return model.as_seed("seed").to_bytes()
 
@@ -501,7 +501,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         listed = self.run(replica.list_snapshots())
         for n, snapshot in enumerate(listed):
             data = self.run(replica.read_snapshot(snapshot.position))
-            model = StreamModel.from_bytes(data)
+            model = OnlineModel.from_bytes(data)
             assert model.position == snapshot.position
             if (learnt := known.states.get(snapshot.position)) is not None:
                 assert learnt_bytes(model) == plain_bytes(known.kind, learnt)
@@ -533,7 +533,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         replica = self.run(self.caught_up(other, place))
         position = self.run(replica.take_snapshot()).position
-        state = StreamModel.from_bytes(self.run(replica.read_snapshot(position)))
+        state = OnlineModel.from_bytes(self.run(replica.read_snapshot(position)))
         self.delete(name, place)
         replica = self.run(self.registry(place).create(spec_of("salt", name), state))
         known = Known(name, other.kind, replica.record.incarnation, other.states[position], SEED)

@@ -26,7 +26,7 @@ from manylabel_service.storage import START, Address, Document, Entry, blob_byte
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
-from manylabel_service.storage.redis.client.circuit_breaker import Contact
+from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
 
 
 @asynccontextmanager
@@ -196,7 +196,7 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
 def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    contact = Contact()
+    contact = CircuitBreaker()
     assert contact.failure() is None
     error, tries = OSError("away"), []
     contact.failed(error)

@@ -381,7 +381,7 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
 ) -> None:
     """How much is left to the second step depends on how fast appends come; so each has to do alone."""
     monkeypatch.setattr(checkpoints, "THRESHOLD_BYTES", 500_000)
-    monkeypatch.setattr(checkpoints.Checkpoints, {"copy": "finish", "finish": "copy"}[step], lambda self: None)
+    monkeypatch.setattr(checkpoints.WalCheckpointer, {"copy": "finish", "finish": "copy"}[step], lambda self: None)
     log = database.with_name(database.name + "-wal")
     longest = 0
     async with opened(directory) as store:

@@ -18,7 +18,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.trained.artifact import Contents, Convergence
+from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import Version, VersionMeta
 
@@ -48,7 +48,7 @@ def trained(estimator: Any, features: Any = NAMES, seed: int = 0, sparse: bool =
     fitted = estimator.fit(sp.csr_array(X) if sparse else X, Y)
     scores = {label: {"f1": 0.5, "precision": 0.6, "recall": 0.4, "support": 9.0 + n} for n, label in enumerate(LABELS)}
     trace = Convergence([1, 2], [3.0, 2.5], [float("inf"), 0.01], [0.1, 0.2])
-    return Trained(fitted, X, Contents(fitted.to_bytes(), LABELS, {"x": features}, scores, trace).to_bytes())
+    return Trained(fitted, X, ModelArtifact(fitted.to_bytes(), LABELS, {"x": features}, scores, trace).to_bytes())
 
 
 def trained_views() -> Trained:
@@ -61,7 +61,7 @@ def trained_views() -> Trained:
     Y = (X["image"] @ rng.normal(size=(6, 3)) > 0).astype(int)
     fitted = LSAMML(n_components=3, max_iter=5, tol=0.9).fit(X, Y)
     words = tuple(f"word{i}" for i in range(8))
-    return Trained(fitted, X, Contents(fitted.to_bytes(), LABELS, {"text": words, "image": 6}).to_bytes())
+    return Trained(fitted, X, ModelArtifact(fitted.to_bytes(), LABELS, {"text": words, "image": 6}).to_bytes())
 
 
 def meta(job: str = "job-1", trainer: str = "m3l") -> VersionMeta:

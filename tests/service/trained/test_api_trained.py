@@ -13,7 +13,7 @@ from manylabel_core import FALT
 from manylabel_core.batch import M3L, MLRL
 from manylabel_service.api import schemas
 from manylabel_service.settings import Settings
-from manylabel_service.trained.artifact import Contents, Convergence
+from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 
 ONE, VIEWS = "/v1/models/m", "/v1/models/v"
@@ -281,7 +281,7 @@ def coupled() -> Any:
     model = MLRL(lam=1e-2, tol=0.1).fit(X, Y)
     label_scores = {name: {"f1": 0.5, "precision": 0.25, "recall": 1.0, "support": 2.0} for name in NAMES}
     trace = Convergence([1, 2, 3], [float("inf"), 3.0, 2.5], [float("inf"), 0.1, 0.01], [0.1, 0.2, 0.3])
-    return model, Contents(model.to_bytes(), NAMES, {"x": 4}, label_scores, trace).to_bytes()
+    return model, ModelArtifact(model.to_bytes(), NAMES, {"x": 4}, label_scores, trace).to_bytes()
 
 
 class TestDetail:
@@ -310,7 +310,7 @@ class TestDetail:
         from manylabel_service.trained import detail as detail_module
 
         model, _ = coupled
-        monkeypatch.setattr(detail_module, "MOST_CORRELATED", 2)
+        monkeypatch.setattr(detail_module, "MAX_CORRELATED", 2)
         found = detail_module._correlation(model, NAMES)
         assert found is not None
         apart = np.abs(model.label_correlation_) - np.eye(len(NAMES))

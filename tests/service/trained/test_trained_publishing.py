@@ -20,11 +20,11 @@ from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START
 from manylabel_service.trained import ledger as ledger_module
-from manylabel_service.trained.artifact import Contents
-from manylabel_service.trained.entries import Draft, Promote, Retire, Whole, decode, encode
-from manylabel_service.trained.ledger import Ledger
+from manylabel_service.trained.artifact import ModelArtifact
+from manylabel_service.trained.entries import Commit, Delete, Promote, Reserve, decode, encode
+from manylabel_service.trained.ledger import VersionLog
 from manylabel_service.trained.publishing import check_publishable, publish, sweep
-from manylabel_service.trained.version_store import Catalogue
+from manylabel_service.trained.version_store import VersionCatalogue
 
 SETTINGS = Settings()
 
@@ -127,9 +127,9 @@ async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) 
     store = lone_server.store(registry)
     await lone_server.publish(registry, one)
     record = (await registry.get("m")).record
-    behind, ahead = Ledger(record, store, SETTINGS), Ledger(record, store, SETTINGS)
+    behind, ahead = VersionLog(record, store, SETTINGS), VersionLog(record, store, SETTINGS)
     await behind.read()
-    await ahead.append(Draft(job="other"))
+    await ahead.append(Reserve(job="other"))
     await store.put_snapshot(record, ahead.catalogue.drafts["other"], one.contents)
     await sweep(store, record, behind.catalogue)
     assert len(await store.snapshots(record)) == 2
@@ -174,14 +174,14 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
 
 async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, meta_of: Any) -> None:
     store = lone_server.store(await lone_server.start())
-    whole = Contents.from_bytes(one.contents)
+    whole = ModelArtifact.from_bytes(one.contents)
     wrong = [
         one.contents[:-1] + bytes([one.contents[-1] ^ 1]),
         b"",
-        Contents(whole.estimator, whole.labels[:2], whole.features).to_bytes(),
-        Contents(whole.estimator, whole.labels, {"x": 5}).to_bytes(),
-        Contents(whole.estimator, whole.labels, {}).to_bytes(),
-        Contents(b"no estimator", whole.labels, whole.features).to_bytes(),
+        ModelArtifact(whole.estimator, whole.labels[:2], whole.features).to_bytes(),
+        ModelArtifact(whole.estimator, whole.labels, {"x": 5}).to_bytes(),
+        ModelArtifact(whole.estimator, whole.labels, {}).to_bytes(),
+        ModelArtifact(b"no estimator", whole.labels, whole.features).to_bytes(),
     ]
     for contents in wrong:
         with pytest.raises(DamagedState):
@@ -229,8 +229,8 @@ class TestVersions:
 @pytest.mark.parametrize(
     "entry",
     [
-        Draft(job="j"),
-        Whole(
+        Reserve(job="j"),
+        Commit(
             job="j",
             at="1-2",
             promote=True,
@@ -242,7 +242,7 @@ class TestVersions:
             size_bytes=7,
         ),
         Promote(version=3),
-        Retire(version=4),
+        Delete(version=4),
     ],
     ids=lambda entry: entry.kind,
 )
@@ -254,14 +254,14 @@ def test_entries_come_back(entry: Any) -> None:
     "payload", [b"", b"{}", b'{"kind":"promote","version":1,"more":2}', b'{"kind":"new"}', b"\x80"]
 )
 def test_what_is_no_entry_is_refused(payload: bytes) -> None:
-    from manylabel_service.online.state.log_entries import UnreadableEntry
+    from manylabel_service.errors import UnreadableEntry
 
     with pytest.raises(UnreadableEntry):
         decode(payload)
 
 
 def test_contents_come_back(one: Any, make: Callable[..., Any]) -> None:
-    contents = Contents.from_bytes(one.contents)
+    contents = ModelArtifact.from_bytes(one.contents)
     assert contents.to_bytes() == one.contents
     assert contents.features == {"x": ("a", "b", "c", "d")}
     assert contents.label_scores is not None
@@ -276,7 +276,7 @@ def test_repeated_names_are_refused(field: str) -> None:
     fields: dict[str, Any] = {"labels": ("a", "b"), "features": {"x": 2}}
     fields[field] = ("a", "a") if field == "labels" else {"x": ("a", "a")}
     with pytest.raises(ValueError, match=field):
-        Contents(b"", **fields).to_bytes()
+        ModelArtifact(b"", **fields).to_bytes()
 
 
 class TestSummaries:
@@ -297,7 +297,7 @@ class TestSummaries:
         record = model.record
         with pytest.raises(LogTrimmed):
             await store.read(record, START, 1)
-        late = Ledger(record, store, SETTINGS)
+        late = VersionLog(record, store, SETTINGS)
         await late.read()
         assert late.catalogue.summary() == model._ledger.catalogue.summary()
         assert late.catalogue.entries < 20
@@ -335,7 +335,7 @@ class TestSummaries:
             summaries.append(model._ledger.catalogue.summary())
         await store.append(model.record, list(map(encode, summaries)), model.position, "log")
         await store.trim(model.record, summaries[1].as_of)
-        late = Ledger(model.record, store, SETTINGS)
+        late = VersionLog(model.record, store, SETTINGS)
         await asyncio.wait_for(late.read(), 20)
         assert late.catalogue.served == 2
         assert set(late.catalogue.versions) == {1, 2}
@@ -349,7 +349,7 @@ class TestSummaries:
         await servers.publish(registry, one)
         await servers.publish(registry, one)
         model = await registry.get("m")
-        await model._ledger.append(Draft(job="slow"))
+        await model._ledger.append(Reserve(job="slow"))
         for turn in range(31):
             await model.promote(1 + turn % 2)
         version = await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote=True)
@@ -358,12 +358,12 @@ class TestSummaries:
         assert len(await store.snapshots(model.record)) == 3
 
     def test_all_that_is_known_comes_back(self) -> None:
-        catalogue = Catalogue("m")
+        catalogue = VersionCatalogue("m")
         for number in range(1, 8):
             job = f"job-{number}"
-            catalogue.fold(str(2 * number), Draft(job=job))
+            catalogue.fold(str(2 * number), Reserve(job=job))
             if number < 6:
-                whole = Whole(
+                whole = Commit(
                     job=job,
                     at=str(2 * number),
                     promote=number == 2,
@@ -375,8 +375,8 @@ class TestSummaries:
                     size_bytes=number,
                 )
                 catalogue.fold(str(2 * number + 1), whole)
-        catalogue.fold("20", Retire(version=3))
-        restored = Catalogue.from_summary("m", catalogue.summary())
+        catalogue.fold("20", Delete(version=3))
+        restored = VersionCatalogue.from_summary("m", catalogue.summary())
         for one in (catalogue, restored):
             assert one.of_job("job-3") is not None
             assert (set(one.versions), one.served, one.position) == ({1, 2, 4, 5}, 2, "20")

@@ -20,7 +20,7 @@ from manylabel_service.hosting.examples import Features
 from manylabel_service.storage import position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.inputs import Views
-from manylabel_service.trained.predictor import Serving
+from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
 
 NAMES = ("a", "b", "c", "d")
@@ -49,7 +49,7 @@ def scores(predictions: Any) -> list[list[float]]:
 
 @pytest.fixture
 def serving(meta_of: Any) -> Any:
-    return lambda trained: Serving(Version(1, "1", 0, meta_of()), trained.contents)
+    return lambda trained: Predictor(Version(1, "1", 0, meta_of()), trained.contents)
 
 
 class TestScores:

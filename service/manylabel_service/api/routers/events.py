@@ -12,7 +12,7 @@ from manylabel_service.api.web.query import read_position
 from manylabel_service.api.web.routes import DirectRoute, content, problems
 from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
 from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import START, position_key
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
@@ -54,7 +54,7 @@ async def watch(request: Request, name: str) -> Response:
     return EventStream(context, replica.events.subscribe(after), _written, "events of this model follow")
 
 
-def _ahead(position: str, replica: Hosted) -> bool:
+def _ahead(position: str, replica: HostedModel) -> bool:
     return position_key(position) > position_key(replica.position)
 
 

@@ -22,7 +22,7 @@ from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer
 router = APIRouter(route_class=DirectRoute, tags=["jobs"])
 
 DEFAULT_LISTED = 100
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 _STORED = ("job_not_found", "not_ready", "storage_unavailable")
 _EXAMPLE = {
@@ -76,7 +76,7 @@ async def submit(request: Request) -> Response:
     openapi_extra={
         "parameters": [
             query.described("state", "Only jobs in this state.", {"enum": ["queued", "running", *sorted(ENDED)]}),
-            query.described("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MOST_LISTED}),
+            query.described("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED}),
         ]
     },
 )
@@ -159,8 +159,8 @@ def _read_state(value: str) -> str:
 
 
 def _read_limit(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MOST_LISTED:
-        raise ValueError(f"must be an integer from 1 to {MOST_LISTED}")
+    if not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MAX_LISTED:
+        raise ValueError(f"must be an integer from 1 to {MAX_LISTED}")
     return int(value)
 
 

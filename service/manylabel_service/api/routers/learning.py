@@ -21,7 +21,7 @@ from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, IdempotencyKey
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import Predicted, Updated
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
@@ -133,9 +133,9 @@ async def predict_update(request: Request, name: str) -> Response:
 
 
 async def _predict(
-    context: Context, hosted: Hosted, items: Items[Any], at_least: str | None, probabilities: bool
+    context: Context, hosted: HostedModel, items: Items[Any], at_least: str | None, probabilities: bool
 ) -> Predicted:
-    def ask(hosted: Hosted) -> Awaitable[Predicted]:
+    def ask(hosted: HostedModel) -> Awaitable[Predicted]:
         return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
 
     try:

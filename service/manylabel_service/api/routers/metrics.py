@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.web.routes import DirectRoute, problems
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 
 router = APIRouter(route_class=DirectRoute, tags=["server"])
@@ -70,7 +70,7 @@ class _Gauges(Collector):
         self._families["jobs"] = GaugeMetricFamily("manylabel_jobs", "Jobs that are remembered.", labels=["state"])
 
     @classmethod
-    async def of(cls, replicas: list[Hosted]) -> "_Gauges":
+    async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
         """The gauges of these models; other requests get in between two models."""
         gauges = cls()
         for replica in replicas:
@@ -83,7 +83,7 @@ class _Gauges(Collector):
         for state, count in counts.items():
             self._families["jobs"].add_metric([state], count)
 
-    def _add(self, replica: Hosted) -> None:
+    def _add(self, replica: HostedModel) -> None:
         name = replica.record.name
         for gauge, value in replica.gauges().items():
             self._families[gauge].add_metric([name], value)

@@ -17,10 +17,10 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
 from manylabel_service.api.web.validation import invalid_body, path_in_spec
 from manylabel_service.errors import CannotGoOn
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import go_on
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
@@ -66,7 +66,7 @@ async def create_model(request: Request) -> Response:
     return created(await context.registry.create(spec, state))
 
 
-async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> StreamModel:
+async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> OnlineModel:
     """The state of a model that goes on from a version."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
@@ -125,12 +125,12 @@ async def show_metrics(request: Request, name: str) -> Response:
     return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
 
 
-def shown(replica: Hosted) -> dict[str, Any]:
+def shown(replica: HostedModel) -> dict[str, Any]:
     """A model as it is now."""
     return {**replica.status(), "loaded": True}
 
 
-def created(replica: Hosted) -> Response:
+def created(replica: HostedModel) -> Response:
     """The answer to who has created a model."""
     return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 

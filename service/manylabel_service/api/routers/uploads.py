@@ -17,7 +17,7 @@ from manylabel_service.api.web.query import wrong
 from manylabel_service.api.web.routes import DirectRoute, body, problems
 from manylabel_service.errors import NotReady
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
 UPLOAD_SECONDS = 600.0
@@ -66,8 +66,8 @@ def _check_name(name: str) -> None:
         raise wrong("name", detail) from error
 
 
-def _model(data: bytes) -> StreamModel:
+def _model(data: bytes) -> OnlineModel:
     try:
-        return StreamModel.from_bytes(data)
+        return OnlineModel.from_bytes(data)
     except DamagedState as error:
         raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error

@@ -20,12 +20,12 @@ from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, cont
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import VersionDamaged
-from manylabel_service.trained.artifact import Contents
+from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version import Version
 
 router = APIRouter(route_class=DirectRoute, tags=["versions"])
 
-MOST_DIGITS = 15
+MAX_DIGITS = 15
 
 STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailable")
 
@@ -91,7 +91,7 @@ async def download_version(request: Request, name: str, version: str) -> Respons
     async with context.examining:
         found, data = await asked(context, model, lambda model: model.version(number))
         try:
-            contents = await asyncio.to_thread(Contents.from_bytes, data)
+            contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
         except DamagedState as error:
             raise VersionDamaged(name, found.number, str(error)) from error
     return Download(contents.estimator, context.settings.stream_idle_seconds)
@@ -114,7 +114,7 @@ async def delete_version(request: Request, name: str, version: str) -> Response:
 
 def read_number(name: str, text: str) -> int:
     """The number of a version in an address; no such version if it is none."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS):
+    if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
         raise Problem("version_not_found", f"model {name!r} has no version {text[:50]!r}: versions are numbered from 1")
     return int(text)
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Translation between JSON and the values that models, jobs and data sets take."""

@@ -15,7 +15,7 @@ from manylabel_core.datasets.mulan import MAX_XML_BYTES
 from manylabel_service.api.web.bodies import in_time, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import StorageFull
 from manylabel_service.settings import Settings
 
@@ -66,7 +66,9 @@ def full_or(error: OSError) -> Exception:
     return error
 
 
-async def receive(request: Request, datasets: Datasets, settings: Settings, stack: ExitStack) -> dict[str, IO[bytes]]:
+async def receive(
+    request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
+) -> dict[str, IO[bytes]]:
     """The file of an upload, and its labels if they came along, as files that `stack` closes.
 
     Raises
@@ -104,7 +106,7 @@ def _complete(multipart: Multipart) -> list[str]:
     return multipart.seen
 
 
-async def _scratch(datasets: Datasets, stack: ExitStack) -> IO[bytes]:
+async def _scratch(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
     try:
         return stack.enter_context(await asyncio.to_thread(datasets.scratch_file))
     except OSError as error:

@@ -18,9 +18,9 @@ from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, S
 from manylabel_service.hosting.examples import Example, StreamPart
 from manylabel_service.hosting.predictions import Updated
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.dry_run import Projection
+from manylabel_service.online.state.dry_run import DryRun
 
-MOST_ANSWER_BYTES = 2**16
+MAX_ANSWER_BYTES = 2**16
 """Answers are handed on in portions of about so many bytes."""
 
 
@@ -183,7 +183,7 @@ def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
 
 async def _without_misfits(replica: Replica, lines: list[Line], found: Line, error: InvalidExample) -> list[Line]:
     """The lines; refused are those that do not fit the model after the ones before, the one found at least."""
-    projection = Projection(replica.model)
+    projection = DryRun(replica.model)
     kept = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
     for line in lines:
@@ -194,7 +194,7 @@ async def _without_misfits(replica: Replica, lines: list[Line], found: Line, err
     return kept
 
 
-def _tried(line: Line, projection: Projection, error: InvalidExample | None) -> Line:
+def _tried(line: Line, projection: DryRun, error: InvalidExample | None) -> Line:
     if isinstance(line.content, Problem):
         return line
     try:
@@ -217,7 +217,7 @@ async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]
     for document in documents:
         portion += pydantic_core.to_json(document, inf_nan_mode="null")
         portion += b"\n"
-        if len(portion) > MOST_ANSWER_BYTES:
+        if len(portion) > MAX_ANSWER_BYTES:
             yield bytes(portion)
             portion.clear()
         if time.perf_counter() > slice_ends:

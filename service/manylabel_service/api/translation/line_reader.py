@@ -13,8 +13,8 @@ from manylabel_service.api.web.ndjson import Splitter
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.examples import Example
 
-MOST_LINES = 1_000
-MOST_BYTES = 2**20
+MAX_LINES = 1_000
+MAX_BYTES = 2**20
 """What waits to be learnt, at most, and one line; with as much again under way, all that a stream holds."""
 
 Parse = Callable[[bytes], Example]
@@ -130,6 +130,6 @@ class ReadAhead:
         self._lines.append(Line(number, content))
         self._bytes += len(text)
         self._arrived.set()
-        while (len(self._lines) >= MOST_LINES or self._bytes >= MOST_BYTES) and not self._ended:
+        while (len(self._lines) >= MAX_LINES or self._bytes >= MAX_BYTES) and not self._ended:
             self._room.clear()
             await self._room.wait()

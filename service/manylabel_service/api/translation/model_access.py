@@ -7,22 +7,22 @@ from typing import TypeVar
 from manylabel_service.api.context import Context
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.errors import ModelGone, ModelIsOnline, ModelIsTrained, ServiceError
-from manylabel_service.hosting.hosted_model import Hosted
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
 
 T = TypeVar("T")
-H = TypeVar("H", bound=Hosted)
+H = TypeVar("H", bound=HostedModel)
 
 
-def online(hosted: Hosted) -> Replica:
+def online(hosted: HostedModel) -> Replica:
     """A model that learns online; raises ModelIsTrained if it is none."""
     if not isinstance(hosted, Replica):
         raise ModelIsTrained(hosted.record.name)
     return hosted
 
 
-def trained(hosted: Hosted) -> TrainedModel:
+def trained(hosted: HostedModel) -> TrainedModel:
     """A trained model; raises ModelIsOnline if it is none."""
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""HTTP plumbing without any notion of a model: bodies, answers, errors, streams."""

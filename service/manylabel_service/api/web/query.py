@@ -9,8 +9,8 @@ from starlette.requests import Request
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.storage import position_key
 
-MOST_POSITION_CHARACTERS = 64
-MOST_PARAMETERS = 20
+MAX_POSITION_CHARACTERS = 64
+MAX_PARAMETERS = 20
 
 Read = Callable[[str], Any]
 
@@ -43,7 +43,7 @@ def _parsed(text: str, known: Mapping[str, Read]) -> dict[str, Any]:
 
 def _pairs(text: str) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MOST_PARAMETERS)
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError as error:
         raise Problem("invalid_request", f"the query string cannot be read: {error}") from error
 
@@ -63,7 +63,7 @@ def read_flag(value: str) -> bool:
 def read_position(value: str) -> str:
     """A position, as an answer of this server had it."""
     try:
-        if len(value) <= MOST_POSITION_CHARACTERS:
+        if len(value) <= MAX_POSITION_CHARACTERS:
             position_key(value)
             return value
     except ValueError:

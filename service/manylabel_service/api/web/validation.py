@@ -10,9 +10,9 @@ from manylabel_service.api.web.problems import Problem, pointer, sentence
 
 Path = tuple[str | int, ...]
 
-MOST_ERRORS = 10
+MAX_ERRORS = 10
 """Places named in one answer."""
-MOST_ERRORS_LOOKED_AT = 1_000
+MAX_ERRORS_LOOKED_AT = 1_000
 """A body with more is not looked through: describing them would take longer than finding them."""
 
 _WORDS = {
@@ -58,10 +58,10 @@ def invalid_body(
     path_of : from pydantic's location, which also names the branches of unions, to the path of the place.
     known : by the path of an object, the fields it may have: an unknown one is answered with them.
     """
-    if error.error_count() > MOST_ERRORS_LOOKED_AT:
+    if error.error_count() > MAX_ERRORS_LOOKED_AT:
         detail = f"has {error.error_count():,} errors"
         return Problem("invalid_request", sentence(at, detail), [{"pointer": pointer(at), "detail": detail}])
-    found = list(islice(_errors(error), MOST_ERRORS))
+    found = list(islice(_errors(error), MAX_ERRORS))
     places = [
         ((*at, *(path := path_of(location))), _words(each, (known or {}).get(path[:-1]))) for location, each in found
     ]

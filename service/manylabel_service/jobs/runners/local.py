@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.supervision.supervisor import supervise
 
@@ -34,7 +34,7 @@ class LocalRunner:
     slots : tasks at a time.
     """
 
-    def __init__(self, office: Office, slots: int) -> None:
+    def __init__(self, office: JobContext, slots: int) -> None:
         self._office = office
         self._slots = slots
         self._under_way: dict[tuple[str, int], asyncio.Task[None]] = {}

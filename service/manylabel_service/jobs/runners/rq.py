@@ -7,11 +7,11 @@ import asyncio
 import redis.exceptions
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.runners.local import Queued
 from manylabel_service.jobs.runners.rq_queue import QUEUE, TASK, connect, queue_of
 
-MOST_OFFERED = 64
+MAX_OFFERED = 64
 """Tasks in RQ's queue at a time, roughly; further ones follow as these are taken."""
 AGAIN_SECONDS = 10
 """A task that is still queued so long after it was put into RQ's queue, and not there any more, is put there again."""
@@ -29,12 +29,12 @@ class RQRunner:
     office : of this process.
     """
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: JobContext) -> None:
         self._connection = connect(office.settings)
         self._queue = queue_of(self._connection)
 
     async def offer(self, queued: Queued) -> None:
-        offered = [(record.id, number, record.tasks[number].turn) for record, number in queued[:MOST_OFFERED]]
+        offered = [(record.id, number, record.tasks[number].turn) for record, number in queued[:MAX_OFFERED]]
         if offered:
             try:
                 await asyncio.to_thread(self._offer, offered)

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What a client may ask for in a job, and is told about one."""

@@ -7,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from manylabel_service.errors import StorageFull, StorageGone
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobRecord, Task
 from manylabel_service.jobs.job_store import blobs_of
-from manylabel_service.jobs.supervision.lease import Claim
+from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.storage import pieces_of_file
 
 
-class Checkpoints:
+class CheckpointUploads:
     """Stores the checkpoints of one task; of several that wait, the latest.
 
     Parameters
@@ -28,7 +28,7 @@ class Checkpoints:
     kept : the last one that the job's document names.
     """
 
-    def __init__(self, office: Office, claim: Claim, kept: Checkpoint | None) -> None:
+    def __init__(self, office: JobContext, claim: TaskLease, kept: Checkpoint | None) -> None:
         self._office, self._claim = office, claim
         self._waiting: list[tuple[Path, int]] = []
         self._there = asyncio.Event()

@@ -22,7 +22,7 @@ LINE_BYTES = 2**20
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
 
 
-class Process:
+class ChildProcess:
     """One training process; `start` makes it.
 
     Attributes

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Literal
 
 from manylabel_service.errors import BlobNotFound
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import gathered_key
 from manylabel_service.jobs.spec.schemas import DataOfSet, Rows
-from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, UNLABELLED, Order, Part
+from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, UNLABELLED, FitRequest, Part
 from manylabel_service.storage import blob_to_file
 
 TEST_OF = {"train": "test"}
@@ -21,7 +21,7 @@ class FilesChanged(Exception):
     """The data are not, or no longer, what they were when the job was ordered."""
 
 
-async def fetch_files(office: Office, record: JobRecord, number: int, place: Path) -> None:
+async def fetch_files(office: JobContext, record: JobRecord, number: int, place: Path) -> None:
     """Write the files of a task into a directory.
 
     Raises
@@ -34,7 +34,7 @@ async def fetch_files(office: Office, record: JobRecord, number: int, place: Pat
 
 
 class _Files:
-    def __init__(self, office: Office, record: JobRecord, number: int, place: Path) -> None:
+    def __init__(self, office: JobContext, record: JobRecord, number: int, place: Path) -> None:
         self._office, self._record, self._place = office, record, place
         self._task = record.tasks[number]
         self._splits: dict[str, int] = {}
@@ -43,7 +43,7 @@ class _Files:
     async def fetch(self) -> None:
         spec, settings = self._record.spec, self._office.settings
         rows = await self._rows()
-        order = Order(
+        order = FitRequest(
             kind="trial" if self._task.stage == "trial" else "fit",
             trainer=spec.trainer,
             params=self._task.params,

@@ -8,9 +8,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from manylabel_service.errors import JobNotFound, StorageFull, StorageGone
-from manylabel_service.jobs.context import BEAT_SECONDS, HOLD_SECONDS, LOOK_SECONDS, RETRY_SECONDS, TELL_SECONDS, Office
-from manylabel_service.jobs.job_record import ClaimLost, JobRecord, Task
-from manylabel_service.jobs.supervision.child_process import Process
+from manylabel_service.jobs.context import (
+    BEAT_SECONDS,
+    HOLD_SECONDS,
+    LOOK_SECONDS,
+    RETRY_SECONDS,
+    TELL_SECONDS,
+    JobContext,
+)
+from manylabel_service.jobs.job_record import JobRecord, LeaseLost, Task
+from manylabel_service.jobs.supervision.child_process import ChildProcess
 
 Done = TypeVar("Done")
 Step = Callable[[JobRecord, Task, str], None]
@@ -20,7 +27,7 @@ MARGIN_SECONDS = 1.0
 """Before the time of a process is over: to pause it before it ends itself."""
 
 
-class Claim:
+class TaskLease:
     """A claim on one task.
 
     Parameters
@@ -37,11 +44,11 @@ class Claim:
     certain_until : nobody takes this claim for dead before (monotonic seconds).
     """
 
-    def __init__(self, office: Office, id: str, number: int, token: str, made: float) -> None:
+    def __init__(self, office: JobContext, id: str, number: int, token: str, made: float) -> None:
         self._office, self.id, self.number, self.token = office, id, number, token
         self._lines: list[str] = []
         self.certain_until = made + HOLD_SECONDS
-        self.process: Process | None = None
+        self.process: ChildProcess | None = None
         self.progress: dict[str, Any] | None = None
 
     def say(self, text: str) -> None:
@@ -53,7 +60,7 @@ class Claim:
 
         Raises
         ------
-        ClaimLost
+        LeaseLost
         StorageGone
             The step may have been made.
         TimeoutError
@@ -73,7 +80,7 @@ class Claim:
             async with asyncio.timeout(most_seconds):
                 record = await self._office.ledger.change(self.id, make)
         except JobNotFound as error:
-            raise ClaimLost(str(error)) from error
+            raise LeaseLost(str(error)) from error
         except (StorageGone, TimeoutError):
             self._lines = [*lines, *self._lines]
             raise
@@ -91,7 +98,7 @@ class Claim:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def settle(self, step: Step) -> JobRecord:
-        """Make a step, however long the store is gone or full; raises ClaimLost."""
+        """Make a step, however long the store is gone or full; raises LeaseLost."""
         while True:
             try:
                 return await self.step(step)
@@ -101,7 +108,7 @@ class Claim:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def keep(self) -> None:
-        """Give signs of life, and let the process compute while they arrive; raises ClaimLost in the end."""
+        """Give signs of life, and let the process compute while they arrive; raises LeaseLost in the end."""
         told, beaten = self.progress, time.monotonic()
         while True:
             try:
@@ -127,12 +134,12 @@ class Claim:
         return self.certain_until - time.monotonic()
 
     async def _look(self) -> None:
-        """Raise ClaimLost if the task was taken away."""
+        """Raise LeaseLost if the task was taken away."""
         try:
             async with asyncio.timeout(self._patience()):
                 (await self._office.ledger.get(self.id)).held(self.number, self.token)
         except JobNotFound as error:
-            raise ClaimLost(str(error)) from error
+            raise LeaseLost(str(error)) from error
 
     def _patience(self) -> float:
         """How long to wait for the store before the process has to be paused."""

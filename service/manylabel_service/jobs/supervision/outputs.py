@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from manylabel_service.datasets.from_stream import rows_of_stream
-from manylabel_service.jobs.context import Office
+from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import gathered_key
 from manylabel_service.jobs.spec.schemas import DataOfStream, HeldOut, Result
@@ -18,7 +18,7 @@ from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
 
-async def gather(office: Office, record: JobRecord, place: Path) -> dict[str, Any]:
+async def gather(office: JobContext, record: JobRecord, place: Path) -> dict[str, Any]:
     """Take the examples of a stream and keep them with the job; what there was."""
     data = record.spec.data
     assert isinstance(data, DataOfStream)
@@ -27,7 +27,7 @@ async def gather(office: Office, record: JobRecord, place: Path) -> dict[str, An
     return {"stream": data.stream, **counts._asdict()}
 
 
-async def publish_result(office: Office, record: JobRecord, place: Path, made: dict[str, Any]) -> Result:
+async def publish_result(office: JobContext, record: JobRecord, place: Path, made: dict[str, Any]) -> Result:
     """Make the result of a fit a version of the job's model; the same version however often it is called.
 
     Parameters

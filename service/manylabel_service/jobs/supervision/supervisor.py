@@ -19,12 +19,12 @@ from typing import Any
 import structlog
 
 from manylabel_service.errors import DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
-from manylabel_service.jobs.context import Office
-from manylabel_service.jobs.job_record import ClaimLost, JobRecord, NotClaimable, Task
-from manylabel_service.jobs.supervision.checkpoints import Checkpoints
-from manylabel_service.jobs.supervision.child_process import Process
+from manylabel_service.jobs.context import JobContext
+from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable, Task
+from manylabel_service.jobs.supervision.checkpoints import CheckpointUploads
+from manylabel_service.jobs.supervision.child_process import ChildProcess
 from manylabel_service.jobs.supervision.inputs import FilesChanged, fetch_files
-from manylabel_service.jobs.supervision.lease import Claim, Step
+from manylabel_service.jobs.supervision.lease import Step, TaskLease
 from manylabel_service.jobs.supervision.outputs import gather, publish_result
 from manylabel_service.jobs.supervision.workdirs import own_place
 from manylabel_service.jobs.training.__main__ import ORPHANED
@@ -35,7 +35,7 @@ RELEASE_SECONDS = 5.0
 log = structlog.get_logger()
 
 
-class Failed(Exception):
+class TaskFailed(Exception):
     """The task cannot be done, however often it is tried.
 
     Parameters
@@ -48,15 +48,15 @@ class Failed(Exception):
         self.code, self.detail = code, detail
 
 
-class Died(Exception):
+class ProcessDied(Exception):
     """The training process ended without saying why; another attempt may do better."""
 
 
-class Left(Exception):
+class ProcessOrphaned(Exception):
     """The training process ended because it was left alone for too long, and not for its own sake."""
 
 
-async def supervise(office: Office, id: str, number: int) -> None:
+async def supervise(office: JobContext, id: str, number: int) -> None:
     """Do a task if it is still to be done.
 
     Returns when it is done, has failed, was taken away, or somebody else does it. When cancelled, it gives the task
@@ -75,7 +75,7 @@ async def supervise(office: Office, id: str, number: int) -> None:
         record = await office.ledger.change(id, take)
     except (JobNotFound, NotClaimable, StorageGone):
         return  # a claim that was made though its answer got lost dies for want of signs of life
-    await Supervision(office, record, Claim(office, id, number, token, made)).run()
+    await Supervision(office, record, TaskLease(office, id, number, token, made)).run()
 
 
 class Supervision:
@@ -88,7 +88,7 @@ class Supervision:
     claim : on it.
     """
 
-    def __init__(self, office: Office, record: JobRecord, claim: Claim) -> None:
+    def __init__(self, office: JobContext, record: JobRecord, claim: TaskLease) -> None:
         self._office, self._record, self._claim = office, record, claim
         self._task = record.tasks[claim.number]
         self._log = log.bind(job=record.id, task=claim.number, stage=self._task.stage)
@@ -99,14 +99,14 @@ class Supervision:
         try:
             await _while_kept(self._claim.keep(), self._work())
             self._log.info("task_done")
-        except ClaimLost as error:
+        except LeaseLost as error:
             self._log.info("task_taken_away", reason=str(error))
-        except Left:
+        except ProcessOrphaned:
             await self._end(lambda record, *_: record.release(self._claim.number, self._claim.token))
         except asyncio.CancelledError:
             await self._give_back()
             raise
-        except Died as error:
+        except ProcessDied as error:
             reason, most = str(error), self._office.settings.job_attempts
             self._log.warning("task_died", error=reason)
             await self._end(lambda record, task, now: record.lose(task, reason, most, now))
@@ -117,7 +117,7 @@ class Supervision:
 
     async def _end(self, step: Step) -> None:
         """Say how it ended; nothing if the task was taken away meanwhile."""
-        with suppress(ClaimLost):
+        with suppress(LeaseLost):
             await self._claim.settle(step)
 
     async def _give_back(self) -> None:
@@ -139,9 +139,9 @@ class Supervision:
         try:
             outcome = await self._claim.insist(lambda: gather(self._office, self._record, place))
         except StorageFull as error:
-            raise Failed("storage_full", str(error)) from error
+            raise TaskFailed("storage_full", str(error)) from error
         except ServiceError as error:
-            raise Failed("stream_unavailable", str(error)) from error
+            raise TaskFailed("stream_unavailable", str(error)) from error
         self._claim.say(f"took {outcome['rows']:,} examples from the stream of model {outcome['stream']}")
         return outcome
 
@@ -160,9 +160,9 @@ class Supervision:
         try:
             made = await self._claim.insist(lambda: publish_result(self._office, record, place, result))
         except StorageFull as error:
-            raise Failed("storage_full", str(error)) from error
+            raise TaskFailed("storage_full", str(error)) from error
         except ServiceError as error:
-            raise Failed("not_publishable", str(error)) from error
+            raise TaskFailed("not_publishable", str(error)) from error
         self._office.published(made.model)
         self._claim.say(f"published as version {made.version} of model {made.model}")
         number, token = self._claim.number, self._claim.token
@@ -175,18 +175,18 @@ class Supervision:
         try:
             await self._claim.insist(lambda: fetch_files(self._office, self._record, self._claim.number, place))
         except (DatasetNotFound, FilesChanged) as error:
-            raise Failed("dataset_changed", str(error)) from error
+            raise TaskFailed("dataset_changed", str(error)) from error
         await self._claim.certain()
-        process = await Process.start(place, self._record.threads, self._claim.certain_until)
+        process = await ChildProcess.start(place, self._record.threads, self._claim.certain_until)
         self._claim.process = process
-        checkpoints = Checkpoints(self._office, self._claim, self._task.checkpoint)
+        checkpoints = CheckpointUploads(self._office, self._claim, self._task.checkpoint)
         storing = asyncio.create_task(checkpoints.store(), name=f"checkpoints of {self._record.id}")
         seconds = self._office.settings.job_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await self._listen(process, place, checkpoints)
         except TimeoutError:
-            raise Failed("timed_out", f"it was not done in job_seconds = {seconds:g} s without a break") from None
+            raise TaskFailed("timed_out", f"it was not done in job_seconds = {seconds:g} s without a break") from None
         finally:
             self._claim.process = None
             storing.cancel()
@@ -194,7 +194,7 @@ class Supervision:
             await asyncio.gather(storing, return_exceptions=True)
             self._task.checkpoint = checkpoints.kept
 
-    async def _listen(self, process: Process, place: Path, checkpoints: Checkpoints) -> dict[str, Any]:
+    async def _listen(self, process: ChildProcess, place: Path, checkpoints: CheckpointUploads) -> dict[str, Any]:
         result = None
         async for said in process.events():
             match said.pop("event"):
@@ -207,7 +207,7 @@ class Supervision:
                 case "result":
                     result = said
                 case "failed":
-                    raise Failed(said["code"], said["detail"])
+                    raise TaskFailed(said["code"], said["detail"])
         status = await process.ended()
         if status == 0 and result is not None:
             return result
@@ -230,7 +230,7 @@ async def _while_kept(keeping: Coroutine[Any, Any, None], working: Coroutine[Any
 
 def _failure(error: Exception) -> tuple[str, str]:
     """Code and detail, as the job tells them."""
-    if isinstance(error, Failed):
+    if isinstance(error, TaskFailed):
         return error.code, error.detail
     return ("disk_error", str(error)) if isinstance(error, OSError) else ("internal_error", repr(error))
 
@@ -240,12 +240,12 @@ def _ended(status: int, lines: list[str]) -> Exception:
     last = f"; its last line: {lines[-1]}" if lines else ""
     if status < 0:
         hint = ", perhaps for want of memory" if status == -9 else ""
-        return Died(f"the training process was killed by signal {-status}{hint}{last}")
+        return ProcessDied(f"the training process was killed by signal {-status}{hint}{last}")
     if status == ORPHANED:
-        return Left()
+        return ProcessOrphaned()
     if status == 0:
-        return Died(f"the training process ended without a result{last}")
-    return Failed("training_failed", f"the training process ended with status {status}{last}")
+        return ProcessDied(f"the training process ended without a result{last}")
+    return TaskFailed("training_failed", f"the training process ended with status {status}{last}")
 
 
 def _named(record: JobRecord, number: int) -> str:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The child process that trains."""

@@ -75,14 +75,14 @@ def _code(error: Exception) -> str:
 
 def _work(directory: Path, tell: Any) -> None:
     # Only here: numerical libraries take seconds to load, at the niceness of the order.
-    from manylabel_service.jobs.training.request import Order
+    from manylabel_service.jobs.training.request import FitRequest
 
-    order = Order.read(directory)
+    order = FitRequest.read(directory)
     _give_way(order.niceness)
-    from manylabel_service.jobs.training.fitting import Work
+    from manylabel_service.jobs.training.fitting import FitRun
 
     _limit_memory(order.memory_bytes)
-    Work(order, directory, tell).run()
+    FitRun(order, directory, tell).run()
 
 
 def _take_output() -> BinaryIO:

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned
 from manylabel_core.datasets.division import held_out
-from manylabel_service.jobs.training.request import Order, Part
+from manylabel_service.jobs.training.request import FitRequest, Part
 
 
-class Material(NamedTuple):
+class TrainingData(NamedTuple):
     """What an order is about.
 
     Attributes
@@ -31,7 +31,7 @@ class Material(NamedTuple):
     held: Dataset | None
 
 
-def load(order: Order, directory: Path) -> Material:
+def load(order: FitRequest, directory: Path) -> TrainingData:
     """Read the files of an order and choose the rows.
 
     Raises
@@ -56,7 +56,7 @@ def load(order: Order, directory: Path) -> Material:
         others = stacked(others, aligned(_chosen(sets, order.unlabelled), labelled, for_labels=False))
     if labelled.n_rows == 0 or labelled.n_labels == 0:
         raise ValueError(f"there is nothing to learn: {labelled.n_rows} labelled rows, {labelled.n_labels} labels")
-    return Material(labelled, _without_labels(others), held)
+    return TrainingData(labelled, _without_labels(others), held)
 
 
 def stacked(one: Dataset, other: Dataset) -> Dataset:

@@ -27,8 +27,8 @@ from manylabel_core.state import dump, load
 from manylabel_service.jobs.spec.measures import all_measures, label_measures, measure
 from manylabel_service.jobs.spec.trainers import TRAINERS
 from manylabel_service.jobs.training import data as material
-from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, Order
-from manylabel_service.trained.artifact import Contents, Convergence
+from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
+from manylabel_service.trained.artifact import Convergence, ModelArtifact
 
 TRACE_POINTS = 512
 """Of a convergence trace, at most."""
@@ -42,7 +42,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass
-class Trace:
+class ConvergenceTrace:
     """Where a fit was now and then: every so many reports, so that there are never too many."""
 
     every: int = 1
@@ -65,7 +65,7 @@ class Trace:
 
 
 @dataclass
-class Standing:
+class FitCheckpoint:
     """How far an order is.
 
     Attributes
@@ -77,7 +77,7 @@ class Standing:
     scores: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     reached: Reached = field(default_factory=Reached)
-    trace: Trace = field(default_factory=Trace)
+    trace: ConvergenceTrace = field(default_factory=ConvergenceTrace)
     estimator: bytes = b""
 
     def to_bytes(self) -> bytes:
@@ -93,16 +93,16 @@ class Standing:
         return dump({"estimator": estimator, "points": points}, header)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Standing:
+    def from_bytes(cls, data: bytes) -> FitCheckpoint:
         """What `to_bytes` was called on; raises `manylabel_core.state.DamagedState` if it was not."""
         arrays, header = load(data)
         every, seen = header["trace"]
-        trace = Trace(every, seen, arrays["points"].tolist())
+        trace = ConvergenceTrace(every, seen, arrays["points"].tolist())
         reached = Reached(**header["reached"])
         return cls(header["scores"], header["seconds"], reached, trace, arrays["estimator"].tobytes())
 
 
-class Work:
+class FitRun:
     """One order.
 
     Parameters
@@ -112,12 +112,12 @@ class Work:
     tell : is told events: ``progress``, ``checkpoint`` (with the name of the file), ``log``, ``result``.
     """
 
-    def __init__(self, order: Order, directory: Path, tell: Tell) -> None:
+    def __init__(self, order: FitRequest, directory: Path, tell: Tell) -> None:
         self.order, self.directory, self.tell = order, directory, tell
         self.trainer = TRAINERS[order.trainer]
         self.material = material.load(order, directory)
         start = directory / CHECKPOINT
-        self.standing = Standing.from_bytes(start.read_bytes()) if start.exists() else Standing()
+        self.standing = FitCheckpoint.from_bytes(start.read_bytes()) if start.exists() else FitCheckpoint()
         self._told = -math.inf
         self._last: Progress | None = None
 
@@ -133,7 +133,7 @@ class Work:
             scores = self._scores(estimator, data.take(held))
             value = measure(order.measure, data.Y[held], scores)
             done = self.standing
-            self.standing = Standing([*done.scores, value], [*done.seconds, done.reached.seconds])
+            self.standing = FitCheckpoint([*done.scores, value], [*done.seconds, done.reached.seconds])
             if len(self.standing.scores) < order.folds:
                 self._checkpoint()
         self.tell("result", {"scores": self.standing.scores, "seconds": sum(self.standing.seconds)})
@@ -146,7 +146,7 @@ class Work:
             scores = self._scores(estimator, held)
             labels = label_measures(held.Y, scores, held.label_names)
             measured = {"rows": held.n_rows, "measures": all_measures(held.Y, scores), "labels": _most_frequent(labels)}
-        contents = Contents(
+        contents = ModelArtifact(
             estimator.to_bytes(),
             learnt.label_names,
             self._columns(learnt),

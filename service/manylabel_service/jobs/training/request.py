@@ -28,7 +28,7 @@ class Part(BaseModel):
     split: str | None
 
 
-class Order(BaseModel):
+class FitRequest(BaseModel):
     """One fit, with everything that its result depends on.
 
     Attributes
@@ -64,6 +64,6 @@ class Order(BaseModel):
         (directory / ORDER).write_text(self.model_dump_json())
 
     @classmethod
-    def read(cls, directory: Path) -> Order:
+    def read(cls, directory: Path) -> FitRequest:
         """What was put there."""
         return cls.model_validate_json((directory / ORDER).read_bytes())

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The RQ worker: a process that does tasks for servers over one Redis."""

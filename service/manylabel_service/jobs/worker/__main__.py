@@ -26,9 +26,9 @@ def main() -> int:
         sys.stderr.write("manylabel worker: error: store: must be the redis:// address that the servers have\n")
         return 2
     # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none.
-    from manylabel_service.jobs.worker.rq_worker import Desk
+    from manylabel_service.jobs.worker.rq_worker import RQWorkerProcess
 
-    desk = Desk(settings)
+    desk = RQWorkerProcess(settings)
     try:
         desk.open()
         desk.work()

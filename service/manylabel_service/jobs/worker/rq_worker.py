@@ -21,11 +21,11 @@ from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
-from manylabel_service.datasets.dataset_store import Datasets
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import StorageGone
-from manylabel_service.jobs.context import Office
-from manylabel_service.jobs.job_store import Ledger
-from manylabel_service.jobs.monitor import Keeper
+from manylabel_service.jobs.context import JobContext
+from manylabel_service.jobs.job_store import JobStore
+from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.runners.rq import RQRunner
 from manylabel_service.jobs.runners.rq_queue import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
@@ -40,7 +40,7 @@ PAUSES_SECONDS = (0.5, 10.0)
 log = structlog.get_logger()
 
 
-class Desk:
+class RQWorkerProcess:
     """Where one worker works: an event loop in a thread, with all that tasks need.
 
     Parameters
@@ -51,7 +51,7 @@ class Desk:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store = open_store(settings)
-        self._office = Office(self._store, settings, Datasets(self._store, settings), Ledger(self._store))
+        self._office = JobContext(self._store, settings, DatasetStore(self._store, settings), JobStore(self._store))
         self._runner = RQRunner(self._office)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
@@ -73,7 +73,7 @@ class Desk:
                 log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
             time.sleep(pause)
             pause = min(2 * pause, PAUSES_SECONDS[1])
-        self._keeping = self._do(Keeper(self._office, self._runner).run())
+        self._keeping = self._do(JobMonitor(self._office, self._runner).run())
 
     def work(self) -> None:
         """Take tasks, one after the other, until told to stop."""
@@ -149,7 +149,7 @@ class TaskWorker(SimpleWorker):
     current: TaskWorker
     job: Job
 
-    def __init__(self, desk: Desk, connection: redis.Redis) -> None:
+    def __init__(self, desk: RQWorkerProcess, connection: redis.Redis) -> None:
         super().__init__([QUEUE], connection=connection, serializer=JSONSerializer)
         self.desk = desk
 

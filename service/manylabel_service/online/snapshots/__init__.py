@@ -1,1 +1,1 @@
-"""TODO."""
+"""Snapshots of one model: when they are taken, read, and let go."""

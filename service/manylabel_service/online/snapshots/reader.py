@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import SnapshotNotFound
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
 
 
-class Shelf:
+class SnapshotReader:
     """Finds and reads snapshots; every method raises StorageGone and ModelGone."""
 
     def __init__(self, record: ModelRecord, store: Store) -> None:
@@ -20,7 +20,7 @@ class Shelf:
         """All of them, the newest first."""
         return await self._store.snapshots(self._record)
 
-    async def load(self, position: str) -> StreamModel:
+    async def load(self, position: str) -> OnlineModel:
         """The model of a snapshot.
 
         Raises
@@ -29,7 +29,7 @@ class Shelf:
             There is no snapshot at the position, or not a whole one.
         """
         data = await self._store.get_snapshot(self._record, position)
-        return await asyncio.to_thread(StreamModel.from_bytes, data or b"")
+        return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
 
     async def read(self, position: str) -> bytes:
         """A snapshot as it is stored.

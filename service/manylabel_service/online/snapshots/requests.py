@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Sequence
 
 from manylabel_service.errors import NotReady, ServiceError
-from manylabel_service.online.snapshots.snapshotter import Snapshots, Storing
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.snapshots.snapshotter import Snapshotter, Storing
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SnapshotRecord
 
 Waiting = asyncio.Future[SnapshotRecord]
 
 
-class WantedSnapshots:
+class SnapshotRequests:
     """The requests for snapshots of one model; those that come together get the same one.
 
     Parameters
@@ -20,7 +20,7 @@ class WantedSnapshots:
     snapshots : take them.
     """
 
-    def __init__(self, name: str, snapshots: Snapshots) -> None:
+    def __init__(self, name: str, snapshots: Snapshotter) -> None:
         self._name = name
         self._snapshots = snapshots
         self._waiting: list[Waiting] = []
@@ -40,8 +40,8 @@ class WantedSnapshots:
         self._waiting.append(waiting)
         return waiting
 
-    async def begin(self, model: StreamModel) -> None:
-        """Begin one for all who have asked by now; they are answered when it is stored. As `Snapshots.begin`."""
+    async def begin(self, model: OnlineModel) -> None:
+        """Begin one for all who have asked by now; they are answered when it is stored. As `Snapshotter.begin`."""
         n_covered = len(self._waiting)
         storing = await self._snapshots.begin(model)
         covered, self._waiting = self._waiting[:n_covered], self._waiting[n_covered:]

@@ -2,7 +2,7 @@
 
 import time
 
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
 
 PIN_SECONDS = 60.0
@@ -27,7 +27,7 @@ class Retention:
         self._kept = kept
         self._needless_since: dict[str, float] = {}
 
-    async def apply(self, model: StreamModel) -> list[SnapshotRecord]:
+    async def apply(self, model: OnlineModel) -> list[SnapshotRecord]:
         """Drop what is old, trim the log behind the oldest kept; answers the snapshots there were before."""
         snapshots = await self._store.snapshots(self._record)
         for old in snapshots[self._kept :]:
@@ -41,7 +41,7 @@ class Retention:
             await self._unpin(model, snapshots, trimmed)
         return snapshots
 
-    async def _unpin(self, model: StreamModel, snapshots: list[SnapshotRecord], trimmed: str) -> None:
+    async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotRecord], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}
         needless = [s.position for s in snapshots if s.pinned and s.position not in needed]
         now = time.monotonic()

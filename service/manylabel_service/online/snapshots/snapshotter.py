@@ -19,7 +19,7 @@ from manylabel_core.state import DamagedState, load
 from manylabel_service.errors import LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
 
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 Storing = asyncio.Task[SnapshotRecord | None]
 
 
-class Snapshots:
+class Snapshotter:
     """Takes and keeps the snapshots of one model.
 
     Attributes
@@ -94,7 +94,7 @@ class Snapshots:
 
     # -- how --------------------------------------------------------------------------------------
 
-    async def take_if_due(self, model: StreamModel) -> None:
+    async def take_if_due(self, model: OnlineModel) -> None:
         """Begin one if it is time, and no other replica has taken it."""
         if not self.due(model.position):
             return
@@ -107,7 +107,7 @@ class Snapshots:
             return  # tried again when it is due again
         await self.begin(model)
 
-    async def begin(self, model: StreamModel) -> Storing:
+    async def begin(self, model: OnlineModel) -> Storing:
         """Turn the model into bytes, in a thread, and go on storing them in the background.
 
         The caller must not fold anything in until this returns; predictions may go on.
@@ -136,7 +136,7 @@ class Snapshots:
             await self._look()
         return position_key(self.covered) >= position_key(position)
 
-    async def take_last(self, model: StreamModel) -> None:
+    async def take_last(self, model: OnlineModel) -> None:
         """Take one unless one covers the model, and wait until it is stored; only when nothing is folded in any more.
 
         Raises
@@ -184,7 +184,7 @@ class Snapshots:
             storing.exception()  # it has been logged: no need to be told that nobody waited for it
         self._on_stored()
 
-    async def _put(self, model: StreamModel, position: str, data: bytes) -> SnapshotRecord | None:
+    async def _put(self, model: OnlineModel, position: str, data: bytes) -> SnapshotRecord | None:
         try:
             await self._store.put_snapshot(self._record, position, data)
             await self._verify(position)

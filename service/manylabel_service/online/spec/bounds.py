@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from manylabel_core import Prequential, Vocabulary
 from manylabel_service.online.spec.limits import UNLIMITED, FeatureLimit, LabelLimit
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
-from manylabel_service.online.state.idempotency_window import KeyWindow
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import MAX_UPDATES
 from manylabel_service.online.state.labelled_ids import LabelledIds
-from manylabel_service.online.state.stream_offsets import StreamLines
+from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.settings import Settings
 
 _LARGEST_NAME = "\N{GRINNING FACE}" + "x" * (MAX_NAME_BYTES - 4)
@@ -30,8 +30,8 @@ def bytes_at_most(spec: ModelSpec, settings: Settings) -> int | None:
         return None
     names = _names_at_most(spec.features, _n_named(spec, n_features)) + _names_at_most(spec.labels, n_labels)
     measures = Prequential(window=spec.window).nbytes_at_most(n_labels)
-    requests = LabelledIds.nbytes_at_most() + StreamLines.nbytes_at_most()
-    return learner + names + measures + requests + KeyWindow.nbytes_at_most(_answer_bytes(n_labels, settings))
+    requests = LabelledIds.nbytes_at_most() + StreamOffsets.nbytes_at_most()
+    return learner + names + measures + requests + IdempotencyWindow.nbytes_at_most(_answer_bytes(n_labels, settings))
 
 
 def most_features(spec: ModelSpec) -> int | None:
@@ -69,4 +69,4 @@ def _name_bytes(name: str) -> int:
 def _answer_bytes(n_labels: int, settings: Settings) -> int:
     """Of the largest answer that is remembered for a retry: that of one example, or of a batch."""
     scores = max(1 + 2 * n_labels, settings.max_answer_scores + settings.max_batch_examples)
-    return 8 * scores + KeyWindow.names_at_most(n_labels, MAX_NAME_BYTES)
+    return 8 * scores + IdempotencyWindow.names_at_most(n_labels, MAX_NAME_BYTES)

@@ -8,10 +8,10 @@ from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.limits import FeatureLimit, LabelLimit, most_of
 from manylabel_service.online.state.feature_space import FeatureSpace, Layout
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 
 
-class Growth(NamedTuple):
+class SizeDelta(NamedTuple):
     """What a model gains by an update, or by several: columns, examples, and the values in them."""
 
     features: int = 0
@@ -19,9 +19,9 @@ class Growth(NamedTuple):
     examples: int = 0
     values: int = 0
 
-    def plus(self, other: "Growth", sign: int = 1) -> "Growth":
+    def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
         """Both together; with `sign` -1, this without the other."""
-        return Growth(
+        return SizeDelta(
             self.features + sign * other.features,
             self.labels + sign * other.labels,
             self.examples + sign * other.examples,
@@ -34,9 +34,9 @@ class Checked(NamedTuple):
 
     features: FeatureSpace
     layout: Layout
-    growth: Growth
+    growth: SizeDelta
 
-    def holds(self, model: StreamModel) -> bool:
+    def holds(self, model: OnlineModel) -> bool:
         """Whether the update need not be checked again, whatever else the model has learnt meanwhile."""
         if self.layout != model.features.layout:
             return False
@@ -46,12 +46,12 @@ class Checked(NamedTuple):
         return self.features is model.features and not _exceeds(model, self.growth)
 
 
-def grown(model: StreamModel, growth: Growth) -> tuple[int, int]:
+def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
     """The most features and labels that a model has once it has gained what several updates bring, each by itself."""
     return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
 
 
-def _exceeds(model: StreamModel, growth: Growth) -> bool:
+def _exceeds(model: OnlineModel, growth: SizeDelta) -> bool:
     limitless = len(model.features) + growth.features, len(model.labels) + growth.labels
     return grown(model, growth) != limitless
 
@@ -93,7 +93,7 @@ class _Gain:
         self._new.update(new[:room])
 
 
-class Projection:
+class DryRun:
     """Examples tried on a model, one after the other, without learning them.
 
     Attributes
@@ -102,7 +102,7 @@ class Projection:
     n_examples, n_values : how many examples, and how many values of features in them.
     """
 
-    def __init__(self, model: StreamModel) -> None:
+    def __init__(self, model: OnlineModel) -> None:
         self._model = model
         self._features = model.features
         self._new_features = _Gain(model.features.names, model.limits.features)
@@ -112,12 +112,12 @@ class Projection:
         self.n_values = 0
 
     @property
-    def growth(self) -> Growth:
+    def growth(self) -> SizeDelta:
         """What the model will gain, at most."""
         named = len(self._features.names) + len(self._new_features)
         n_features, _ = self._model.limits.within(max(self.layout.size, named), 0)
         n_new_features = max(n_features - len(self._features), 0)
-        return Growth(n_new_features, len(self._new_labels), self.n_examples, self.n_values)
+        return SizeDelta(n_new_features, len(self._new_labels), self.n_examples, self.n_values)
 
     @property
     def checked(self) -> Checked:

@@ -16,9 +16,9 @@ from manylabel_core.rows import Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Change, Example, IdempotencyKey, Rollback, Update
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.dry_run import Checked, Projection
+from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.model import StreamModel, as_rows
+from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
 Kind = Literal["update", "rollback"]
@@ -35,7 +35,7 @@ class Alarm(NamedTuple):
     label: str | None
 
 
-class Outcome(NamedTuple):
+class ApplyResult(NamedTuple):
     """What became of an entry: an answer, or the error it was refused with.
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
@@ -75,7 +75,7 @@ class _Entry:
     begun: bool = False
     taken: int = 0
     skipped: int = 0
-    refusal: Outcome | None = None
+    refusal: ApplyResult | None = None
     scores: list[NDArray[np.float64]] = field(default_factory=list)
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
@@ -106,7 +106,7 @@ class _Block:
     def __len__(self) -> int:
         return len(self.examples)
 
-    def add(self, model: StreamModel, entry: _Entry) -> None:
+    def add(self, model: OnlineModel, entry: _Entry) -> None:
         """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
@@ -137,20 +137,20 @@ class _Block:
         )
 
 
-class Folding:
+class Fold:
     """A run of log entries being folded into a model by repeated `step`s.
 
     Attributes
     ----------
-    outcomes : one Outcome per finished entry, in log order.
+    outcomes : one ApplyResult per finished entry, in log order.
     learnt : examples learnt so far.
     wanted : the position of the snapshot that a rollback needs; nothing goes on until it is given.
     """
 
-    def __init__(self, model: StreamModel, entries: Iterable[LogEntry]) -> None:
+    def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:
         self._model = model
         self._waiting = deque(map(_under_way, entries))
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ApplyResult] = []
         self.learnt = 0
         self.wanted: str | None = None
 
@@ -180,7 +180,7 @@ class Folding:
         self.outcomes.extend(self._finish(entry) for entry in done)
         return bool(self._waiting)
 
-    def give(self, target: StreamModel) -> None:
+    def give(self, target: OnlineModel) -> None:
         """Roll back to the state of the snapshot `wanted`; the target must not be used any more.
 
         Raises
@@ -196,7 +196,7 @@ class Folding:
         model.keys.keep_names(names, n_lasting)
         self.outcomes[:] = [_keeping(outcome, names, n_lasting) for outcome in self.outcomes]
         answer = Answer(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
-        self._end_rollback(rollback, Outcome(answer, kind="rollback"))
+        self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
     def _refuse_rollback(self, entry: _Rollback) -> bool:
         """Whether the request came before. If not, its snapshot is wanted now."""
@@ -209,7 +209,7 @@ class Folding:
         self._end_rollback(entry.rollback, outcome)
         return True
 
-    def _end_rollback(self, rollback: Rollback, outcome: Outcome) -> None:
+    def _end_rollback(self, rollback: Rollback, outcome: ApplyResult) -> None:
         self._waiting.popleft()
         self.wanted = None
         self.outcomes.append(outcome)
@@ -231,7 +231,7 @@ class Folding:
             entry.taken = entry.skipped
             model.streams.add(update.stream)
 
-    def _answered(self, change: Change, key: IdempotencyKey) -> Outcome | None:
+    def _answered(self, change: Change, key: IdempotencyKey) -> ApplyResult | None:
         """The outcome when an earlier request had the key."""
         seen = self._model.keys.find(key.key)
         if seen is None:
@@ -239,10 +239,10 @@ class Folding:
         kind: Kind = "rollback" if isinstance(change, Rollback) else "update"
         digest, answer = seen
         if digest != key.digest:
-            return Outcome(KeyReused(key.key), kind=kind)
-        return Outcome(answer, replayed=True, kind=kind)
+            return ApplyResult(KeyReused(key.key), kind=kind)
+        return ApplyResult(answer, replayed=True, kind=kind)
 
-    def _refusal(self, entry: _Entry) -> Outcome | None:
+    def _refusal(self, entry: _Entry) -> ApplyResult | None:
         """The error that an update is refused with, if it is; finds which lines of a stream are new."""
         model, update = self._model, entry.update
         try:
@@ -253,7 +253,7 @@ class Folding:
             if entry.logged.checked is None or not entry.logged.checked.holds(model):
                 _check_examples(model, update, entry.skipped)
         except (InvalidExample, PredictionError) as error:
-            return Outcome(error)
+            return ApplyResult(error)
         return None
 
     def _learn(self, block: _Block) -> None:
@@ -272,7 +272,7 @@ class Folding:
             label = model.labels.names[column - 1] if column else None
             block.entries[row].alarms.append((block.numbers[row], label))
 
-    def _finish(self, entry: _Entry) -> Outcome:
+    def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
         behind, model.position = model.position, entry.logged.position
         if entry.refusal is not None:
@@ -287,7 +287,7 @@ class Folding:
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
-        return Outcome(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, behind=behind)
+        return ApplyResult(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, behind=behind)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback:
@@ -300,8 +300,8 @@ def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:
     return key is not None and any(other.update.key is not None and other.update.key.key == key.key for other in others)
 
 
-def _check_examples(model: StreamModel, update: Update, skipped: int) -> None:
-    projection = Projection(model)
+def _check_examples(model: OnlineModel, update: Update, skipped: int) -> None:
+    projection = DryRun(model)
     try:
         for example in update.examples[skipped:]:
             projection.check(example)
@@ -315,6 +315,6 @@ def _n_common(names: Sequence[str], others: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(names), len(others)))
 
 
-def _keeping(outcome: Outcome, names: tuple[str, ...], n_lasting: int) -> Outcome:
+def _keeping(outcome: ApplyResult, names: tuple[str, ...], n_lasting: int) -> ApplyResult:
     answer = outcome.answer
     return outcome._replace(answer=answer.keeping(names, n_lasting)) if isinstance(answer, Answer) else outcome

@@ -33,7 +33,7 @@ class _Names:
     answers: int = 0
 
 
-class KeyWindow:
+class IdempotencyWindow:
     """The latest idempotency keys with the digests of their requests and the answers given."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class KeyWindow:
         return np.frombuffer(msgpack.packb([list(lists), rows]), dtype=np.uint8)
 
     @classmethod
-    def from_array(cls, packed: NDArray[np.uint8]) -> "KeyWindow":
+    def from_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
         """The window that `to_array` saw.
 
         Raises
@@ -138,7 +138,7 @@ class KeyWindow:
         return window
 
     @classmethod
-    def from_first_array(cls, packed: NDArray[np.uint8]) -> "KeyWindow":
+    def from_first_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
         """The same from the first form of it: rows without what an answer has since; raises as `from_array`."""
         rows, window = _unpacked(packed), cls()
         if not isinstance(rows, list):

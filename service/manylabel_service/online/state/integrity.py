@@ -16,7 +16,7 @@ from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 from manylabel_service.storage import position_key
 
 if TYPE_CHECKING:
-    from manylabel_service.online.state.model import StreamModel
+    from manylabel_service.online.state.model import OnlineModel
 
 MAX_UPDATES = 2**53
 """More examples than any stream has."""
@@ -60,7 +60,7 @@ def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
     return checked
 
 
-def check_facts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+def check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Raise ValueError unless the parts of a restored model agree."""
     check_position(model.position)
     if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
@@ -76,7 +76,7 @@ def check_facts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
 
 
-def _check_columns(model: StreamModel, learnt: bool) -> None:
+def _check_columns(model: OnlineModel, learnt: bool) -> None:
     learner, n_labels = model.learner, len(model.labels)
     due = (len(model.features) if learnt else 0, n_labels)
     if (learner.n_features_, learner.n_labels_) != due:
@@ -88,7 +88,7 @@ def _check_columns(model: StreamModel, learnt: bool) -> None:
         raise ValueError("layout: settled by the first example")
 
 
-def _check_counts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
     n_measured = len(arrays["prequential.counts"])
     if n_measured != (len(model.labels) if model.updates else 0):
         raise ValueError(f"the measures know {n_measured} labels, the model {len(model.labels)}")
@@ -97,7 +97,7 @@ def _check_counts(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     _check_learner(model, arrays)
 
 
-def _check_learner(model: StreamModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _check_learner(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
     due = {**dict.fromkeys(_EXAMPLES, model.updates), _LABELS: len(model.labels) if model.updates else 0}
     for name, count in due.items():
         if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != count:

@@ -12,6 +12,7 @@ from typing import Any
 import msgpack
 import numpy as np
 
+from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import (
     Change,
     Example,
@@ -31,10 +32,6 @@ Version 2 had no want_probabilities.
 Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
 
 _UPDATE, _ROLLBACK = 0, 1
-
-
-class UnreadableEntry(Exception):
-    """A log entry is damaged, or was written by a newer version."""
 
 
 def encode(change: Change) -> bytes:

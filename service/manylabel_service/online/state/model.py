@@ -20,10 +20,10 @@ from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_o
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.drift import drift_shown
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
-from manylabel_service.online.state.idempotency_window import KeyWindow
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_facts, check_names, check_rollbacks
 from manylabel_service.online.state.labelled_ids import LabelledIds
-from manylabel_service.online.state.stream_offsets import StreamLines
+from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START
 
 VERSION = 3
@@ -36,7 +36,7 @@ MAX_ROLLBACKS = 1_000
 _SINCE_2 = {"version", "labelled", "labelled_floor", "streams", "rollbacks"}
 
 
-class StreamModel:
+class OnlineModel:
     """A learner with the names of its features and labels, its measures, and what is known of requests.
 
     What was learnt (the learner, the names, the measures, `updates`) goes back with a rollback. What is known of
@@ -66,9 +66,9 @@ class StreamModel:
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
         self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
-        self.keys = KeyWindow()
+        self.keys = IdempotencyWindow()
         self.labelled = LabelledIds()
-        self.streams = StreamLines()
+        self.streams = StreamOffsets()
         self.rollbacks: list[tuple[str, str]] = []
         self.position = START
         self.updates = 0
@@ -105,7 +105,7 @@ class StreamModel:
             return {}
         return {"drift": drift_shown(*self.learner.alarms(), self.labels.names)}
 
-    def roll_back(self, target: "StreamModel", to: str, position: str) -> None:
+    def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
 
         Raises
@@ -135,7 +135,7 @@ class StreamModel:
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
 
-    def as_seed(self, name: str, position: str = SEED) -> "StreamModel":
+    def as_seed(self, name: str, position: str = SEED) -> "OnlineModel":
         """A copy of what was learnt, for a new model of that name; nothing of this one's requests.
 
         Raises
@@ -143,7 +143,7 @@ class StreamModel:
         ValueError
             The name is not allowed.
         """
-        seed = StreamModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
+        seed = OnlineModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
         features, layout = self.features.state()
         seed.learner.restore(self.learner.state())
         seed.features.restore(features, layout)
@@ -183,7 +183,7 @@ class StreamModel:
         return arrays, header
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "StreamModel":
+    def from_bytes(cls, data: bytes) -> "OnlineModel":
         """The model that `to_bytes` saw.
 
         The bytes may come from anybody: all that a kernel or a request relies on is checked.
@@ -203,7 +203,7 @@ class StreamModel:
             raise DamagedState(f"not the state of a model: {error}") from error
 
     @classmethod
-    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "StreamModel":
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "OnlineModel":
         first = version is None
         if not first and (type(version) is not int or version not in (2, VERSION)):
             raise ValueError("the header names no version of a model")
@@ -218,11 +218,11 @@ class StreamModel:
         model.position = header["position"]
         model.updates = header["updates"]
         if first:
-            model.keys = KeyWindow.from_first_array(arrays["keys"])
+            model.keys = IdempotencyWindow.from_first_array(arrays["keys"])
         else:
-            model.keys = KeyWindow.from_array(arrays["keys"])
+            model.keys = IdempotencyWindow.from_array(arrays["keys"])
             model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
-            model.streams = StreamLines.from_array(arrays["streams"])
+            model.streams = StreamOffsets.from_array(arrays["streams"])
             model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
         check_facts(model, arrays)
         return model

@@ -17,7 +17,7 @@ _STREAM_BYTES = 300
 """Memory of a stream, estimated."""
 
 
-class StreamLines:
+class StreamOffsets:
     """The last line learnt of each of the streams used last."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class StreamLines:
         return np.frombuffer(msgpack.packb(list(self._last.items())), dtype=np.uint8)
 
     @classmethod
-    def from_array(cls, packed: NDArray[np.uint8]) -> "StreamLines":
+    def from_array(cls, packed: NDArray[np.uint8]) -> "StreamOffsets":
         """What `to_array` saw.
 
         Raises

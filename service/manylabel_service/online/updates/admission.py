@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from manylabel_service.errors import LimitExceeded, QueueFull
 from manylabel_service.hosting.examples import Update
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.dry_run import Checked, Growth, Projection, grown
+from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown
 from manylabel_service.online.state.log_entries import encode_parts
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings
 
@@ -31,15 +31,15 @@ class Admission:
     """Checks and encodes updates of one model.
 
     These limits are the policy of this server, not part of the model: what another server has let into the log is
-    learnt. Those of the model itself are looked after by `Projection`, here and in the fold.
+    learnt. Those of the model itself are looked after by `DryRun`, here and in the fold.
     """
 
     def __init__(self, model_name: str, settings: Settings) -> None:
         self._name = model_name
         self._settings = settings
-        self._unweighed = Growth()
+        self._unweighed = SizeDelta()
 
-    async def admit(self, update: Update, model: StreamModel, queue: UpdateQueue) -> Admitted:
+    async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue) -> Admitted:
         """Check and encode an update, in slices.
 
         Raises
@@ -48,7 +48,7 @@ class Admission:
         QueueFull
             It would fit by itself, but perhaps not after those that wait.
         """
-        projection, parts = Projection(model), encode_parts(update)
+        projection, parts = DryRun(model), encode_parts(update)
         payload = bytearray(next(parts))
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for example, part in zip(update.examples, parts, strict=True):
@@ -61,7 +61,7 @@ class Admission:
         self._check_size(model, checked.growth, queue.growth)
         return Admitted(bytes(payload), checked)
 
-    def _check_size(self, model: StreamModel, growth: Growth, waiting: Growth) -> None:
+    def _check_size(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:
         self._unweighed = self._unweighed.plus(growth)
         for what, size, limit in self._sizes(model, growth):
             if size > limit:
@@ -70,9 +70,9 @@ class Admission:
             for what, size, limit in self._sizes(model, growth.plus(waiting)):
                 if size > limit:
                     raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
-            self._unweighed = Growth()
+            self._unweighed = SizeDelta()
 
-    def _sizes(self, model: StreamModel, growth: Growth) -> Iterator[tuple[str, int, int]]:
+    def _sizes(self, model: OnlineModel, growth: SizeDelta) -> Iterator[tuple[str, int, int]]:
         n_features, n_labels = grown(model, growth)
         yield "features", n_features, self._settings.max_features
         yield "labels", n_labels, self._settings.max_labels
@@ -80,7 +80,7 @@ class Admission:
             nbytes = model.nbytes_after(n_features, n_labels, growth.examples, growth.values)
             yield "bytes", nbytes, self._settings.max_model_bytes
 
-    def _must_weigh(self, growth: Growth) -> bool:
+    def _must_weigh(self, growth: SizeDelta) -> bool:
         """Whether columns are added, or it was long ago that the model was weighed."""
         since = self._unweighed
         grows = growth.features > 0 or growth.labels > 0

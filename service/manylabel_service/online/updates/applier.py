@@ -23,17 +23,17 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Event, Events
-from manylabel_service.hosting.hosted_model import Reason
-from manylabel_service.hosting.position_waiters import Arrivals
+from manylabel_service.hosting.hosted_model import ErrorFactory
+from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.hosting.store_health import Contact
-from manylabel_service.online.snapshots.reader import Shelf
-from manylabel_service.online.snapshots.requests import WantedSnapshots
-from manylabel_service.online.snapshots.snapshotter import Snapshots
-from manylabel_service.online.state.dry_run import Growth, grown
-from manylabel_service.online.state.fold import LogEntry, Outcome
-from manylabel_service.online.state.model import StreamModel
-from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, Playback, TargetLost
+from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.snapshots.requests import SnapshotRequests
+from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.state.dry_run import SizeDelta, grown
+from manylabel_service.online.state.fold import ApplyResult, LogEntry
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
 
@@ -67,14 +67,14 @@ class Applier:
     def __init__(
         self,
         record: ModelRecord,
-        model: StreamModel,
+        model: OnlineModel,
         durability: Durability,
         store: Store,
         queue: UpdateQueue,
-        shelf: Shelf,
-        snapshots: Snapshots,
-        contact: Contact,
-        ended: Callable[[Reason, bool], None],
+        shelf: SnapshotReader,
+        snapshots: Snapshotter,
+        contact: StoreHealth,
+        ended: Callable[[ErrorFactory, bool], None],
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
@@ -84,18 +84,18 @@ class Applier:
         self._queue = queue
         self._snapshots = snapshots
         self._contact = contact
-        self._playback = Playback(record, model.spec, store, shelf, snapshots)
+        self._playback = LogReplayer(record, model.spec, store, shelf, snapshots)
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
         self._busy = self._behind = self._unsound = self._stopping = self._over = False
-        self._arrivals = Arrivals(lambda: self.model.position)
-        self._wanted = WantedSnapshots(record.name, snapshots)
+        self._arrivals = PositionWaiters(lambda: self.model.position)
+        self._wanted = SnapshotRequests(record.name, snapshots)
         self._doubters: list[asyncio.Future[ServiceError | None]] = []
 
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """Bring the model to the end of the log; before `start`. Raises as `Playback.restored`."""
+        """Bring the model to the end of the log; before `start`. Raises as `LogReplayer.restored`."""
         self.model = await self._playback.restored()
 
     def start(self) -> None:
@@ -215,20 +215,20 @@ class Applier:
 
     async def _commit(self, group: list[Pending]) -> ServiceError | None:
         consequence: ServiceError | None = None
-        outcomes: list[Outcome] = []
+        outcomes: list[ApplyResult] = []
         try:
             outcomes, consequence = await self._learn(group)
         except asyncio.CancelledError:
-            outcomes = [Outcome(ModelNotFound(self._record.name))] * len(group)
+            outcomes = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
             raise
         except Exception as error:
             consequence = self._consequence(error)
-            outcomes = [Outcome(consequence)] * len(group)
+            outcomes = [ApplyResult(consequence)] * len(group)
         finally:
             self._queue.settle(group, outcomes[-len(group) :])
         return consequence
 
-    async def _learn(self, group: list[Pending]) -> tuple[list[Outcome], ServiceError | None]:
+    async def _learn(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """One append for the group; fold in what others appended before it, then the group, as far as that goes."""
         entries = await self._append([pending.payload for pending in group])
         await self._make_room(group)
@@ -240,7 +240,7 @@ class Applier:
             return await self._fold(changes), None
         except Interrupted as error:
             consequence = self._consequence(error.error)
-            return error.outcomes + [Outcome(consequence)] * (len(changes) - len(error.outcomes)), consequence
+            return error.outcomes + [ApplyResult(consequence)] * (len(changes) - len(error.outcomes)), consequence
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
         for attempts_left in reversed(range(APPENDS)):
@@ -277,7 +277,7 @@ class Applier:
             await self._fold(await self._playback.decoded(entries))
         return bool(entries)
 
-    async def _fold(self, changes: Sequence[LogEntry]) -> list[Outcome]:
+    async def _fold(self, changes: Sequence[LogEntry]) -> list[ApplyResult]:
         try:
             outcomes = await self._playback.fold(self.model, changes)
         except Interrupted as error:
@@ -286,7 +286,7 @@ class Applier:
         self._tell(outcomes)
         return outcomes
 
-    def _tell(self, outcomes: Sequence[Outcome]) -> None:
+    def _tell(self, outcomes: Sequence[ApplyResult]) -> None:
         """Let those know who wait for a position, or for events."""
         self._arrivals.tell()
         if self.events:
@@ -297,7 +297,7 @@ class Applier:
     async def _make_room(self, group: list[Pending]) -> None:
         """Have the memory that the group's new columns need, if copying the model there takes a while."""
         model = self.model
-        n_features, n_labels = grown(model, reduce(Growth.plus, (pending.growth for pending in group)))
+        n_features, n_labels = grown(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_features > len(model.features) or n_labels > len(model.labels)
         if grows and model.learner.nbytes > COPIED_BYTES:
             await asyncio.to_thread(model.learner.reserve, n_features, n_labels)
@@ -338,7 +338,7 @@ class Applier:
         self._finish(lambda: NotReady(f"model {name!r} failed; the server must be restarted"), gone=False)
         return NotReady(f"model {name!r} failed")
 
-    def _finish(self, reason: Reason, gone: bool) -> None:
+    def _finish(self, reason: ErrorFactory, gone: bool) -> None:
         self._over = True
         self._ended(reason, gone)
         self._wanted.refuse(reason())
@@ -350,7 +350,7 @@ def _settle(doubters: Sequence[asyncio.Future[ServiceError | None]], error: Serv
             known.set_result(error)
 
 
-def _events(outcome: Outcome) -> Iterator[Event]:
+def _events(outcome: ApplyResult) -> Iterator[Event]:
     answer = outcome.answer
     if not isinstance(answer, Answer) or outcome.replayed:
         return

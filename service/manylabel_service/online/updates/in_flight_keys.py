@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from manylabel_service.errors import KeyInFlight, KeyReused
 from manylabel_service.hosting.examples import IdempotencyKey
 from manylabel_service.hosting.predictions import Answer
-from manylabel_service.online.state.idempotency_window import KeyWindow
+from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 
 
-class KeysInFlight:
+class InFlightKeys:
     """Keys of requests to one model that have not been answered."""
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class KeysInFlight:
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def earlier_answer(self, key: IdempotencyKey | None, window: KeyWindow) -> Answer | None:
+    def earlier_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> Answer | None:
         """What the first request with the key was answered; None if this is the first.
 
         Raises

@@ -9,12 +9,12 @@ import structlog
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import LogLost, LogTrimmed, StorageGone
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
-from manylabel_service.online.snapshots.reader import Shelf
-from manylabel_service.online.snapshots.snapshotter import Snapshots
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.fold import Folding, LogEntry, Outcome
+from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import StreamModel
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelRecord, Store
 
 READ_ENTRIES = 1_000
@@ -39,13 +39,13 @@ class Interrupted(Exception):
     error : what ended it.
     """
 
-    def __init__(self, outcomes: list[Outcome], error: StorageGone) -> None:
+    def __init__(self, outcomes: list[ApplyResult], error: StorageGone) -> None:
         super().__init__(str(error))
         self.outcomes = outcomes
         self.error = error
 
 
-class Playback:
+class LogReplayer:
     """Plays the log of one model.
 
     Parameters
@@ -55,7 +55,9 @@ class Playback:
     shelf, snapshots : of the model; the latter are told what has been learnt.
     """
 
-    def __init__(self, record: ModelRecord, spec: ModelSpec, store: Store, shelf: Shelf, snapshots: Snapshots) -> None:
+    def __init__(
+        self, record: ModelRecord, spec: ModelSpec, store: Store, shelf: SnapshotReader, snapshots: Snapshotter
+    ) -> None:
         self._record = record
         self._spec = spec
         self._store = store
@@ -63,7 +65,7 @@ class Playback:
         self._snapshots = snapshots
         self._slice = SliceSize()
 
-    async def restored(self) -> StreamModel:
+    async def restored(self) -> OnlineModel:
         """A model as of the end of the log: the newest intact snapshot, then what came after it.
 
         Raises
@@ -81,11 +83,11 @@ class Playback:
                 trimmed = error
         raise trimmed
 
-    async def _from_newest(self) -> StreamModel:
+    async def _from_newest(self) -> OnlineModel:
         failure: Exception | None = None
         for snapshot in [*await self._shelf.list(), None]:
             try:
-                model = StreamModel(self._spec) if snapshot is None else await self._shelf.load(snapshot.position)
+                model = OnlineModel(self._spec) if snapshot is None else await self._shelf.load(snapshot.position)
             except (DamagedState, StorageGone) as error:
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
@@ -107,7 +109,7 @@ class Playback:
         action = "falling back to an older snapshot and a longer replay"
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
-    async def read_on(self, model: StreamModel) -> list[Outcome]:
+    async def read_on(self, model: OnlineModel) -> list[ApplyResult]:
         """Fold in the next entries of the log; none at its end.
 
         Raises
@@ -130,9 +132,9 @@ class Playback:
             decoded.append(LogEntry(entry.position, decode(entry.payload)))
         return decoded
 
-    async def fold(self, model: StreamModel, entries: Sequence[LogEntry]) -> list[Outcome]:
+    async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Fold entries in; raises as `read_on`."""
-        folding = Folding(model, entries)
+        folding = Fold(model, entries)
         more = True
         try:
             while more:
@@ -150,7 +152,7 @@ class Playback:
             self._snapshots.learnt += folding.learnt
         return folding.outcomes
 
-    async def _target(self, position: str) -> StreamModel:
+    async def _target(self, position: str) -> OnlineModel:
         try:
             return await self._shelf.load(position)
         except DamagedState as error:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.hosting.examples import Change
-from manylabel_service.online.state.dry_run import Checked, Growth
-from manylabel_service.online.state.fold import Outcome
+from manylabel_service.online.state.dry_run import Checked, SizeDelta
+from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.settings import Settings
 
 GROUP_EXAMPLES = 10_000
@@ -25,12 +25,12 @@ class Pending:
     update: Change
     payload: bytes
     checked: Checked | None
-    outcome: "asyncio.Future[Outcome]"
+    outcome: "asyncio.Future[ApplyResult]"
 
     @property
-    def growth(self) -> Growth:
+    def growth(self) -> SizeDelta:
         """What it brings."""
-        return Growth() if self.checked is None else self.checked.growth
+        return SizeDelta() if self.checked is None else self.checked.growth
 
 
 class UpdateQueue:
@@ -48,7 +48,7 @@ class UpdateQueue:
         self._max_bytes = settings.max_queue_bytes
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
-        self.growth = Growth()
+        self.growth = SizeDelta()
         self.payload_bytes = 0
 
     def __bool__(self) -> bool:
@@ -59,7 +59,7 @@ class UpdateQueue:
         """Examples that are waiting or being committed."""
         return self.growth.examples
 
-    async def put(self, update: Change, payload: bytes, checked: Checked | None) -> Outcome:
+    async def put(self, update: Change, payload: bytes, checked: Checked | None) -> ApplyResult:
         """Wait in the queue, and for what becomes of the update.
 
         Raises
@@ -104,7 +104,7 @@ class UpdateQueue:
             room -= group[-1].growth.examples
         return group
 
-    def settle(self, group: Sequence[Pending], outcomes: Sequence[Outcome]) -> None:
+    def settle(self, group: Sequence[Pending], outcomes: Sequence[ApplyResult]) -> None:
         """Let the requests know."""
         for pending, outcome in zip(group, outcomes, strict=True):
             self.growth = self.growth.plus(pending.growth, sign=-1)
@@ -116,4 +116,4 @@ class UpdateQueue:
         """Settle all that wait with an error."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        self.settle(waiting, [Outcome(reason()) for _ in waiting])
+        self.settle(waiting, [ApplyResult(reason()) for _ in waiting])

@@ -17,7 +17,7 @@ from manylabel_service.storage.document_pages import check_document, check_key
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.protocol import Document, Durability, Entry, ModelRecord, SnapshotRecord
 from manylabel_service.storage.redis.blobs import Blobs
-from manylabel_service.storage.redis.client.capabilities import Verdict, inspect
+from manylabel_service.storage.redis.client.capabilities import Capabilities, inspect
 from manylabel_service.storage.redis.client.connection import Connection
 from manylabel_service.storage.redis.client.errors import unusable
 from manylabel_service.storage.redis.documents import Documents
@@ -25,7 +25,7 @@ from manylabel_service.storage.redis.logs import Logs, check_durability
 from manylabel_service.storage.redis.models import Models
 from manylabel_service.storage.redis.predictions import Predictions
 from manylabel_service.storage.redis.snapshots import Snapshots
-from manylabel_service.storage.redis.watcher import Changes
+from manylabel_service.storage.redis.watcher import Watcher
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class RedisStore:
         self._snapshots = Snapshots(connection)
         self._predictions = Predictions(connection)
         self._models = Models(connection, self._snapshots)
-        self._changes = Changes(connection, self._models)
+        self._changes = Watcher(connection, self._models)
         self._documents = Documents(connection)
         self._blobs = Blobs(connection, self._gate, self._finish)
         await self._changes.begin()
@@ -84,7 +84,7 @@ class RedisStore:
         self._gate.open()
         self._upkeep = asyncio.create_task(self._keep_up())
 
-    def _take(self, verdict: Verdict) -> None:
+    def _take(self, verdict: Capabilities) -> None:
         self.durabilities = verdict.durabilities
         self._waits_for_disk = verdict.waits_for_disk
         log.info("redis_found", address=str(self.address), cluster=verdict.is_cluster, **verdict.facts)

@@ -25,7 +25,7 @@ REMEMBERED = 10_000
 """Deletions that are told again to who still asks for the model; older ones are found by looking."""
 
 
-class Changes:
+class Watcher:
     """Of all models, seen over one connection."""
 
     def __init__(self, connection: Connection, models: Models) -> None:

@@ -14,7 +14,7 @@ from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.threads import Threads
-from manylabel_service.storage.sqlite.wal_checkpointer import Checkpoints
+from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
 
 PIECE_SECONDS = 0.002
 """How long cleaning may keep the writer from appends at a time, about; then it rests as long."""
@@ -24,7 +24,7 @@ MAX_PIECE_ROWS = 1 << 14
 log = structlog.get_logger()
 
 
-class Upkeep:
+class Maintenance:
     """Background tasks over the tables and files of one store.
 
     What they leave undone, the next opening ends.
@@ -36,7 +36,7 @@ class Upkeep:
         tables: Tables,
         predictions: Predictions,
         files: SnapshotFiles,
-        checkpoints: Checkpoints,
+        checkpoints: WalCheckpointer,
     ) -> None:
         self._threads = threads
         self._tables = tables

@@ -30,13 +30,13 @@ from manylabel_service.storage.sqlite.database import connect, create_tables, is
 from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
 from manylabel_service.storage.sqlite.documents import Documents
 from manylabel_service.storage.sqlite.errors import while_opening
-from manylabel_service.storage.sqlite.maintenance import Upkeep
+from manylabel_service.storage.sqlite.maintenance import Maintenance
 from manylabel_service.storage.sqlite.predictions import Predictions
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import Tables, number_of
 from manylabel_service.storage.sqlite.threads import Threads
-from manylabel_service.storage.sqlite.wal_checkpointer import Checkpoints
-from manylabel_service.storage.sqlite.write_behind_log import Deferred
+from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite.write_behind_log import WriteBehindLog
 
 DATABASE = "manylabel.sqlite3"
 
@@ -72,8 +72,8 @@ class SQLiteStore:
             # Also reached by a cancelled await, whose thread goes on: `_held` is set once it has ended.
             await self._threads.end(lambda: self._held.close())
             raise
-        self._upkeep = Upkeep(self._threads, self._tables, self._predictions, self._files, self._checkpoints)
-        self._deferred = Deferred(self._threads, self._tables)
+        self._upkeep = Maintenance(self._threads, self._tables, self._predictions, self._files, self._checkpoints)
+        self._deferred = WriteBehindLog(self._threads, self._tables)
         self._upkeep.begin(*self._leftovers)
         self._gate.open()
 
@@ -101,7 +101,7 @@ class SQLiteStore:
             self._documents = Documents(writer, self._tables)
             blob_rows = BlobRows(writer, self._tables)
             self._blobs = Blobs(self._threads, blob_rows, blob_files, self._gate)
-            self._checkpoints = Checkpoints(writer, other, descriptor)
+            self._checkpoints = WalCheckpointer(writer, other, descriptor)
             self._leftovers = self._tables.hidden_models(), self._tables.trimmed_logs()
             alive = [record.incarnation for record in self._tables.models()]
             self._files.sweep(alive, self._tables.all_snapshots())

@@ -13,7 +13,7 @@ an ordinary disk: the append that meets one waits about 3 ms, and 12 to 60 ms wh
 the commit."""
 
 
-class Checkpoints:
+class WalCheckpointer:
     """Decides when the write-ahead log is copied into the database, and does it in two steps.
 
     SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for

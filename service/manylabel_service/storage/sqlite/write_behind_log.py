@@ -31,7 +31,7 @@ class _Tail:
     failed: str = ""
 
 
-class Deferred:
+class WriteBehindLog:
     """Logs that are written behind their callers' backs. Whatever else concerns a log has to `settle` it first."""
 
     def __init__(self, threads: Threads, tables: Tables) -> None:

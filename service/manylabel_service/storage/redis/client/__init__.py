@@ -1,1 +1,1 @@
-"""TODO."""
+"""Calls to Redis: connection, capabilities, circuit breaker, errors."""

@@ -23,7 +23,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Capabilities:
     """How a server can be used.
 
     Parameters
@@ -42,7 +42,7 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
 
 
-async def inspect(connection: Connection) -> Verdict:
+async def inspect(connection: Connection) -> Capabilities:
     """Ask the server, and judge.
 
     Raises
@@ -55,7 +55,7 @@ async def inspect(connection: Connection) -> Verdict:
     return judge(info, directives, str(connection.address))
 
 
-def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Verdict:
+def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Capabilities:
     """From the fields of INFO, and directives of CONFIG, to a verdict; raises as `inspect`."""
     text = str(info.get("redis_version", UNKNOWN))
     version = _version(text)
@@ -79,7 +79,7 @@ def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) 
     if can_wait or (aof == "on" and appendfsync == "always"):
         levels.add("fsync")
     facts = {"version": text, "append_only_file": aof, "appendfsync": appendfsync, "maxmemory_policy": policy}
-    return Verdict(facts, frozenset(levels), can_wait, is_cluster, _warnings(facts, directives))
+    return Capabilities(facts, frozenset(levels), can_wait, is_cluster, _warnings(facts, directives))
 
 
 def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[str]:

@@ -9,7 +9,7 @@ FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 1.0
 
 
-class Contact:
+class CircuitBreaker:
     """After a failure, one call at a time tries, at growing intervals; the others fail at once.
 
     So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together

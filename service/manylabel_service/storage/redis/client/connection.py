@@ -19,7 +19,7 @@ from redis.backoff import NoBackoff
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.storage.address import Address
-from manylabel_service.storage.redis.client.circuit_breaker import Contact
+from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
 from manylabel_service.storage.redis.client.errors import UNREACHED, gone
 from manylabel_service.storage.redis.scripts import Script
 
@@ -47,7 +47,7 @@ class Connection:
         self.address = address
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self.timeout_seconds = timeout_seconds
-        self.contact = Contact()
+        self.contact = CircuitBreaker()
         self.client: Client = self._plain_client(timeout_seconds)
         # Blocking reads wait for as long as they ask for, and must not take the turn of others.
         self._waiting_client = self._plain_client(timeout_seconds + BLOCK_SECONDS)

@@ -1,0 +1,9 @@
+"""The check of a size against its limit."""
+
+from manylabel_service.errors import LimitExceeded
+
+
+def check_limit(what: str, size: int, limit: int) -> None:
+    """Raise LimitExceeded for what is larger than it may be."""
+    if size > limit:
+        raise LimitExceeded(what, size, limit)
