@@ -25,7 +25,7 @@ from manylabel_service.jobs.training.request import FitRequest, Part
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.ledger import JobStore as VersionLedger
+from manylabel_service.trained.ledger import VersionLog
 
 WAIT_SECONDS = 90.0
 """A training process takes seconds to load its libraries, on a busy machine many."""
@@ -185,7 +185,7 @@ async def estimator_of(office: JobContext, model: str, number: int = 1) -> bytes
     """The estimator of a version of a model."""
     record = await office.store.find_model(model)
     assert record is not None
-    ledger = VersionLedger(record, office.store, office.settings)
+    ledger = VersionLog(record, office.store, office.settings)
     await ledger.read()
     assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
     contents = await office.store.get_snapshot(record, ledger.catalogue.versions[number].position)
