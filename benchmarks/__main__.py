@@ -2,7 +2,7 @@
 
 import argparse
 
-from benchmarks import batch, budget, calibration, drift, http, online, reproduce, streams
+from benchmarks import batch, budget, calibration, drift, http, online, reproduce, same_bits, streams
 
 BENCHMARKS = {
     "online": online,
@@ -13,6 +13,7 @@ BENCHMARKS = {
     "http": http,
     "batch": batch,
     "reproduce": reproduce,
+    "same-bits": same_bits,
 }
 """Each has a docstring, `add_arguments(parser)` and `run(args)`."""
 

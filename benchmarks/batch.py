@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks import batch_prml, batch_views
 from benchmarks.batch_data import Labelled, attributes, covariance, documents
 from benchmarks.batch_peers import TOLERANCES, Fit, fit_all, linear_svc, svc, tuned
 from benchmarks.machine import print_machine
-
 from manylabel_core.batch import MLRL
 from manylabel_core.gram import Kernel, gram, scale_gamma
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual

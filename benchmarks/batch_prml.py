@@ -13,9 +13,9 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.batch_data import documents
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.batch_data import documents
 from manylabel_core.batch import PrML
 from manylabel_core.solvers import Privileged, solve_privileged_dual
 

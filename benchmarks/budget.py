@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.budget_plots import plot_orders, plot_stream
 from benchmarks.drifting import Drifting
 from benchmarks.machine import print_machine
 from benchmarks.reproduce_data import load_stream
-from numpy.typing import NDArray
-
 from manylabel_core import KernelFALT, KernelSALT
 from manylabel_core.rows import as_rows, as_targets
 

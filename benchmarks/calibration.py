@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.machine import print_machine
-from benchmarks.reproduce_data import load_stream
 from numpy.typing import NDArray
 
+from benchmarks.machine import print_machine
+from benchmarks.reproduce_data import load_stream
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1

@@ -17,9 +17,9 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.machine import print_machine
 from numpy.typing import NDArray
 
+from benchmarks.machine import print_machine
 from manylabel_core import FALT, SALT
 from manylabel_core.metrics import micro_f1
 from manylabel_core.rows import as_rows, as_targets

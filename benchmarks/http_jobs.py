@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import uvloop
+
 from benchmarks import http_servers
 from benchmarks.http_load import Load, apply_load, post
 from benchmarks.http_requests import bodies, create

@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import uvloop
+
 from benchmarks import http_servers
 from benchmarks.http_load import apply_load, post
 from benchmarks.http_requests import bodies, create

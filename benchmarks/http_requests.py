@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import uvloop
+
 from benchmarks import http_servers
 from benchmarks.http_load import Load, apply_load, post
 

@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack
 
 import numpy as np
+
 from benchmarks import http_servers
 
 N_FEATURES, N_LABELS = 100, 10

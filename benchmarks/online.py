@@ -25,9 +25,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from benchmarks.machine import print_machine
 from benchmarks.stream_data import Stream, sparse, yeast
-
 from manylabel_core import FALT, SALT
 from manylabel_core.rows import as_rows, as_targets
 

@@ -6,9 +6,10 @@ import argparse
 import warnings
 from pathlib import Path
 
+from sklearn.exceptions import ConvergenceWarning
+
 from benchmarks import reproduce_alt, reproduce_lsa_mml, reproduce_m3l, reproduce_mlrl, reproduce_prml
 from benchmarks.machine import print_machine
-from sklearn.exceptions import ConvergenceWarning
 
 PAPERS = {
     "alt": reproduce_alt,

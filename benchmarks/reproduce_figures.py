@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.reproduce_data import DataSet
 from numpy.typing import ArrayLike, NDArray
+
+from benchmarks.reproduce_data import DataSet
 
 
 def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> Path:

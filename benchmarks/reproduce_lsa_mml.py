@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from benchmarks.reproduce_data import load_views
 from numpy.typing import NDArray
 
+from benchmarks.reproduce_data import load_views
 from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import average_precision, micro_f1, ranking_loss

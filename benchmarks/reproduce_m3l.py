@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.reproduce_data import load, load_attributes
 from numpy.typing import NDArray
 
+from benchmarks.reproduce_data import load, load_attributes
 from manylabel_core import priors
 from manylabel_core.batch import M3L
 from manylabel_core.metrics import hamming_loss

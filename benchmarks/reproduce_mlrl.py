@@ -18,6 +18,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.reproduce_data import DataSet, load, standardised
 from benchmarks.reproduce_figures import draw_correlations
 from benchmarks.reproduce_tables import (
@@ -29,8 +31,6 @@ from benchmarks.reproduce_tables import (
     SUPERVISED,
     Figures,
 )
-from numpy.typing import NDArray
-
 from manylabel_core.batch import MLRL, SSMLRL
 from manylabel_core.gram import mean_distance
 from manylabel_core.metrics import average_precision, coverage, hamming_loss, one_error, ranking_loss

@@ -15,10 +15,10 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from benchmarks.reproduce_data import DataSet, load
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from benchmarks.reproduce_data import DataSet, load
 from manylabel_core.batch import PrBR, PrML
 from manylabel_core.metrics import average_precision, coverage, hamming_loss, macro_auc, one_error, ranking_loss
 

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
 from benchmarks.machine import print_machine
 from benchmarks.reproduce_data import load_stream
 from benchmarks.streams_peers import RIVER, predict_and_learn
 from benchmarks.streams_published import PUBLISHED
 from benchmarks.streams_search import search
-from numpy.typing import NDArray
-
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1

@@ -1,0 +1,1 @@
+"""Measurements of speed and quality beside peers: `python -m benchmarks --help` names them."""

@@ -1,0 +1,144 @@
+"""Models on a server: answers to the same requests, and again after the server was killed and has replayed its log."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import manylabel_core
+from benchmarks.same_bits import streams
+from benchmarks.same_bits.digest import print_digests
+
+SPECS: list[dict[str, Any]] = [
+    {"algorithm": "falt"},
+    {"algorithm": "falt", "params": {"passes_per_label": 1.0, "eta": 0.5}, "scaling": "unit"},
+    {"algorithm": "falt", "params": {"passes": 2, "average": True}},
+    {"algorithm": "falt", "limits": {"features": {"most": 32, "policy": "hash"}}},
+    {"algorithm": "falt", "limits": {"features": {"most": 20, "policy": "ignore"}}},
+    {"algorithm": "salt", "params": {"optimise": "macro_f1", "drift": "adwin", "on_drift": "restart"}},
+    {"algorithm": "kernel_falt", "params": {"budget": 30}},
+    {"algorithm": "kernel_falt", "params": {"budget": 30, "strategy": "rff", "seed": 3}},
+    {"algorithm": "kernel_salt", "params": {"budget": 30}, "scaling": "standard"},
+    {"algorithm": "passive_aggressive"},
+    {"algorithm": "kernel_passive_aggressive", "params": {"budget": 30, "strategy": "merge"}},
+]
+ANSWERED = ("labels", "scores", "threshold", "probabilities")
+"""What is compared of an answer: no positions, ids or times."""
+
+
+def outcomes() -> dict[str, dict[str, Any]]:
+    """Let a model of each spec learn by all kinds of requests, and ask it before and after a kill of the server."""
+    examples = _examples()
+    asked = {"examples": [{"x": example["x"]} for example in examples[:50]], "probabilities": True}
+    with tempfile.TemporaryDirectory() as directory:
+        with _server(directory) as ask:
+            found = {str(spec): _learn(partial(ask, f"m{i}"), spec, examples) for i, spec in enumerate(SPECS)}
+            for i, values in enumerate(found.values()):
+                values["predictions"] = _told(ask(f"m{i}", "predict", asked))
+        with _server(directory) as ask:
+            for i, values in enumerate(found.values()):
+                values["predictions after a replay"] = _told(ask(f"m{i}", "predict", asked))
+    return found
+
+
+def _examples() -> list[dict[str, Any]]:
+    """Named features; of every seventh example, the truth of two labels is known."""
+    examples: list[dict[str, Any]] = [
+        {"x": {f"f{i}": float(row[i]) for i in np.flatnonzero(row)}, "y": [f"l{i}" for i in np.flatnonzero(truth)]}
+        for part in streams.words(n=160)
+        for row, truth in zip(part.X.toarray(), part.Y, strict=True)
+    ]
+    for example in examples[::7]:
+        example["y"] = {"l0": "l0" in example["y"], "l2": "l2" in example["y"]}
+    return examples
+
+
+def _learn(ask: Callable[..., Any], spec: Mapping[str, Any], examples: list[dict[str, Any]]) -> dict[str, Any]:
+    """Create a model and let it learn, one by one, at once, and as a stream."""
+    ask(None, spec)
+    said = [_told(ask("predict-update", {**example, "probabilities": True})) for example in examples[:60]]
+    ask("update", {"examples": examples[60:120]})
+    streamed = ask("stream?probabilities=true", "\n".join(map(json.dumps, examples[120:])).encode())
+    metrics = ask("metrics", None)
+    return {
+        "before each update": said,
+        "of the stream": [_told(json.loads(line)) for line in streamed.splitlines()],
+        "measures": {name: metrics[name] for name in ("cumulative", "window")},
+    }
+
+
+def _told(answer: Any) -> Any:
+    if "predictions" in answer:
+        return [_told(one) for one in answer["predictions"]]
+    answer = answer.get("prediction", answer)
+    return {name: answer[name] for name in ANSWERED if name in answer}
+
+
+def _translated(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec; where a checkout has no `passes_per_label`, a float as `passes` means that."""
+    params = dict(spec.get("params", {}))
+    if "passes_per_label" in params and "passes_per_label" not in manylabel_core.FALT().get_params():
+        params["passes"] = params.pop("passes_per_label")
+    return {**spec, "params": params}
+
+
+@contextmanager
+def _server(directory: str) -> Iterator[Callable[..., Any]]:
+    """A server on a data directory, and how to ask it; killed in the end, so that all it leaves is its log."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    flags = ["--port", str(port), "--data-dir", directory, "--log-level", "error"]
+    process = subprocess.Popen([sys.executable, "-m", "manylabel_service", *flags], stdout=sys.stderr)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(process, f"{address}/readyz")
+        yield partial(_ask, f"{address}/v1/models")
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait(60)
+
+
+def _wait(process: "subprocess.Popen[bytes]", address: str) -> None:
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=60):
+                return
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the server did not start") from error
+            time.sleep(0.05)
+
+
+def _ask(models: str, name: str, path: str | None, body: Any) -> Any:
+    """The answer to one request about a model: text of a stream's, else JSON. Without a path, the model is created."""
+    address = models if path is None else f"{models}/{name}/{path}"
+    if path is None:
+        body = {"name": name, **_translated(body)}
+    lines = isinstance(body, bytes)
+    content = body if lines or body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/x-ndjson" if lines else "application/json"}
+    request = urllib.request.Request(address, content, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            text = answer.read().decode()
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"{address}: {error.code} {error.read().decode()}") from error
+    return text if lines else json.loads(text)
+
+
+if __name__ == "__main__":
+    answers = outcomes()
+    print_digests({f"{spec['algorithm']} {spec}": partial(answers.get, str(spec), {}) for spec in SPECS})

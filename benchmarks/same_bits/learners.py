@@ -1,0 +1,132 @@
+"""Online learners of `manylabel_core`: scores, probabilities, alarms and measures of every kind of step and option."""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import manylabel_core
+from benchmarks.same_bits import streams
+from benchmarks.same_bits.digest import print_digests
+from manylabel_core.rows import as_rows, as_targets
+
+STEPS: dict[str, list[dict[str, Any]]] = {
+    "FALT": [{}, *({"step": step} for step in ("adaptive", "implicit", "gradient"))],
+    "SALT": [{}, *({"step": step} for step in ("implicit", "gradient"))],
+    "KernelFALT": [{}, {"step": "gradient"}],
+    "KernelSALT": [{}, {"step": "gradient"}],
+    "PassiveAggressive": [{}, {"variant": "PA-II"}, {"C": 0.1}],
+    "KernelPassiveAggressive": [{}, {"variant": "PA-II"}],
+}
+PASSES: list[dict[str, Any]] = [{"passes": 1}, {"passes": 3}, {"passes_per_label": 0.5}, {"passes_per_label": 2.0}]
+SPACES: dict[str, list[dict[str, Any]]] = {
+    "KernelFALT": [{}, *({"budget": 40, "strategy": name} for name in ("project", "merge", "nystroem", "rff"))],
+    "KernelSALT": [{"budget": 40, "strategy": name} for name in ("nystroem", "rff")],
+}
+SPACES["KernelPassiveAggressive"] = SPACES["KernelFALT"]
+KERNELS: list[dict[str, Any]] = [{"kernel": "linear"}, {"kernel": "poly", "degree": 3, "coef0": 0.5, "gamma": 0.3}]
+OPTIONS: list[dict[str, Any]] = [
+    {"average": True},
+    *({"scaling": scaling} for scaling in ("auto", "none", "unit", "standard")),
+    *({"optimise": measure} for measure in ("none", "micro_f1", "macro_f1", "hamming")),
+    {"calibrate": False},
+    *({"drift": "adwin", "on_drift": reaction} for reaction in (None, "raise", "restart")),
+    {"fit_intercept": False},
+    {"fit_intercept": True, "intercept_scaling": 1.5},
+    {"dtype": "float64"},
+    {"eta": 0.07},
+    {"delta": 0.3},
+    {"gamma": 0.2},
+    {"seed": 7},
+]
+MIXTURES = 4
+"""Further cases of each kind that take several options at once, drawn from a seed."""
+
+
+def kinds(name: str) -> Iterator[dict[str, Any]]:
+    """The kinds of models and steps that a learner has."""
+    steps = STEPS[name] + (PASSES if "eta" in _defaults(name) else [])
+    for step, space in product(steps, SPACES.get(name, [{}])):
+        yield {**step, **space}
+    if name.startswith("Kernel"):
+        for kernel, space in product(KERNELS, SPACES[name]):
+            yield {**kernel, **space}
+
+
+def options(name: str, kind: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """No option, each by itself, and mixtures."""
+    possible = [option for option in OPTIONS if set(option) <= set(_defaults(name))]
+    rng = random.Random(f"{name}{sorted(kind.items())}")
+    yield {}
+    yield from possible
+    for _ in range(MIXTURES):
+        yield {key: value for option in rng.sample(possible, 4) for key, value in option.items()}
+
+
+def make(name: str, parameters: Mapping[str, Any]) -> Any:
+    """A learner; where a checkout has no `passes_per_label`, a float as `passes` means that."""
+    given = dict(parameters)
+    if "passes_per_label" in given and "passes_per_label" not in getattr(manylabel_core, name)().get_params():
+        given["passes"] = float(given.pop("passes_per_label"))
+    return getattr(manylabel_core, name)(**given)
+
+
+def outcome(name: str, parameters: Mapping[str, Any], stream: Callable[[], list[streams.Part]]) -> dict[str, Any]:
+    """Learn a stream in parts, and give all that is said on the way and in the end."""
+    learner, measures = make(name, parameters), manylabel_core.Prequential(window=100)
+    parts = stream()
+    said: dict[str, list[Any]] = {"scores": [], "probabilities": [], "alarms": []}
+    for part in parts:
+        rows, width = as_rows(part.X, learner.dtype)
+        targets, before = as_targets(part.Y, part.known), learner.n_labels_
+        learner.grow(width, part.Y.shape[1])
+        for told, value in zip(said.values(), _learn(learner, rows, targets), strict=True):
+            told.append(value)
+        measures.update(said["scores"][-1], targets, np.full(len(part.Y), before, np.int64))
+    rows, _ = as_rows(parts[-1].X, learner.dtype)
+    scores = learner.score(rows)
+    alarms = learner.alarms()
+    likely = learner.probabilities(scores) if learner.calibrate else np.zeros(0)
+    return {
+        **said,
+        "measures": measures.measures(),
+        "final scores": scores,
+        "final probabilities": likely,
+        "predictions": learner.predict(parts[-1].X),
+        "all alarms": [np.asarray(alarms.counts), np.asarray(alarms.last)],
+    }
+
+
+def _learn(learner: Any, rows: Any, targets: Any) -> tuple[Any, Any, Any]:
+    """Scores, probabilities and alarms of one call."""
+    if hasattr(type(learner), "sounded"):  # the interface before results were one object
+        likely = np.zeros((len(targets.complete), learner.n_labels_)) if learner.calibrate else None
+        scores, alarms = learner.learn(rows, targets, likely), learner.sounded
+    else:
+        asked = {"probabilities": True} if learner.calibrate else {}
+        result = learner.learn(rows, targets, **asked)
+        scores, likely, alarms = result.scores, result.probabilities, result.alarms
+    likely = likely if learner.calibrate else np.zeros(0)
+    return scores, likely, np.asarray(alarms, dtype=np.int64).reshape(-1, 2)
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    names: dict[str, Any] = getattr(manylabel_core, name)().get_params()
+    return {**names, "passes_per_label": None} if "passes" in names else names
+
+
+def _cases() -> dict[str, Callable[[], Mapping[str, Any]]]:
+    return {
+        f"{name} { ({**kind, **option}) } {stream.__name__}": partial(outcome, name, {**kind, **option}, stream)
+        for name in STEPS
+        for kind in kinds(name)
+        for option in options(name, kind)
+        for stream in (streams.dense, streams.words)
+    }
+
+
+if __name__ == "__main__":
+    print_digests(_cases())
