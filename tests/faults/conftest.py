@@ -4,22 +4,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.faults.orders import FLAGS, Service, order
+from tests.faults.training import FLAGS, JobClient, job_request
 
 
 @pytest.fixture(scope="session")
 def training_server(server_process: Callable[..., Any]) -> Iterator[Any]:
     """With its own store, and the data set that jobs learn from."""
     with server_process(*FLAGS).start() as server:
-        with Service(server.url) as service:
-            service.upload()
+        with JobClient(server.url) as client:
+            client.upload()
         yield server
 
 
 @pytest.fixture(scope="session")
 def undisturbed(training_server: Any) -> bytes:
     """The version that comes of the order that the others are disturbed at."""
-    with Service(training_server.url) as service:
-        job = service.ended(service.submit(order("undisturbed")))
+    with JobClient(training_server.url) as client:
+        job = client.ended(client.submit(job_request("undisturbed")))
         assert job["attempt"] == 1
-        return service.version("undisturbed")
+        return client.version("undisturbed")

@@ -17,6 +17,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
 
 READ_SECONDS = 0.05
+"""Between two looks at the log, much less than the time until it is trimmed."""
 
 
 class LogReader:
@@ -42,7 +43,7 @@ class LogReader:
         while True:
             with contextlib.suppress(StorageGone):
                 await self.read_to_end()
-            await asyncio.sleep(READ_SECONDS)
+            await asyncio.sleep(READ_SECONDS)  # its pace: it reads what is there
 
     async def read_to_end(self) -> None:
         while entries := await self._store.read(self.record, self.position, 1_000):

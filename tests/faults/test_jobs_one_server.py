@@ -6,59 +6,60 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.faults.orders import Service, assert_never_back, checkpoint, child_of, children, gone, order, until
+from tests.faults.training import JobClient, assert_never_back, checkpoint, child_of, children, gone, job_request
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def server(training_server: Any) -> Iterator[Any]:
     """Nothing trains there when a test begins, and none of its processes are left."""
-    until(lambda: not children(training_server.data_dir))
+    eventually(lambda: not children(training_server.data_dir))
     yield training_server
     if training_server.process is None:
         training_server.start()
 
 
 @pytest.fixture
-def service(server: Any) -> Iterator[Service]:
-    with Service(server.url) as service:
-        yield service
+def client(server: Any) -> Iterator[JobClient]:
+    with JobClient(server.url) as client:
+        yield client
 
 
 def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_gives(
-    server: Any, service: Service, undisturbed: bytes
+    server: Any, client: JobClient, undisturbed: bytes
 ) -> None:
-    body = order("disturbed")
-    id = service.submit(body, key="disturbed")
+    body = job_request("disturbed")
+    id = client.submit(body, key="disturbed")
 
-    service.checkpointed(id)
+    client.checkpointed(id)
     child = child_of(server.data_dir)
-    assert service.call("DELETE", f"/v1/jobs/{id}").json()["state"] == "cancelled"
-    until(lambda: gone(child))
-    assert service.job(id)["state"] == "cancelled"
-    assert service.call("POST", f"/v1/jobs/{id}/retry").json()["state"] == "queued"
+    assert client.call("DELETE", f"/v1/jobs/{id}").json()["state"] == "cancelled"
+    eventually(lambda: gone(child))
+    assert client.job(id)["state"] == "cancelled"
+    assert client.call("POST", f"/v1/jobs/{id}/retry").json()["state"] == "queued"
 
-    service.checkpointed(id)
+    client.checkpointed(id)
     os.kill(child_of(server.data_dir), signal.SIGKILL)
-    service.until(id, lambda job: job["attempt"] == 2)
+    client.until(id, lambda job: job["attempt"] == 2)
 
-    reached = service.checkpointed(id)
+    reached = client.checkpointed(id)
     orphan = child_of(server.data_dir)
     server.kill()
-    until(lambda: gone(orphan))
+    eventually(lambda: gone(orphan))
     server.start()
-    assert service.submit(body, key="disturbed") == id
-    back = service.until(id, lambda job: job["attempt"] == 3)
+    assert client.submit(body, key="disturbed") == id
+    back = client.until(id, lambda job: job["attempt"] == 3)
     assert checkpoint(back) >= checkpoint(reached) > 0
 
-    service.checkpointed(id)
+    client.checkpointed(id)
     child = child_of(server.data_dir)
     assert server.stop() == 0
     assert gone(child), "a server that ends in good order takes its processes with it"
     server.start()
-    job = service.ended(id)
+    job = client.ended(id)
 
     assert job["attempt"] == 3, "a restart in good order counts as none"
-    assert_never_back(service, id)
-    assert [version["job"] for version in service.versions("disturbed")] == [id]
-    assert service.version("disturbed") == undisturbed
-    assert service.log(id).count("goes on from iteration") == 4
+    assert_never_back(client, id)
+    assert [version["job"] for version in client.versions("disturbed")] == [id]
+    assert client.version("disturbed") == undisturbed
+    assert client.log(id).count("goes on from iteration") == 4

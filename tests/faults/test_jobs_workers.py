@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.orders import FLAGS, Service, assert_never_back, checkpoint, child_of, children, gone, order, until
+from tests.faults.training import FLAGS, JobClient, assert_never_back, checkpoint, child_of, children, gone, job_request
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -21,12 +22,12 @@ def redis(new_redis: Callable[..., Any]) -> Iterator[Any]:
 
 
 @pytest.fixture
-def service(server_process: Callable[..., Any], redis: Any) -> Iterator[Service]:
+def client(server_process: Callable[..., Any], redis: Any) -> Iterator[JobClient]:
     """A server that trains nothing itself."""
     server = server_process("--store", redis.url, "--job-runner", "rq", *FLAGS).start()
-    with server, Service(server.url) as service:
-        service.upload()
-        yield service
+    with server, JobClient(server.url) as client:
+        client.upload()
+        yield client
 
 
 class Worker:
@@ -84,20 +85,20 @@ def most_at_once(root: Path, most: int) -> Iterator[None]:
 
 
 def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
-    redis: Any, service: Service, new_worker: Callable[[str], Worker], tmp_path: Path, undisturbed: bytes
+    redis: Any, client: JobClient, new_worker: Callable[[str], Worker], tmp_path: Path, undisturbed: bytes
 ) -> None:
     with most_at_once(tmp_path, 2):
         killed, frozen = new_worker("killed"), new_worker("frozen")
-        jobs = [service.submit(order(f"disturbed-{number}")) for number in range(2)]
-        reached = [checkpoint(service.checkpointed(id)) for id in jobs]
+        jobs = [client.submit(job_request(f"disturbed-{number}")) for number in range(2)]
+        reached = [checkpoint(client.checkpointed(id)) for id in jobs]
         lost = child_of(killed.data_dir), child_of(frozen.data_dir)
         killed.signal(signal.SIGKILL)
         frozen.signal(signal.SIGSTOP)
-        until(lambda: all(map(gone, lost)))
+        eventually(lambda: all(map(gone, lost)))
 
         heir, _ = new_worker("heir"), new_worker("other-heir")
         for id, at in zip(jobs, reached, strict=True):
-            back = service.until(id, lambda job: job["attempt"] == 2 and job["state"] == "running")
+            back = client.until(id, lambda job: job["attempt"] == 2 and job["state"] == "running")
             assert checkpoint(back) >= at > 0
 
         # Whoever was frozen has lost its job and knows it: it takes the one that is given back.
@@ -110,12 +111,12 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
 
         redis.kill()
         redis.start()
-        ended = [service.ended(id) for id in jobs]
+        ended = [client.ended(id) for id in jobs]
 
     assert [job["attempt"] for job in ended] == [2, 2], (
         "neither Redis that was away nor a worker that was stopped costs one"
     )
     for number, id in enumerate(jobs):
-        assert_never_back(service, id)
-        assert [version["job"] for version in service.versions(f"disturbed-{number}")] == [id]
-        assert service.version(f"disturbed-{number}") == undisturbed
+        assert_never_back(client, id)
+        assert [version["job"] for version in client.versions(f"disturbed-{number}")] == [id]
+        assert client.version(f"disturbed-{number}") == undisturbed

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -
             server.kill()
             server.start(wait=False)
             if rng.random() < 0.15:  # a process that dies while it restores
-                threading.Event().wait(rng.uniform(0.0, 2.0))
+                time.sleep(rng.uniform(0.0, 2.0))
                 server.kill()
                 server.start(wait=False)
             server.wait_ready()
@@ -141,7 +142,7 @@ def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
     workers.up.set()
     for _ in range(rng.randrange(60)):
         assert workers.answered.acquire(timeout=30), server.log_tail()
-    threading.Event().wait(rng.uniform(0.0, 0.02))
+    time.sleep(rng.uniform(0.0, 0.02))
 
 
 async def _replay(data_dir: Path) -> Replayed:

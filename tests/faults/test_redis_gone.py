@@ -1,15 +1,14 @@
 """Redis goes and comes back: predictions go on and say how old they are, updates are refused, all heals by itself."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
 import pytest
+from tests.support.waiting import eventually
 
 UPDATE = {"x": {"a": 1.0}, "y": ["p"]}
 FLAGS = ("--redis-timeout-seconds", "0.5", "--position-wait-seconds", "1")
-HEALED_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def replicas(server_process: Callable[..., Any], redis: Any) -> Iterator[list[An
 def outage(request: pytest.FixtureRequest, redis: Any, replicas: list[Any]) -> Iterator[Callable[[], None]]:
     """Redis is gone, in one of three ways; call what is given to bring it back."""
     for server in replicas:
-        _until(lambda server=server: "stale_seconds" not in _predict(server).json())
+        eventually(lambda server=server: "stale_seconds" not in _predict(server).json())
     away = True
     {"killed": redis.kill, "stopped": redis.stop, "frozen": redis.pause}[request.param]()
 
@@ -56,16 +55,16 @@ def test_predictions_go_on_and_updates_wait_for_redis(outage: Callable[[], None]
         assert refused.status_code == 503, refused.text
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.json()["code"] == "storage_unavailable"
-        _until(lambda server=server: "stale_seconds" in _predict(server).json())
+        eventually(lambda server=server: "stale_seconds" in _predict(server).json())
         first, second = _stale_seconds(server), _stale_seconds(server)
         assert 0 <= first < second
         assert _predict(server).json()["scores"] == scores
         assert httpx2.get(f"{server.url}/readyz").status_code == 200
     outage()
     for server in replicas:
-        _until(lambda server=server: _update(server, timeout=20).status_code == 200)
-        _until(lambda server=server: "stale_seconds" not in _predict(server).json())
-    _until(lambda: _updates(replicas[0]) == _updates(replicas[1]))
+        eventually(lambda server=server: _update(server, timeout=20).status_code == 200)
+        eventually(lambda server=server: "stale_seconds" not in _predict(server).json())
+    eventually(lambda: _updates(replicas[0]) == _updates(replicas[1]))
     # Two were answered. A refused one may have got in as well: its answer, not its effect, was lost.
     assert learnt + 2 <= _updates(replicas[0]) <= learnt + 4 + 2 * 10
     assert _predict(replicas[0]).json() == _predict(replicas[1]).json()
@@ -74,10 +73,10 @@ def test_predictions_go_on_and_updates_wait_for_redis(outage: Callable[[], None]
 def test_an_idle_replica_notices_by_itself(outage: Callable[[], None], replicas: list[Any]) -> None:
     """Nobody updates: that predictions may be old is known all the same."""
     for server in replicas:
-        _until(lambda server=server: "stale_seconds" in _predict(server).json())
+        eventually(lambda server=server: "stale_seconds" in _predict(server).json())
     outage()
     for server in replicas:
-        _until(lambda server=server: "stale_seconds" not in _predict(server).json())
+        eventually(lambda server=server: "stale_seconds" not in _predict(server).json())
 
 
 def test_positions_that_cannot_be_reached_are_not_waited_for_long(
@@ -107,10 +106,3 @@ def _update(server: Any, timeout: float) -> httpx2.Response:
 
 def _updates(server: Any) -> int:
     return int(httpx2.get(f"{server.url}/v1/models/m", timeout=20).raise_for_status().json()["updates"])
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + HEALED_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

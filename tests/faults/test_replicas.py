@@ -12,9 +12,10 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.faults.ledger import Ledger
+from tests.faults.history import History
 from tests.faults.log_oracle import Folded, LogReader, fold
 from tests.faults.traffic import TrafficClient
+from tests.support.waiting import eventually_async
 
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store, open_store
@@ -30,8 +31,8 @@ FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     *("--snapshot-every-updates", "150", "--snapshots-kept", "5"),
 )
-CALM_SECONDS = 1.0
-"""How long the clients go on when all is well again."""
+CALM_EXAMPLES = 100
+"""The clients go on when all is well again, until so many more examples are acknowledged."""
 SETTLED_SECONDS = 30.0
 """After the last fault, all replicas stand at the end of the log within this time."""
 
@@ -74,7 +75,7 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
     seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))
     redis = new_redis(options={"appendfsync": "always"}).start()
     *servers, fresh = [server_process("--store", redis.url, *FLAGS) for _ in range(REPLICAS + 1)]
-    ledger, disturbed = Ledger(), Disturbed()
+    history, disturbed = History(), Disturbed()
     try:
         await _start(servers)
         await _create_models(servers[0].url)
@@ -82,13 +83,13 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
             readers = [LogReader(store, record) for record in await store.models()]
             async with asyncio.TaskGroup() as following:
                 followers = [following.create_task(reader.follow()) for reader in readers]
-                await _disturb(servers, redis, faults, seed, ledger, disturbed)
+                await _disturb(servers, redis, faults, seed, history, disturbed)
                 for task in followers:
                     task.cancel()
             await _start([fresh])
             for reader in readers:
-                await _check(store, reader, [*servers, fresh], ledger)
-        _check_all_was_tried(faults, disturbed, ledger)
+                await _check(store, reader, [*servers, fresh], history)
+        _check_all_was_tried(faults, disturbed, history)
     finally:
         # pytest shows it when the test fails; FAULTS_SEED=... has the clients and the faults do the same again.
         for server in (*servers, fresh):
@@ -97,21 +98,21 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
                 server.kill()
         if redis.process is not None:
             redis.kill()
-        print(f"FAULTS_SEED={seed}\n{disturbed}\n{ledger}")  # noqa: T201
+        print(f"FAULTS_SEED={seed}\n{disturbed}\n{history}")  # noqa: T201
 
 
 # -- life under faults ----------------------------------------------------------------------------
 
 
 async def _disturb(
-    servers: Sequence[Any], redis: Any, faults: Faults, seed: int, ledger: Ledger, disturbed: Disturbed
+    servers: Sequence[Any], redis: Any, faults: Faults, seed: int, history: History, disturbed: Disturbed
 ) -> None:
     """Clients do what they do, replicas and Redis die and come back; at the end all are there."""
     urls = [server.url for server in servers]
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for number in range(CLIENTS):
-            client = TrafficClient(number, urls, list(MODELS), ledger, seed, rolls_back=number == 0)
+            client = TrafficClient(number, urls, list(MODELS), history, seed, rolls_back=number == 0)
             group.create_task(client.run(stop))
         async with asyncio.TaskGroup() as harm:
             untouched = {servers[-1]} if faults.frozen_seconds else set()
@@ -121,8 +122,19 @@ async def _disturb(
             if faults.frozen_seconds:
                 harm.create_task(_freeze(servers[-1], faults, disturbed))
         await asyncio.gather(*(asyncio.to_thread(server.wait_ready) for server in servers))
-        await asyncio.sleep(CALM_SECONDS)
+        await _go_on(history)
         stop.set()
+
+
+async def _go_on(history: History) -> None:
+    """Wait until clients have learnt that all is well again."""
+    enough = len(history.acknowledged) + CALM_EXAMPLES
+    await eventually_async(lambda: len(history.acknowledged) >= enough)
+
+
+async def _random_moment(rng: random.Random, low: float, high: float) -> None:
+    """Let a random time pass, in seconds: faults come at any moment, so nothing is waited for."""
+    await asyncio.sleep(rng.uniform(low, high))
 
 
 async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Random, disturbed: Disturbed) -> None:
@@ -130,11 +142,11 @@ async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Ran
     end = asyncio.get_running_loop().time() + faults.seconds
     last = None
     while asyncio.get_running_loop().time() < end:
-        await asyncio.sleep(rng.uniform(0.0, 2.5))
+        await _random_moment(rng, 0.0, 2.5)
         server = last = rng.choice([one for one in servers if one is not last])
         server.kill()
         disturbed.killed[server.port] += 1
-        await asyncio.sleep(rng.uniform(0.0, 0.3))
+        await _random_moment(rng, 0.0, 0.3)
         server.start(wait=False)
         if rng.random() < 0.6:  # of the others some are still restoring when the next one is killed
             await _ready_within(server, 4.0)
@@ -142,33 +154,30 @@ async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Ran
 
 async def _ready_within(server: Any, seconds: float) -> None:
     """Wait until it is ready, but no longer than that."""
-    deadline = asyncio.get_running_loop().time() + seconds
-    while asyncio.get_running_loop().time() < deadline:
-        if await asyncio.to_thread(server.is_ready):
-            break
-        await asyncio.sleep(0.02)
+    with contextlib.suppress(AssertionError):
+        await eventually_async(lambda: asyncio.to_thread(server.is_ready), seconds)
 
 
 async def _disturb_redis(redis: Any, faults: Faults, rng: random.Random, disturbed: Disturbed) -> None:
     """It stops answering for longer than replicas wait for it, and some time later it is killed; again and again."""
     pause = faults.seconds / (2 * faults.redis_kills + 1)
     for _ in range(faults.redis_kills):
-        await asyncio.sleep(rng.uniform(0.5, 1.0) * pause)
+        await _random_moment(rng, 0.5 * pause, pause)
         redis.pause()
-        await asyncio.sleep(rng.uniform(1.2, 3.0) * REDIS_TIMEOUT_SECONDS)
+        await _random_moment(rng, 1.2 * REDIS_TIMEOUT_SECONDS, 3.0 * REDIS_TIMEOUT_SECONDS)
         redis.resume()
-        await asyncio.sleep(rng.uniform(0.5, 1.0) * pause)
+        await _random_moment(rng, 0.5 * pause, pause)
         await asyncio.to_thread(redis.kill)
         disturbed.redis_kills += 1
-        await asyncio.sleep(rng.uniform(0.0, 1.5))
+        await _random_moment(rng, 0.0, 1.5)
         await asyncio.to_thread(redis.start)
 
 
 async def _freeze(server: Any, faults: Faults, disturbed: Disturbed) -> None:
-    await asyncio.sleep(faults.seconds / 8)
+    await asyncio.sleep(faults.seconds / 8)  # the moment of the fault
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        await asyncio.sleep(faults.frozen_seconds)
+        await asyncio.sleep(faults.frozen_seconds)  # it is the fault: the others go on meanwhile
     finally:
         os.kill(server.pid, signal.SIGCONT)
     disturbed.frozen += 1
@@ -199,37 +208,37 @@ async def _create_models(url: str) -> None:
 # -- what must hold afterwards --------------------------------------------------------------------
 
 
-async def _check(store: Store, reader: LogReader, servers: Sequence[Any], ledger: Ledger) -> None:
+async def _check(store: Store, reader: LogReader, servers: Sequence[Any], history: History) -> None:
     await reader.read_to_end()
     await _compare(servers, reader)
-    taken = {server.url: await _snapshot_of(server.url, reader, ledger) for server in servers}
+    taken = {server.url: await _snapshot_of(server.url, reader, history) for server in servers}
     await reader.read_to_end()
     folded = await _fold(store, reader, [position for position, _ in taken.values()])
     for url, (position, data) in taken.items():
         assert data == folded.states[position], f"{url} differs from the fold of the log"
-    _check_told(folded, ledger.of(reader.record.name))
+    _check_told(folded, history.of(reader.record.name))
 
 
-def _check_told(folded: Folded, ledger: Ledger) -> None:
+def _check_told(folded: Folded, history: History) -> None:
     """What clients were told about a model is what its log says."""
-    assert not ledger.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
+    assert not history.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
     assert {name: n for name, n in folded.learnt.items() if n != 1} == {}, "learnt more than once, or never"
-    assert folded.learnt.keys() <= ledger.sent
-    told = {name: position for name, position in ledger.acknowledged.items() if position is not None}
+    assert folded.learnt.keys() <= history.sent
+    told = {name: position for name, position in history.acknowledged.items() if position is not None}
     assert {name: folded.positions[name] for name in told} == told
-    assert ledger.rollbacks.items() <= folded.rollbacks.items()
+    assert history.rollbacks.items() <= folded.rollbacks.items()
     assert set(folded.rolled_back.values()) <= {1}
 
 
-def _check_all_was_tried(faults: Faults, disturbed: Disturbed, ledger: Ledger) -> None:
+def _check_all_was_tried(faults: Faults, disturbed: Disturbed, history: History) -> None:
     assert disturbed.redis_kills == faults.redis_kills
     assert disturbed.frozen == bool(faults.frozen_seconds)
     assert disturbed.killed.total() >= faults.seconds / 6
     rare = ("snapshots", "snapshot", "rollback") if faults.seconds >= 60 else ()
     for operation in ("update", "predict-update", "predict", "labels", "stream", *rare):
-        assert ledger.statuses[operation, 200] + ledger.statuses[operation, 201], f"no {operation} succeeded"
-    assert {status for _, status in ledger.statuses if status >= 500} <= {503}
-    assert len(ledger.acknowledged) > 10 * faults.seconds
+        assert history.statuses[operation, 200] + history.statuses[operation, 201], f"no {operation} succeeded"
+    assert {status for _, status in history.statuses if status >= 500} <= {503}
+    assert len(history.acknowledged) > 10 * faults.seconds
 
 
 async def _compare(servers: Sequence[Any], reader: LogReader) -> None:
@@ -246,13 +255,13 @@ async def _compare(servers: Sequence[Any], reader: LogReader) -> None:
 
 async def _status_at(http: httpx2.AsyncClient, position: str) -> dict[str, Any]:
     """The status once the replica is there by itself."""
-    async with asyncio.timeout(SETTLED_SECONDS):
-        while True:
-            status = dict((await http.get(str(http.base_url).rstrip("/"))).raise_for_status().json())
-            if status["position"] == position:
-                del status["bytes"]  # of memory: allocated differently by one that restored
-                return status
-            await asyncio.sleep(0.02)
+
+    async def there() -> dict[str, Any] | None:
+        status = dict((await http.get(str(http.base_url).rstrip("/"))).raise_for_status().json())
+        del status["bytes"]  # of memory: allocated differently by one that restored
+        return status if status["position"] == position else None
+
+    return await eventually_async(there, SETTLED_SECONDS)
 
 
 async def _all_weights(http: httpx2.AsyncClient, reader: LogReader) -> list[Any]:
@@ -267,13 +276,13 @@ async def _all_weights(http: httpx2.AsyncClient, reader: LogReader) -> list[Any]
     return answers
 
 
-async def _snapshot_of(url: str, reader: LogReader, ledger: Ledger) -> tuple[str, bytes]:
+async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[str, bytes]:
     """The state of one replica, at a position that no other has taken: it has just appended it."""
     async with httpx2.AsyncClient(base_url=f"{url}/v1/models/{reader.record.name}", timeout=30) as http:
         own = f"{reader.record.name}/last of {url}"
-        ledger.sent.add(own)
+        history.sent.add(own)
         answer = await http.post("/update", json={"x": {own: 1.0}, "y": ["last"]})
-        ledger.acknowledge([own], answer.raise_for_status().json()["position"])
+        history.acknowledge([own], answer.raise_for_status().json()["position"])
         position = (await http.post("/snapshots", json={})).raise_for_status().json()["position"]
         data = (await http.get(f"/snapshots/{position}")).raise_for_status().content
     return position, data

@@ -3,18 +3,17 @@
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 import pytest
+from tests.support.waiting import eventually
 
 UPDATE = {"x": {"a": 1.0}, "y": ["p"]}
 KEY = {"Idempotency-Key": "only-once"}
 PATIENCE_SECONDS = 0.3
-SETTLED_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def test_a_frozen_replica_wakes_up_with_a_request_that_another_has_answered(repl
         answer = awake.update().raise_for_status()
     finally:
         os.kill(frozen.server.pid, signal.SIGCONT)
-    _until(lambda: frozen.answered_updates() > answered)
+    eventually(lambda: frozen.answered_updates() > answered)
     _assert_counted_once(frozen, awake, answer.json()["position"])
 
 
@@ -119,10 +118,12 @@ def test_the_replica_dies_with_the_request(replicas: tuple[Replica, Replica], re
 
 def _answered(replica: Replica) -> httpx2.Response:
     """The update, repeated while it is refused because of what was just done to Redis."""
-    deadline = time.monotonic() + SETTLED_SECONDS
-    while (response := replica.update()).status_code in {409, 503} and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return response.raise_for_status()
+
+    def answered() -> httpx2.Response | None:
+        response = replica.update()
+        return None if response.status_code in {409, 503} else response.raise_for_status()
+
+    return eventually(answered)
 
 
 def _assert_counted_once(first: Replica, second: Replica, position: str) -> None:
@@ -133,12 +134,5 @@ def _assert_counted_once(first: Replica, second: Replica, position: str) -> None
         assert (again.json()["position"], again.json()["updates"]) == (position, 1)
     last = first.http.post("/update", json=UPDATE).raise_for_status().json()
     assert last["updates"] == 2
-    _until(lambda: second.status()["position"] == last["position"])
+    eventually(lambda: second.status()["position"] == last["position"])
     assert second.status()["updates"] == first.status()["updates"] == 2
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SETTLED_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import httpx2
-from tests.faults.ledger import Ledger, Violation
+from tests.faults.history import History, Violation
 
 from manylabel_service.storage import position_key
 
@@ -30,18 +30,18 @@ class TrafficClient:
     number : tells its examples from the others'.
     urls : of the replicas.
     models : names of the models to use.
-    ledger : where it writes what it was told.
+    history : where it writes what it was told.
     seed : of what it does, in which order.
     rolls_back : whether it also rolls models back.
     """
 
     def __init__(
-        self, number: int, urls: Sequence[str], models: Sequence[str], ledger: Ledger, seed: int, rolls_back: bool
+        self, number: int, urls: Sequence[str], models: Sequence[str], history: History, seed: int, rolls_back: bool
     ) -> None:
         self._number = number
         self._urls = urls
         self._models = models
-        self._ledger = ledger
+        self._history = history
         self._rng = random.Random(f"{seed}/{number}")
         self._serial = 0
         self._seen = dict.fromkeys(models, "0")
@@ -82,7 +82,7 @@ class TrafficClient:
         key = {"Idempotency-Key": names[0]}
         answer = await self._surely(operation, model, body, key)
         self._learnt(model, names, answer.json())
-        self._ledger.replayed += "idempotent-replayed" in answer.headers
+        self._history.replayed += "idempotent-replayed" in answer.headers
         if self._rng.random() < REPEATED:
             again = await self._surely(operation, model, body, key)
             if again.content != answer.content or "idempotent-replayed" not in again.headers:
@@ -112,7 +112,7 @@ class TrafficClient:
         document = answer.json()
         if position_key(document["position"]) < position_key(at_least):
             raise Violation(f"asked for position {at_least}, predicted at {document['position']}")
-        self._ledger.stale += "stale_seconds" in document
+        self._history.stale += "stale_seconds" in document
 
     async def _labels(self, model: str) -> None:
         """Keep predictions at one replica, and tell the truth about them to another."""
@@ -128,7 +128,7 @@ class TrafficClient:
             answer = await self._surely("labels", model, truth, {"Idempotency-Key": names[0]})
         else:  # the ids themselves make it safe to repeat
             answer = await self._surely("labels", model, truth, {}, accepts=LABELLED)
-        self._ledger.acknowledge(names, answer.json()["position"] if answer.is_success else None)
+        self._history.acknowledge(names, answer.json()["position"] if answer.is_success else None)
         if self._rng.random() < REPEATED:
             again = await self._surely("labels", model, truth, {}, accepts=LABELLED)
             if again.is_success:
@@ -170,7 +170,7 @@ class TrafficClient:
             if document["line"] != answered + 1 or (answered < learnt and not document.get("replayed")):
                 raise Violation(f"stream: of {learnt} lines learnt, {answered} repeated, came {line}")
             if answered >= learnt:
-                self._ledger.acknowledge([names[answered]], None if document.get("replayed") else document["position"])
+                self._history.acknowledge([names[answered]], None if document.get("replayed") else document["position"])
             self._saw(model, document["position"])
             answered += 1
         return answered
@@ -192,7 +192,7 @@ class TrafficClient:
         accepts = {"snapshot_not_found"}  # one of the others made it superfluous
         answer = await self._surely("rollback", model, body, {"Idempotency-Key": key}, accepts=accepts)
         if answer.is_success:
-            self._ledger.rollbacks[key] = answer.json()["position"]
+            self._history.rollbacks[key] = answer.json()["position"]
             self._saw(model, answer.json()["position"])
 
     # -- how it asks ------------------------------------------------------------------------------
@@ -233,8 +233,11 @@ class TrafficClient:
             return response
         if response is not None and response.status_code not in {429, 503, *allowed}:
             raise Violation(f"{operation}: {response.status_code} {response.text}")
-        await asyncio.sleep(self._rng.uniform(0.01, 0.1))  # there is nothing to observe: it is a client's backoff
+        await self._back_off()
         return None
+
+    async def _back_off(self) -> None:
+        await asyncio.sleep(self._rng.uniform(0.01, 0.1))  # as clients do, who can observe nothing
 
     async def _post(self, operation: str, url: str, content: bytes, headers: dict[str, str]) -> httpx2.Response | None:
         return await self._request(operation, "POST", url, content=content, headers=headers)
@@ -245,9 +248,9 @@ class TrafficClient:
         try:
             response = await self._http.request(method, url, timeout=timeout, **options)
         except httpx2.TransportError:
-            self._ledger.statuses[operation, 0] += 1
+            self._history.statuses[operation, 0] += 1
             return None
-        self._ledger.statuses[operation, response.status_code] += 1
+        self._history.statuses[operation, response.status_code] += 1
         if response.status_code in {429, 503} and int(response.headers.get("retry-after", 0)) < 1:
             raise Violation(f"{operation}: {response.status_code} without Retry-After: {response.text}")
         return response
@@ -255,7 +258,7 @@ class TrafficClient:
     async def _another(self, url: str, deadline: float, operation: str) -> str:
         if asyncio.get_running_loop().time() > deadline:
             raise Violation(f"{operation}: no answer in {ANSWER_SECONDS:g} s, by any replica")
-        await asyncio.sleep(self._rng.uniform(0.01, 0.1))
+        await self._back_off()
         return self._rng.choice([other for other in self._urls if other != url])
 
     # -- what it knows ----------------------------------------------------------------------------
@@ -275,11 +278,11 @@ class TrafficClient:
 
     def _send(self, items: Sequence[dict[str, Any]]) -> list[str]:
         names = [next(iter(item["x"])) for item in items]
-        self._ledger.sent.update(names)
+        self._history.sent.update(names)
         return names
 
     def _learnt(self, model: str, names: Sequence[str], document: dict[str, Any]) -> None:
-        self._ledger.acknowledge(names, document["position"])
+        self._history.acknowledge(names, document["position"])
         self._saw(model, document["position"])
 
     def _saw(self, model: str, position: str) -> None:

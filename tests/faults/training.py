@@ -1,7 +1,6 @@
-"""Jobs long enough to be disturbed, and what can be seen of them from outside: over HTTP, and among the processes."""
+"""Training jobs long enough to be disturbed, seen from outside: over HTTP, and among the processes."""
 
 import io
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Self
 
 import httpx2
 import numpy as np
+from tests.support.waiting import eventually
 
 MODULE = b"manylabel_service.jobs.training"
 """What the command line of a training process has in it."""
@@ -33,15 +33,15 @@ def data_set(rows: int = 1500, features: int = 60, labels: int = 8) -> bytes:
     return file.getvalue()
 
 
-def order(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
-    """A job of so many iterations."""
+def job_request(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
+    """Return a request for a job of so many iterations."""
     params = {"tol": 1e-10, "max_iter": iterations}
     return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model}
 
 
 @dataclass
-class Service:
-    """A server as a client sees it, that keeps asking while it is away.
+class JobClient:
+    """A client keeps asking its server while that is away.
 
     Attributes
     ----------
@@ -75,12 +75,14 @@ class Service:
         return job
 
     def until(self, id: str, holds: Callable[[Job], bool]) -> Job:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not holds(job := self.job(id)):
-            assert time.monotonic() < deadline, job
+        def reached() -> Job | None:
+            job = self.job(id)
+            if holds(job):
+                return job
             assert job["state"] in ("queued", "running"), job
-            time.sleep(0.05)
-        return job
+            return None
+
+        return eventually(reached, PATIENCE_SECONDS, otherwise=lambda: str(self.job(id)))
 
     def ended(self, id: str) -> Job:
         job = self.until(id, lambda job: job["state"] not in ("queued", "running"))
@@ -102,19 +104,16 @@ class Service:
         return "\n".join(line["text"] for line in self.call("GET", f"/v1/jobs/{id}/log").json()["lines"])
 
     def call(self, method: str, path: str, **parts: Any) -> httpx2.Response:
-        """Again while the server, or its store, is away."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                answer = self.http.request(method, f"{self.url}{path}", **parts)
-            except httpx2.TransportError:
-                assert time.monotonic() < deadline
-            else:
-                if answer.status_code != 503:
-                    assert answer.status_code < 300, answer.text
-                    return answer
-                assert time.monotonic() < deadline, answer.text
-            time.sleep(0.05)
+        """Return the answer to a request, which is repeated while the server, or its store, is away."""
+
+        def answered() -> httpx2.Response | None:
+            answer = self.http.request(method, f"{self.url}{path}", **parts)
+            if answer.status_code == 503:
+                return None
+            assert answer.status_code < 300, answer.text
+            return answer
+
+        return eventually(answered, PATIENCE_SECONDS, ignore=httpx2.TransportError)
 
 
 def checkpoint(job: Job) -> int:
@@ -122,9 +121,9 @@ def checkpoint(job: Job) -> int:
     return int((job["progress"] or {}).get("checkpoint") or 0)
 
 
-def assert_never_back(service: Service, id: str) -> None:
+def assert_never_back(client: JobClient, id: str) -> None:
     """What was reached once is never lost: the checkpoints seen never go down."""
-    assert service.seen[id] == sorted(service.seen[id])
+    assert client.seen[id] == sorted(client.seen[id])
 
 
 def children(data_dir: Path) -> set[int]:
@@ -139,9 +138,13 @@ def children(data_dir: Path) -> set[int]:
 
 
 def child_of(data_dir: Path) -> int:
-    """The one that is there, or comes."""
-    until(lambda: len(children(data_dir)) == 1)
-    (child,) = children(data_dir)
+    """Return the only one, once it is there."""
+
+    def only() -> set[int] | None:
+        found = children(data_dir)
+        return found if len(found) == 1 else None
+
+    (child,) = eventually(only, PATIENCE_SECONDS)
     return child
 
 
@@ -151,10 +154,3 @@ def gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
         return True
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

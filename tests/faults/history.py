@@ -1,4 +1,4 @@
-"""What clients were told.
+"""The history of a run: all that its clients sent and were told.
 
 Every example has a feature of its own, its name, by which it is found again in the log.
 """
@@ -13,8 +13,8 @@ class Violation(AssertionError):
 
 
 @dataclass
-class Ledger:
-    """What all clients know.
+class History:
+    """The history keeps what all clients of a run sent and were told.
 
     Attributes
     ----------
@@ -39,17 +39,17 @@ class Ledger:
                 raise Violation(f"{name} was answered twice")
             self.acknowledged[name] = position
 
-    def of(self, model: str) -> "Ledger":
-        """What is known about one model; names begin with it."""
+    def of(self, model: str) -> "History":
+        """Return the part about one model; names begin with it."""
         begin = f"{model}/"
-        return Ledger(
+        return History(
             {name: position for name, position in self.acknowledged.items() if name.startswith(begin)},
             {name for name in self.sent if name.startswith(begin)},
             {key: position for key, position in self.rollbacks.items() if key.startswith(begin)},
         )
 
     def __str__(self) -> str:
-        """How often each operation was answered how, an operation a line."""
+        """Return how often each operation was answered how, an operation a line."""
         rows: dict[str, list[str]] = {}
         for (operation, status), count in sorted(self.statuses.items()):
             rows.setdefault(operation, []).append(f"{status}: {count}")
