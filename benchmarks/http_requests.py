@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> None:
 def _on_sqlite(stack: ExitStack, port: int, body: bytes) -> Endpoints:
     flags = stack.enter_context(http_servers.sqlite())
     stack.enter_context(http_servers.manylabel(port, flags))
-    for durability in ("memory", "log", "fsync"):
+    for durability in ("log", "fsync"):
         create(port, durability, durability, body)
-    updates = {f"update ({d})": (port, f"/v1/models/{d}/update") for d in ("memory", "log", "fsync")}
+    updates = {f"update ({d})": (port, f"/v1/models/{d}/update") for d in ("log", "fsync")}
     return {
         "predict": (port, "/v1/models/log/predict"),
         **updates,

@@ -31,8 +31,8 @@ from pydantic_settings import (
 )
 
 from manylabel_service.storage.address import EMBEDDED, Address
+from manylabel_service.storage.protocol import Durability
 
-Durability = Literal["memory", "log", "fsync"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["json", "console"]
 
@@ -85,8 +85,8 @@ class Settings(BaseSettings):
     """Directory of the embedded store; made if it is not there."""
 
     durability: Durability = "log"
-    """What an update has survived when it is answered: memory (nothing), log (a kill of the server), fsync (a
-    loss of power too). A model may have its own."""
+    """What an update has survived when it is answered: log (a kill of the server) or fsync (loss of power too). A model
+    may have its own."""
 
     snapshot_every_updates: PositiveInt = 50_000
     """A model is snapshotted after this many updates since its last snapshot."""

@@ -147,7 +147,7 @@ def test_a_retry_with_its_key_is_answered_alike_and_counts_once(
 
 
 def test_a_model_of_its_own_durability_says_so(client: TestClient, create: Callable[..., str]) -> None:
-    for durability in ("memory", "log", "fsync"):
+    for durability in ("log", "fsync"):
         address = create(client, f"durable.{durability}", durability=durability)
         answer = client.post(f"{address}/update", json={"x": {"a": 1}, "y": []}).json()
         assert answer["durability"] == client.get(address).json()["durability"] == durability

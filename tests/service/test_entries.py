@@ -45,7 +45,7 @@ def labels(draw: st.DrawFn) -> Labels:
 
 
 keys = st.none() | st.builds(IdempotencyKey, st.text(max_size=40), st.binary(min_size=16, max_size=16))
-durabilities = st.sampled_from(["memory", "log", "fsync"])
+durabilities = st.sampled_from(["log", "fsync"])
 
 
 @st.composite

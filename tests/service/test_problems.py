@@ -41,7 +41,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.JobEnded("01k", "has failed"), 409, "job_ended", None),
     (errors.JobNotRetryable("01k", "queued"), 409, "job_not_retryable", None),
     (errors.JobsFull(100), 429, "jobs_full", "30"),
-    (errors.DurabilityUnavailable("fsync", ["log", "memory"]), 422, "invalid_request", None),
+    (errors.DurabilityUnavailable("fsync", ["log"]), 422, "invalid_request", None),
     (errors.StorageGone("disk full", heals=True), 503, "storage_unavailable", "5"),
     (errors.StorageFull("disk full"), 507, "storage_full", "5"),
     (errors.DocumentChanged("jobs", "a", 1, 2), 503, "storage_unavailable", "5"),

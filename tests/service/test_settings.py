@@ -67,7 +67,7 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         (["--max-body-bytes", "0"], "max_body_bytes: "),
         (["--snapshot-every-seconds", "inf"], "snapshot_every_seconds: "),
         (["--snapshot-every-seconds", "nan"], "snapshot_every_seconds: "),
-        (["--durability", "disk"], "'memory', 'log' or 'fsync'"),
+        (["--durability", "disk"], "'log' or 'fsync'"),
         (["--log-level", "verbose"], "'debug'"),
         (["--config", "/nowhere/manylabel.toml"], "/nowhere/manylabel.toml"),
     ],

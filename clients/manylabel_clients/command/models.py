@@ -63,7 +63,7 @@ def create(
             "as features=10000,hash. Repeatable.",
         ),
     ] = None,
-    durability: Annotated[str | None, typer.Option(help="memory, log or fsync.")] = None,
+    durability: Annotated[str | None, typer.Option(help="log or fsync.")] = None,
     window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

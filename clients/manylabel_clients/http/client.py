@@ -77,7 +77,7 @@ class Client(TrainingClient):
         scaling : str, optional
             ``auto``, ``none``, ``unit`` or ``standard``.
         durability : str, optional
-            What an update has survived when it is answered: ``memory``, ``log`` or ``fsync``.
+            What an update has survived when it is answered: ``log`` or ``fsync``.
         window : int, optional
             Examples in the sliding window of the metrics.
         limits : mapping, optional

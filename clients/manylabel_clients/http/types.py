@@ -77,7 +77,7 @@ class Updated:
     updates: int
     """Examples the model has learnt in all, these included."""
     durability: str
-    """What the update has already survived: ``memory``, ``log`` or ``fsync``."""
+    """What the update has already survived: ``log`` or ``fsync``."""
     replayed: bool = False
     """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
 

@@ -39,7 +39,7 @@ def _exercise(**spec: object) -> None:
         Example(_named(a=-2, b=1), Labels(("c", "d"), np.array([-1, 1], dtype=np.int8), complete=False)),
         Example(_named(b=-1), Labels.all_of(["d"])),
     )
-    update = Update(examples, "memory", want_predictions=True, want_probabilities=model.learner.calibrate)
+    update = Update(examples, "log", want_predictions=True, want_probabilities=model.learner.calibrate)
     Fold(model, [LogEntry("1", update), LogEntry("2", update)]).step(max_examples=2 * len(examples))
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())

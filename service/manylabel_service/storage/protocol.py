@@ -8,9 +8,8 @@ payloads and snapshots are opaque bytes to it. Beside the models it keeps docume
 
 **Positions.** The store gives each entry a position, a string. Positions of one model grow with the
 log in the order of `position_key`, mean nothing outside that model, and are never given twice: not
-after the log was trimmed to nothing, not after a crash. Only what was lost for want of durability
-may be given again: by any end of the process with ``memory``, by a loss of power without ``fsync``;
-and no snapshot is ever ahead of what was kept. `START` comes before the first entry.
+after the log was trimmed to nothing, not after a crash. Only what a loss of power took away without
+``fsync`` may be given again; and no snapshot is ever ahead of what was kept. `START` comes before the first entry.
 
 **Incarnations.** Each creation of a model gets a number never used before in this store. Logs and
 snapshots belong to the incarnation, not to the name: a name that is deleted and created again
@@ -53,9 +52,8 @@ START = "0"
 SEED = "1"
 """The position of the snapshot that a model is created with: after `START`, before any entry."""
 
-Durability = Literal["memory", "log", "fsync"]
-"""What an append has survived when it returns: ``memory`` nothing, ``log`` any end of any process of
-ours, ``fsync`` loss of power too."""
+Durability = Literal["log", "fsync"]
+"""What an append survives once it has returned: ``log`` any end of any process of ours, ``fsync`` loss of power too."""
 
 MAX_DOCUMENT_BYTES = 1 << 20
 """Of the value of one document."""

@@ -7,8 +7,8 @@ import structlog
 
 from manylabel_service.errors import LogLost, LogTrimmed, StorageError, UnreadableEntry
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Durability, ModelRecord, Store, position_key
 from manylabel_service.storage import Entry as StoredEntry
+from manylabel_service.storage import ModelRecord, Store, position_key
 from manylabel_service.trained.entries import Compaction, Entry, decode, encode
 from manylabel_service.trained.version_store import Outcome, VersionCatalogue
 
@@ -46,7 +46,7 @@ class VersionLog:
         self.catalogue = VersionCatalogue(record.name)
         self._record = record
         self._store = store
-        self._durability: Durability = "fsync" if settings.durability == "fsync" else "log"
+        self._durability = settings.durability
         self._told = told
         self._turn = asyncio.Lock()
 

@@ -100,7 +100,6 @@ async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
 
 CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "append": lambda store, record: store.append(record, [b"x"], START, "log"),
-    "append in memory": lambda store, record: store.append(record, [b"x"], "3", "memory"),
     "read": lambda store, record: store.read(record, START, 10),
     "trim": lambda store, record: store.trim(record, "1"),
     "put_snapshot": lambda store, record: store.put_snapshot(record, "1", b"x"),
@@ -127,7 +126,7 @@ async def test_a_deleted_record_reaches_nothing(
     await store.open()
     old = await store.create_model("m", b"old")
     entries = await append(store, old, b"1", b"2")
-    await append(store, old, b"3", after=entries[-1].position, durability="memory")
+    await append(store, old, b"3", after=entries[-1].position)
     await store.put_snapshot(old, entries[0].position, b"snapshot")
     await store.put_predictions(old, {"p": b"kept"}, 60.0, 10)
     await store.delete_model(old)
@@ -179,7 +178,7 @@ async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
 # -- append and read ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("durability", ["memory", "log", "fsync"])
+@pytest.mark.parametrize("durability", ["log", "fsync"])
 async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store: NewStore, durability: str) -> None:
     store = new_store()
     await store.open()
@@ -208,7 +207,7 @@ async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store:
 async def test_durabilities_can_alternate(store: Store) -> None:
     record = await store.create_model("m", b"")
     written: list[Entry] = []
-    levels = ["log", "fsync", "memory", "memory", "fsync", "memory", "log", "fsync"]
+    levels = ["log", "fsync", "fsync", "log", "log", "fsync"]
     for durability in levels:
         after = written[-1].position if written else START
         written += await store.append(record, [durability.encode()], after, durability)  # type: ignore[arg-type]
@@ -616,7 +615,6 @@ async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> No
     beyond = "-".join(str(part + 9) for part in position_key(max(first, last, key=position_key)))
     for call in (
         append(store, record, b"not added", after=beyond),
-        append(store, record, b"not added", after=beyond, durability="memory"),
         store.read(record, beyond, 10),
         store.put_snapshot(record, beyond, b"of another log"),
     ):

@@ -197,7 +197,7 @@ HIDDEN = dict.fromkeys(DIRECTIVES, "unknown")
 def test_a_good_server_gets_no_warning() -> None:
     verdict = judge(INFO, DIRECTIVES, "here")
     assert verdict.warnings == []
-    assert verdict.durabilities == {"memory", "log"}
+    assert verdict.durabilities == {"log"}
     assert not verdict.waits_for_disk
     assert not verdict.is_cluster
     assert judge({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
@@ -284,7 +284,7 @@ async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(n
             if promised:
                 assert len(await store.append(record, [b"x"], START, "fsync")) == 1
             else:
-                with pytest.raises(DurabilityUnavailable, match="log, memory"):
+                with pytest.raises(DurabilityUnavailable, match="only log"):
                     await store.append(record, [b"x"], START, "fsync")
                 assert await store.read(record, START, 1) == []
             await store.close()

@@ -27,7 +27,6 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
-from manylabel_service.storage.sqlite import database as database_file
 from manylabel_service.storage.sqlite import tables
 from manylabel_service.storage.sqlite import wal_checkpointer as checkpoints
 
@@ -156,7 +155,7 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
         connection.execute("PRAGMA user_version = 7")
     with pytest.raises(StoreTooNew, match="newer version") as caught:
         await SQLiteStore(directory).open()
-    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 3)
+    assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 1)
 
 
 async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
@@ -580,101 +579,6 @@ async def test_many_deletions_at_once_take_turns(directory: Path, database: Path
         await store.cleaned()
     assert rows(database, "SELECT count(*) FROM entries") == [(1,)]
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
-
-
-# -- a directory of an older version --------------------------------------------------------------
-
-VERSION_1 = """
-    CREATE TABLE models (
-        incarnation INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, spec BLOB NOT NULL,
-        trimmed INTEGER NOT NULL DEFAULT 0);
-    CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB NOT NULL);
-    CREATE TABLE snapshots (
-        incarnation INTEGER NOT NULL, position INTEGER NOT NULL, size_bytes INTEGER NOT NULL,
-        created_unix_ms INTEGER NOT NULL, PRIMARY KEY (incarnation, position)) WITHOUT ROWID;
-    PRAGMA application_id = 1296843074;
-    PRAGMA user_version = 1;
-    INSERT INTO models (name, spec, trimmed) VALUES ('m', x'01', 1);
-    INSERT INTO entries VALUES ((1 << 40) + 2, x'02'), ((1 << 40) + 3, x'03');
-    INSERT INTO snapshots VALUES (1, 1, 3, 1234);
-"""
-
-
-def write_version_1(directory: Path, database: Path) -> None:
-    directory.mkdir(parents=True)
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        connection.executescript(VERSION_1)
-    (directory / "snapshots" / "1").mkdir(parents=True)
-    (directory / "snapshots" / "1" / "1.safetensors").write_bytes(b"old")
-
-
-async def test_a_directory_of_version_1_is_taken_over(directory: Path, database: Path) -> None:
-    write_version_1(directory, database)
-    for turn in range(2):
-        async with opened(directory) as store:
-            (record,) = await store.models()
-            assert record == ModelRecord("m", 1, b"\x01")
-            assert [entry.payload for entry in await read_all(store, record, "1")][:2] == [b"\x02", b"\x03"]
-            (snapshot,) = await store.snapshots(record)
-            assert (snapshot.position, snapshot.size_bytes, snapshot.created_unix_ms) == ("1", 3, 1234)
-            assert snapshot.pinned is bool(turn)
-            assert await store.get_snapshot(record, "1") == b"old"
-            assert await store.pin_snapshot(record, "1", True)
-            await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
-            assert await store.get_predictions(record, ["p"]) == [b"x"]
-            await store.append(record, [b"new"], "3", "log")
-    assert rows(database, "PRAGMA user_version") == [(3,)]
-
-
-VERSION_2 = """
-    ALTER TABLE snapshots ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
-    CREATE TABLE predictions (
-        incarnation INTEGER NOT NULL, id TEXT NOT NULL, expires_unix_ms INTEGER NOT NULL, payload BLOB NOT NULL,
-        PRIMARY KEY (incarnation, id)) WITHOUT ROWID;
-    CREATE INDEX predictions_by_end ON predictions (expires_unix_ms);
-    UPDATE snapshots SET pinned = 1;
-    INSERT INTO predictions VALUES (1, 'p', 1 << 60, x'04');
-    PRAGMA user_version = 2;
-"""
-
-
-@pytest.mark.parametrize("version", [1, 2])
-async def test_an_older_directory_gets_documents_and_blobs(directory: Path, database: Path, version: int) -> None:
-    write_version_1(directory, database)
-    if version == 2:
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            connection.executescript(VERSION_2)
-    async with opened(directory) as store:
-        (record,) = await store.models()
-        (snapshot,) = await store.snapshots(record)
-        assert snapshot.pinned is (version == 2)
-        assert await store.get_predictions(record, ["p"]) == [b"\x04" if version == 2 else None]
-        assert await store.get_snapshot(record, "1") == b"old"
-        assert await store.put_document("jobs", "a", b"x", revision=None) == 1
-        assert await store.put_blob("b", pieces_of(b"blob")) == 4
-    async with opened(directory) as store:
-        assert [entry.payload for entry in await read_all(store, record, "1")] == [b"\x02", b"\x03"]
-        assert await store.list_documents("jobs") == [("a", 1, b"x")]
-        assert await blob_bytes(store, "b") == b"blob"
-    async with opened(directory.with_name("new")):
-        pass
-    tables = "SELECT name FROM sqlite_master ORDER BY name"
-    assert rows(database, tables) == rows(directory.with_name("new") / database.name, tables)
-
-
-async def test_a_migration_that_fails_leaves_the_old_version(
-    directory: Path, database: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_version_1(directory, database)
-    with monkeypatch.context() as patch:
-        patch.setitem(database_file._MIGRATIONS, 1, (*database_file._MIGRATIONS[1], "CREATE nonsense"))
-        with pytest.raises(StoreUnusable):
-            async with opened(directory):
-                pass
-    assert rows(database, "PRAGMA user_version") == [(1,)]
-    assert "predictions" not in str(rows(database, "SELECT name FROM sqlite_master"))
-    async with opened(directory) as store:
-        assert len(await store.models()) == 1
 
 
 # -- what a killed process leaves of a creation with a state --------------------------------------

@@ -45,7 +45,7 @@ from manylabel_service.storage.redis import RedisStore
 
 NAMES = st.sampled_from(["a", "b", "c"])
 KINDS = st.sampled_from(["jobs", "data"])
-LEVELS = st.sampled_from(["memory", "log", "fsync"])
+LEVELS = st.sampled_from(["log", "fsync"])
 PAYLOADS = st.lists(st.binary(max_size=40), min_size=1, max_size=5) | st.just([b"x" * 9000, b"", b"y"] * 25)
 FRACTIONS = st.floats(0, 1)
 
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
         name=NAMES,
         payloads=PAYLOADS,
         known=FRACTIONS | st.just(1.0),
-        durability=st.sampled_from(["memory", "log", "fsync"]),
+        durability=st.sampled_from(["log", "fsync"]),
     )
     def append(self, name: str, payloads: list[bytes], known: float, durability: str) -> None:
         if (model := self.models.get(name)) is None:

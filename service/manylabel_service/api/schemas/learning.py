@@ -4,7 +4,7 @@ from typing import Literal
 
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.api.schemas.problems import ProblemDocument
-from manylabel_service.online.spec.spec import Durability
+from manylabel_service.storage import Durability
 
 
 class Prediction(Answer):

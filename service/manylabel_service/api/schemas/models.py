@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.online.spec.limits import Limits
-from manylabel_service.online.spec.spec import Durability
+from manylabel_service.storage import Durability
 
 
 class Measures(Answer):

@@ -23,11 +23,10 @@ from pydantic_core import PydanticCustomError, from_json
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service.online.spec.limits import LimitsField
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params, with_those_of_before
+from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
 """Longest name of a label or a feature, in bytes of UTF-8."""
-
-Durability = Literal["memory", "log", "fsync"]
 
 
 def _at_most_max_bytes(name: str) -> str:

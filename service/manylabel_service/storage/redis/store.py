@@ -46,7 +46,7 @@ class RedisStore:
     timeout_seconds : for a connection, and for an answer.
     """
 
-    durabilities: frozenset[Durability] = frozenset(("memory", "log"))
+    durabilities: frozenset[Durability] = frozenset(("log",))
 
     def __init__(self, address: Address, timeout_seconds: float = 5.0) -> None:
         self.address = address

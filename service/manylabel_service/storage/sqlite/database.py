@@ -11,36 +11,8 @@ APPLICATION_ID = 0x4D4C4142
 """Marks the file as ours ("MLAB"), so that somebody else's database is refused and not filled with
 our tables."""
 
-VERSION = 3
+VERSION = 1
 """Of the schema; kept in the file's user_version."""
-
-_PREDICTIONS = (
-    """CREATE TABLE predictions (
-        incarnation INTEGER NOT NULL,
-        id TEXT NOT NULL,
-        expires_unix_ms INTEGER NOT NULL,
-        payload BLOB NOT NULL,
-        PRIMARY KEY (incarnation, id)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX predictions_by_end ON predictions (expires_unix_ms)",
-)
-
-# AUTOINCREMENT: a revision is never given again, also when the last document is deleted.
-_DOCUMENTS = (
-    """CREATE TABLE documents (
-        revision INTEGER PRIMARY KEY AUTOINCREMENT,
-        kind TEXT NOT NULL,
-        name TEXT NOT NULL,
-        value BLOB NOT NULL,
-        UNIQUE (kind, name)
-    )""",
-    "CREATE INDEX documents_by_revision ON documents (kind, revision)",
-    """CREATE TABLE blobs (
-        key TEXT PRIMARY KEY,
-        token TEXT NOT NULL,
-        size_bytes INTEGER NOT NULL
-    ) WITHOUT ROWID""",
-)
 
 _SCHEMA = (
     # AUTOINCREMENT: a number is never given again, also when the newest model is deleted. A model
@@ -63,18 +35,31 @@ _SCHEMA = (
         pinned INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (incarnation, position)
     ) WITHOUT ROWID""",
-    *_PREDICTIONS,
-    *_DOCUMENTS,
+    """CREATE TABLE predictions (
+        incarnation INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        expires_unix_ms INTEGER NOT NULL,
+        payload BLOB NOT NULL,
+        PRIMARY KEY (incarnation, id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX predictions_by_end ON predictions (expires_unix_ms)",
+    # AUTOINCREMENT: a revision is never given again, also when the last document is deleted.
+    """CREATE TABLE documents (
+        revision INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value BLOB NOT NULL,
+        UNIQUE (kind, name)
+    )""",
+    "CREATE INDEX documents_by_revision ON documents (kind, revision)",
+    """CREATE TABLE blobs (
+        key TEXT PRIMARY KEY,
+        token TEXT NOT NULL,
+        size_bytes INTEGER NOT NULL
+    ) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
-
-
-# From each older version to the one after it.
-_MIGRATIONS = {
-    1: ("ALTER TABLE snapshots ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0", *_PREDICTIONS),
-    2: _DOCUMENTS,
-}
 
 
 def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
@@ -114,25 +99,6 @@ def create_tables(connection: sqlite3.Connection) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
     connection.execute("COMMIT")
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file of an older version to this one, in one step."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for version in range(_pragma(connection, "user_version"), VERSION):
-            for statement in _MIGRATIONS[version]:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {VERSION}")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
-def is_older(connection: sqlite3.Connection) -> bool:
-    """Whether `migrate` has anything to do."""
-    return _pragma(connection, "user_version") < VERSION
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

@@ -26,7 +26,7 @@ from manylabel_service.storage.protocol import SEED, Document, Durability, Entry
 from manylabel_service.storage.sqlite.blob_files import BlobFiles
 from manylabel_service.storage.sqlite.blob_rows import BlobRows
 from manylabel_service.storage.sqlite.blobs import Blobs
-from manylabel_service.storage.sqlite.database import connect, create_tables, is_new, is_older, migrate
+from manylabel_service.storage.sqlite.database import connect, create_tables, is_new
 from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
 from manylabel_service.storage.sqlite.documents import Documents
 from manylabel_service.storage.sqlite.errors import while_opening
@@ -36,7 +36,6 @@ from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import Tables, number_of
 from manylabel_service.storage.sqlite.threads import Threads
 from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
-from manylabel_service.storage.sqlite.write_behind_log import WriteBehindLog
 
 DATABASE = "manylabel.sqlite3"
 
@@ -51,7 +50,7 @@ class SQLiteStore:
         shell) before an operation fails with `StorageGone`.
     """
 
-    durabilities: frozenset[Durability] = frozenset(("memory", "log", "fsync"))
+    durabilities: frozenset[Durability] = frozenset(("log", "fsync"))
 
     def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0) -> None:
         self._directory = directory
@@ -73,7 +72,6 @@ class SQLiteStore:
             await self._threads.end(lambda: self._held.close())
             raise
         self._upkeep = Maintenance(self._threads, self._tables, self._predictions, self._files, self._checkpoints)
-        self._deferred = WriteBehindLog(self._threads, self._tables)
         self._upkeep.begin(*self._leftovers)
         self._gate.open()
 
@@ -93,8 +91,6 @@ class SQLiteStore:
                     if files.any():
                         raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
                 create_tables(writer)
-            elif is_older(writer):
-                migrate(writer)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self._tables = Tables(writer)
             self._predictions = Predictions(writer, self._tables)
@@ -113,7 +109,6 @@ class SQLiteStore:
             return
         self._upkeep.stop()
         await self._gate.close()
-        await self._deferred.close()
         await self._upkeep.done()
         await self._blobs.done()
         await self._threads.end(self._held.close)
@@ -154,7 +149,6 @@ class SQLiteStore:
     async def delete_model(self, record: ModelRecord) -> None:
         with self._gate:
             await self._threads.write(self._tables.hide_model, record)
-            self._deferred.forget(record)
             self._upkeep.forget(record.incarnation)
 
     # -- logs -------------------------------------------------------------------------------------
@@ -163,17 +157,12 @@ class SQLiteStore:
         self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
         with self._gate:
-            if durability == "memory":
-                entries = await self._deferred.append(record, payloads, after)
-            else:
-                await self._deferred.settle(record)
-                entries = await self._threads.write(self._tables.append, record, payloads, after, durability)
+            entries = await self._threads.write(self._tables.append, record, payloads, after, durability)
             self._upkeep.wrote(sum(map(len, payloads)))
             return entries
 
     async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
         with self._gate:
-            await self._deferred.settle(record)
             return await self._threads.write(self._tables.read, record, after, limit)
 
     async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
@@ -182,7 +171,6 @@ class SQLiteStore:
 
     async def trim(self, record: ModelRecord, through: str) -> None:
         with self._gate:
-            await self._deferred.settle(record)
             trimmed = await self._threads.write(self._tables.mark_trimmed, record, through)
             await self._upkeep.drop_entries(record.incarnation, trimmed)
 
@@ -191,7 +179,6 @@ class SQLiteStore:
     async def put_snapshot(self, record: ModelRecord, position: str, data: bytes) -> None:
         position = str(number_of(position))
         with self._gate:
-            await self._deferred.settle(record)  # a snapshot must not be ahead of its log
             async with self._snapshot_turn:
                 replaces = await self._threads.write(self._tables.has_snapshot, record, position)
                 await self._threads.write(self._tables.check_position, record, position)

@@ -75,7 +75,7 @@ def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) 
     appendfsync = directives["appendfsync"]
     syncs = aof == "on" and appendfsync != "no"  # otherwise there is nothing to wait for
     can_wait = version is not None and version >= WAITAOF and syncs and not is_cluster
-    levels: set[Durability] = {"memory", "log"}
+    levels: set[Durability] = {"log"}
     if can_wait or (aof == "on" and appendfsync == "always"):
         levels.add("fsync")
     facts = {"version": text, "append_only_file": aof, "appendfsync": appendfsync, "maxmemory_policy": policy}
