@@ -1,31 +1,41 @@
-"""Benchmarks, from the root of the repository: `python -m benchmarks --help` names them."""
+"""The command `python -m benchmarks NAME`, from the root of the repository: runs a benchmark and records its output."""
 
 import argparse
+from pathlib import Path
 
-from benchmarks import batch, budget, calibration, drift, http, online, reproduce, same_bits, streams
+from benchmarks import results
+from benchmarks.batch import sections
+from benchmarks.http import parts
+from benchmarks.online import budget, calibration, drift, speed, streams
+from benchmarks.reproduce import papers
+from benchmarks.same_bits import compare
 
 BENCHMARKS = {
-    "online": online,
+    "online": speed,
     "streams": streams,
     "budget": budget,
     "calibration": calibration,
     "drift": drift,
-    "http": http,
-    "batch": batch,
-    "reproduce": reproduce,
-    "same-bits": same_bits,
+    "http": parts,
+    "batch": sections,
+    "reproduce": papers,
+    "same-bits": compare,
 }
 """Each has a docstring, `add_arguments(parser)` and `run(args)`."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Comparisons with peers.")
+    parser.add_argument(
+        "--results", type=Path, default=results.FOLDER, help="folder for the output; by default %(default)s"
+    )
     commands = parser.add_subparsers(dest="benchmark", required=True)
     for name, module in BENCHMARKS.items():
         summary = (module.__doc__ or "").partition("\n")[0]
         module.add_arguments(commands.add_parser(name, help=summary, description=summary))
     args = parser.parse_args()
-    BENCHMARKS[args.benchmark].run(args)
+    with results.recorded(args.benchmark, args.results):
+        BENCHMARKS[args.benchmark].run(args)
 
 
 if __name__ == "__main__":

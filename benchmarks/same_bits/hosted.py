@@ -141,4 +141,4 @@ def _ask(models: str, name: str, path: str | None, body: Any) -> Any:
 
 if __name__ == "__main__":
     answers = outcomes()
-    print_digests({f"{spec['algorithm']} {spec}": partial(answers.get, str(spec), {}) for spec in SPECS})
+    print_digests({f"{spec['algorithm']} {spec}": partial(dict, answers[str(spec)]) for spec in SPECS})

@@ -26,12 +26,15 @@ def dense(n: int = 700, d: int = 8, n_labels: int = 5) -> list[Part]:
 def words(n: int = 400, d: int = 150, n_labels: int = 7) -> list[Part]:
     """Sparse counts; features and labels appear as the stream goes, and the truth of some labels is unknown."""
     rng = np.random.default_rng(2)
-    X = sp.random_array((n, d), density=0.06, rng=rng, data_sampler=lambda size: rng.integers(1, 5, size).astype(float))
+    X: Any = sp.random_array(
+        (n, d), density=0.06, rng=rng, data_sampler=lambda size: rng.integers(1, 5, size).astype(float)
+    )
     X = sp.csr_array(X)
     Y = (X @ rng.normal(size=(d, n_labels)) + rng.normal(size=n_labels) > 1.5).astype(int)
     Y[: n // 2, n_labels // 2 :] = 0
     parts = _parts(X, Y, rng.random((n, n_labels)) < 0.8, rng)
-    grown, at = [], 0
+    grown: list[Part] = []
+    at = 0
     for part in parts:
         at += part.X.shape[0]
         width, labels = (d // 2, n_labels // 2) if at <= n // 2 else (d, n_labels)
@@ -89,9 +92,9 @@ def views() -> Views:
     sound = hidden @ rng.normal(size=(4, 15)) + rng.normal(size=(170, 15))
     text = sp.csr_array(np.maximum(hidden @ rng.normal(size=(4, 40)) + rng.normal(size=(170, 40)) - 2, 0))
     cover = hidden[:, :2] @ rng.normal(size=(2, 9)) + rng.normal(size=(170, 9))
-    X = {"sound": sound, "text": text, "cover": cover}
+    X: dict[str, Any] = {"sound": sound, "text": text, "cover": cover}
     Y = (hidden @ rng.normal(size=(4, 5)) > 0.4).astype(int)[:130]
-    missing = {"sound": rng.random(130) < 0.3}
+    missing: dict[str, Any] = {"sound": rng.random(130) < 0.3}
     missing["cover"] = ~missing["sound"] & (rng.random(130) < 0.2)
     rows = {name: view[:130] for name, view in X.items()}
     return Views(rows, Y, np.arange(130) % 2 == 0, missing, {name: view[130:] for name, view in X.items()})

@@ -76,7 +76,7 @@ def fit_with_prior(prior: str, make: Callable[[], streams.Labelled]) -> dict[str
     rows = make()
     n_labels = rows.Y.shape[1]
     known = np.eye(n_labels) + 0.3
-    R = {
+    R: Any = {
         "matrix": lambda: known,
         "label_correlation": lambda: priors.label_correlation(rows.Y),
         "category_attributes": lambda: priors.category_attributes(rows.Y[:9], eps=0.1),

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import resource
 import statistics
 import subprocess
@@ -27,10 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import batch_prml, batch_views
-from benchmarks.batch_data import Labelled, attributes, covariance, documents
-from benchmarks.batch_peers import TOLERANCES, Fit, fit_all, linear_svc, svc, tuned
-from benchmarks.machine import print_machine
+from benchmarks.batch import privileged, views
+from benchmarks.batch.peers import TOLERANCES, Fit, fit_all, linear_svc, svc, tuned
+from benchmarks.batch.synthetic import Labelled, attributes, covariance, documents
 from manylabel_core.batch import MLRL
 from manylabel_core.gram import Kernel, gram, scale_gamma
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
@@ -59,9 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    print_machine("numpy", "scipy", "scikit-learn", "numba")
-    print(f"{args.threads} thread(s), relative duality gap {GAP:g}, C = {C:g}, scale {args.scale:g}", end="; ")
-    print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
+    print(f"{args.threads} thread(s), relative duality gap {GAP:g}, C = {C:g}, scale {args.scale:g}")
     _warm_up()
     for section in args.only:
         print(f"\n== {section}", flush=True)
@@ -149,8 +145,8 @@ def mlrl(args: argparse.Namespace) -> None:
 def lsa_mml(args: argparse.Namespace) -> None:
     """LSA-MML at the size of the paper's largest set."""
     n = max(1_000, round(20_000 * args.scale))
-    data = batch_views.seen(n, args.seed)
-    spent, worked, model = batch_views.seconds(data, args.threads)
+    data = views.seen(n, args.seed)
+    spent, worked, model = views.seconds(data, args.threads)
     widths = "/".join(map(str, model.view_widths_))
     print(f"{n:,} rows, half of them labelled, views of {widths}, L = {len(model.classes_)}", end=", ")
     print(f"{model.n_components_} components, {model.n_iter_} iterations, {worked:.1f} s of the processor")
@@ -159,12 +155,12 @@ def lsa_mml(args: argparse.Namespace) -> None:
 
 def prml(args: argparse.Namespace) -> None:
     """PrML at the sizes of its paper's sets."""
-    for name, spent in batch_prml.fits(args).items():
+    for name, spent in privileged.fits(args).items():
         _verdict(f"{name}: seconds", spent.clock, at_most=60)
-    curves = batch_prml.scaling(args)
+    curves = privileged.scaling(args)
     if args.out is not None:
         _plot(curves, args.out, "batch-prml-scaling")
-    _verdict("eurlex-sized: seconds", batch_prml.large(args).clock, at_most=300)
+    _verdict("eurlex-sized: seconds", privileged.large(args).clock, at_most=300)
 
 
 def scaling(args: argparse.Namespace) -> None:
@@ -188,7 +184,7 @@ def scaling(args: argparse.Namespace) -> None:
 
 def large(args: argparse.Namespace) -> None:
     """Linear M3L on sparse data of the size of the whole RCV1, in a process of its own for its peak of memory."""
-    command = [sys.executable, "-m", "benchmarks.batch", "--scale", str(args.scale)]
+    command = [sys.executable, "-m", "benchmarks.batch.sections", "--scale", str(args.scale)]
     subprocess.run([*command, "--threads", str(args.threads), "--seed", str(args.seed)], check=True)
 
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from benchmarks import http_servers
+from benchmarks.http import servers
 
 N_FEATURES, N_LABELS = 100, 10
 AIM = 20_000
@@ -29,14 +29,14 @@ def run(args: argparse.Namespace) -> None:
     lines = _lines(2_000)
     print(f"\nNDJSON stream                 examples/s  (min..max)           CPU us an example, {len(lines[0])} bytes")
     with ExitStack() as stack:
-        servers = {}
+        running = {}
         for offset, (name, flags) in enumerate(_stores(stack, args).items()):
-            servers[name] = stack.enter_context(http_servers.manylabel(args.port + offset, flags))
+            running[name] = stack.enter_context(servers.manylabel(args.port + offset, flags))
             spec = {"name": "m", "algorithm": "falt", "scaling": "unit", "durability": "log"}
-            http_servers.post(args.port + offset, "/v1/models", json.dumps(spec).encode())
+            servers.post(args.port + offset, "/v1/models", json.dumps(spec).encode())
         rates: dict[str, list[tuple[float, float]]] = {}
         for repeat in range(args.repeats + 1):
-            for name, server in servers.items():
+            for name, server in running.items():
                 result = _measure(server, lines, args.lines)
                 if repeat:  # the first is a warm-up
                     rates.setdefault(name, []).append(result)
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> None:
 
 def _stores(stack: ExitStack, args: argparse.Namespace) -> dict[str, list[str]]:
     if args.store == "sqlite":
-        return {"stream (sqlite)": stack.enter_context(http_servers.sqlite())}
+        return {"stream (sqlite)": stack.enter_context(servers.sqlite())}
     return {
-        f"stream ({policy})": stack.enter_context(http_servers.redis(args.port + 10 + i, policy))
+        f"stream ({policy})": stack.enter_context(servers.redis(args.port + 10 + i, policy))
         for i, policy in enumerate(("everysec", "always"))
     }
 
@@ -67,7 +67,7 @@ def _lines(n_lines: int) -> list[bytes]:
     return lines
 
 
-def _measure(server: http_servers.Server, lines: list[bytes], n_lines: int) -> tuple[float, float]:
+def _measure(server: servers.Server, lines: list[bytes], n_lines: int) -> tuple[float, float]:
     """Lines per second, and microseconds of the server's processor time for each."""
     text = b"".join(lines) * (n_lines // len(lines))
     n_lines = n_lines // len(lines) * len(lines)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from benchmarks.reproduce_data import DataSet, load
+from benchmarks.data_sets import DataSet, load
 from manylabel_core.batch import PrBR, PrML
 from manylabel_core.metrics import average_precision, coverage, hamming_loss, macro_auc, one_error, ranking_loss
 

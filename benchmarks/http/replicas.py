@@ -18,9 +18,9 @@ from contextlib import ExitStack, contextmanager
 
 import uvloop
 
-from benchmarks import http_servers
-from benchmarks.http_load import apply_load, post
-from benchmarks.http_requests import bodies, create
+from benchmarks.http import servers
+from benchmarks.http.load import apply_load, post
+from benchmarks.http.requests import bodies, create
 
 CONNECTIONS = 32
 """At each replica."""
@@ -30,16 +30,16 @@ BATCH = 10
 
 def run(args: argparse.Namespace) -> None:
     """Measure, and print a line with and without updates going on."""
-    cores = http_servers.CORES[:2]
+    cores = servers.CORES[:2]
     if len(cores) < 2 or args.store != "redis":
         print("\npredictions of two replicas: needs two cores and --store redis")
         return
     print("\npredictions/s                  one replica   two replicas   two / one (min..max)")
     with ExitStack() as stack:
-        flags = stack.enter_context(http_servers.redis(args.port + 10, "everysec"))
+        flags = stack.enter_context(servers.redis(args.port + 10, "everysec"))
         ports = [args.port + i for i in range(2)]
         for port, core in zip(ports, cores, strict=True):
-            stack.enter_context(http_servers.manylabel(port, flags, [core]))
+            stack.enter_context(servers.manylabel(port, flags, [core]))
         create(ports[0], "m", "log", bodies()[0])
         clients = [stack.enter_context(_client_at(core)) for core in cores]
         for updates_per_second in (0, UPDATES_PER_SECOND):

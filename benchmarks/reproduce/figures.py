@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from benchmarks.reproduce_data import DataSet
+from benchmarks.data_sets import DataSet
 
 
 def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> Path:

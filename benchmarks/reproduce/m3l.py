@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce_data import load, load_attributes
+from benchmarks.data_sets import load, load_attributes
 from manylabel_core import priors
 from manylabel_core.batch import M3L
 from manylabel_core.metrics import hamming_loss

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import print_machine
-from benchmarks.stream_data import Stream, sparse, yeast
+from benchmarks.online.stream_data import Stream, sparse, yeast
 from manylabel_core import FALT, SALT
 from manylabel_core.rows import as_rows, as_targets
 
@@ -239,7 +238,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    print_machine("numpy", "numba", "river", "vowpalwabbit")
     dense = yeast()
     runs = measure(dense, contenders(n_warm=1000, n_vw=500, n_river=50), args.repeats)
     print_table(dense, runs)

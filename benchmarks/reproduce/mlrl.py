@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce_data import DataSet, load, standardised
-from benchmarks.reproduce_figures import draw_correlations
-from benchmarks.reproduce_tables import (
+from benchmarks.data_sets import DataSet, load, standardised
+from benchmarks.reproduce.figures import draw_correlations
+from benchmarks.reproduce.mlrl_tables import (
     CORRELATIONS,
     LARGER_IS_BETTER,
     MEASURES,

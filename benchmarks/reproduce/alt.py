@@ -31,10 +31,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reproduce_alt_tables import FALT as FALT_ROW
-from benchmarks.reproduce_alt_tables import MEASURES, PA_I, PA_II, SMALLER_IS_BETTER, TABLE_2, Figures
-from benchmarks.reproduce_alt_tables import SALT as SALT_ROW
-from benchmarks.reproduce_data import DataSet, load
+from benchmarks.data_sets import DataSet, load
+from benchmarks.reproduce.alt_tables import FALT as FALT_ROW
+from benchmarks.reproduce.alt_tables import MEASURES, PA_I, PA_II, SMALLER_IS_BETTER, TABLE_2, Figures
+from benchmarks.reproduce.alt_tables import SALT as SALT_ROW
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
 from manylabel_core.metrics import f1, hamming_loss, macro_f1, micro_f1, precision, ranking_loss, recall
 

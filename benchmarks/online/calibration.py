@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.machine import print_machine
-from benchmarks.reproduce_data import load_stream
+from benchmarks.data_sets import load_stream
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1
@@ -48,8 +47,6 @@ class Curve(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    packages = ("numpy", "numba", "matplotlib") if args.out else ("numpy", "numba")
-    print_machine(*packages)
     print(f"seed {args.seed}")
     for name in args.sets or SETS:
         X, Y = _stream(args.data, name, args.seed)

@@ -6,7 +6,7 @@ import statistics
 import time
 from contextlib import ExitStack
 
-from benchmarks import http_servers
+from benchmarks.http import servers
 
 N_MODELS, N_FEATURES, N_LABELS = 100, 2_500, 100
 """A weight is 4 bytes."""
@@ -18,9 +18,9 @@ def run(args: argparse.Namespace) -> None:
     for models in (0, N_MODELS):
         with ExitStack() as stack:
             if args.store == "redis":
-                flags = stack.enter_context(http_servers.redis(args.port + 10, "everysec"))
+                flags = stack.enter_context(servers.redis(args.port + 10, "everysec"))
             else:
-                flags = stack.enter_context(http_servers.sqlite())
+                flags = stack.enter_context(servers.sqlite())
             size = _fill(args.port, flags, models)
             seconds = [_start(args.port, flags, models) for _ in range(args.repeats)]
         name = f"{args.store}, {models} models" + (f" of {size / 1e6:.1f} MB" if models else "")
@@ -32,22 +32,22 @@ def _fill(port: int, flags: list[str], n_models: int) -> float:
     labels = [f"label {i}" for i in range(N_LABELS)]
     item = {"x": {"indices": [0, N_FEATURES - 1], "values": [1.0, 1.0]}, "y": labels[:3]}
     size = 0.0
-    with http_servers.manylabel(port, flags) as server:
+    with servers.manylabel(port, flags) as server:
         for i in range(n_models):
             spec = {"name": f"m{i}", "algorithm": "falt", "features": N_FEATURES, "labels": labels}
-            http_servers.post(port, "/v1/models", json.dumps(spec).encode())
-            http_servers.post(port, f"/v1/models/m{i}/update", json.dumps(item).encode())
+            servers.post(port, "/v1/models", json.dumps(spec).encode())
+            servers.post(port, f"/v1/models/m{i}/update", json.dumps(item).encode())
         if n_models:
-            size = json.loads(http_servers.get(port, "/v1/models/m0"))["bytes"]
+            size = json.loads(servers.get(port, "/v1/models/m0"))["bytes"]
         server.stop()  # takes the snapshots
     return size
 
 
 def _start(port: int, flags: list[str], n_models: int) -> float:
     started = time.perf_counter()
-    with http_servers.manylabel(port, flags):
+    with servers.manylabel(port, flags):
         seconds = time.perf_counter() - started
-        models = json.loads(http_servers.get(port, "/v1/models"))["models"]
+        models = json.loads(servers.get(port, "/v1/models"))["models"]
         if len(models) != n_models or not all(model.get("updates") == 1 for model in models):
             raise RuntimeError("ready, and not all models were restored")
     return seconds

@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import numpy as np
 import uvloop
 
-from benchmarks import http_servers
-from benchmarks.http_load import Load, apply_load, post
+from benchmarks.http import servers
+from benchmarks.http.load import Load, apply_load, post
 
 N_FEATURES, N_LABELS = 103, 14
 AIMS = {
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> None:
     """Measure, and print a table for each number of connections."""
     examples = bodies()
     with ExitStack() as stack:
-        empty = stack.enter_context(http_servers.empty_endpoint(args.port))
+        empty = stack.enter_context(servers.empty_endpoint(args.port))
         endpoints: Endpoints = {"empty": (empty.port, "/empty")}
         endpoints |= (_on_redis if args.store == "redis" else _on_sqlite)(stack, args.port + 1, examples[0])
         for n_connections in args.connections:
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _on_sqlite(stack: ExitStack, port: int, body: bytes) -> Endpoints:
-    flags = stack.enter_context(http_servers.sqlite())
-    stack.enter_context(http_servers.manylabel(port, flags))
+    flags = stack.enter_context(servers.sqlite())
+    stack.enter_context(servers.manylabel(port, flags))
     for durability in ("log", "fsync"):
         create(port, durability, durability, body)
     updates = {f"update ({d})": (port, f"/v1/models/{d}/update") for d in ("log", "fsync")}
@@ -55,8 +55,8 @@ def _on_redis(stack: ExitStack, port: int, body: bytes) -> Endpoints:
     """A Redis for each policy of its append-only file, and a server at each."""
     ports = {"everysec": port, "always": port + 1}
     for policy, at in ports.items():
-        flags = stack.enter_context(http_servers.redis(at + 10, policy))
-        stack.enter_context(http_servers.manylabel(at, flags))
+        flags = stack.enter_context(servers.redis(at + 10, policy))
+        stack.enter_context(servers.manylabel(at, flags))
         create(at, "m", "log", body)
     return {
         "predict": (ports["everysec"], "/v1/models/m/predict"),
@@ -79,9 +79,9 @@ def bodies(n_bodies: int = 64) -> list[bytes]:
 def create(port: int, name: str, durability: str, body: bytes) -> None:
     """A model that knows every label before the measurement."""
     spec = {"name": name, "algorithm": "falt", "scaling": "unit", "durability": durability}
-    http_servers.post(port, "/v1/models", json.dumps(spec).encode())
+    servers.post(port, "/v1/models", json.dumps(spec).encode())
     all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
-    http_servers.post(port, f"/v1/models/{name}/update", all_labels)
+    servers.post(port, f"/v1/models/{name}/update", all_labels)
 
 
 def _measure(

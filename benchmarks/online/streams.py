@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.machine import print_machine
-from benchmarks.reproduce_data import load_stream
-from benchmarks.streams_peers import RIVER, predict_and_learn
-from benchmarks.streams_published import PUBLISHED
-from benchmarks.streams_search import search
+from benchmarks.data_sets import load_stream
+from benchmarks.online.published import PUBLISHED
+from benchmarks.online.river_peers import RIVER, predict_and_learn
+from benchmarks.online.search import search
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1
@@ -61,7 +60,6 @@ class Run(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    print_machine("numpy", "numba", "river")
     print(f"seed {args.seed}\n")
     summaries = []
     for name in args.sets or SETS:

@@ -8,15 +8,14 @@ from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks import reproduce_alt, reproduce_lsa_mml, reproduce_m3l, reproduce_mlrl, reproduce_prml
-from benchmarks.machine import print_machine
+from benchmarks.reproduce import alt, lsa_mml, m3l, mlrl, prml
 
 PAPERS = {
-    "alt": reproduce_alt,
-    "mlrl": reproduce_mlrl,
-    "m3l": reproduce_m3l,
-    "prml": reproduce_prml,
-    "lsa-mml": reproduce_lsa_mml,
+    "alt": alt,
+    "mlrl": mlrl,
+    "m3l": m3l,
+    "prml": prml,
+    "lsa-mml": lsa_mml,
 }
 """Each has `SETS`, the names of its data sets, and `run(args)`."""
 
@@ -37,7 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    print_machine("numpy", "scipy", "scikit-learn", "numba")
     print(f"seed {args.seed}, {args.trials} of the ten trials\n")
     with warnings.catch_warnings():
         # Candidates that lose need not have converged; the gaps of those that win are printed.

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from benchmarks.batch_data import documents
+from benchmarks.batch.synthetic import documents
 from manylabel_core.batch import PrML
 from manylabel_core.solvers import Privileged, solve_privileged_dual
 

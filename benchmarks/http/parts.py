@@ -7,15 +7,14 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks import http_jobs, http_replicas, http_requests, http_servers, http_start, http_stream
-from benchmarks.machine import print_machine
+from benchmarks.http import jobs, replicas, requests, servers, start, stream
 
 PARTS = {
-    "requests": http_requests,
-    "stream": http_stream,
-    "start": http_start,
-    "replicas": http_replicas,
-    "jobs": http_jobs,
+    "requests": requests,
+    "stream": stream,
+    "start": start,
+    "replicas": replicas,
+    "jobs": jobs,
 }
 """Each has a docstring and `run(args)`."""
 
@@ -31,9 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    print_machine("fastapi", "uvicorn", "uvloop", "httptools", "pydantic", "numba")
     if args.store == "redis":
-        print(f"Redis {http_servers.redis_version()} on the same machine")
-    os.sched_setaffinity(0, http_servers.OTHERS)
+        print(f"Redis {servers.redis_version()} on the same machine")
+    os.sched_setaffinity(0, servers.OTHERS)
     for name in args.only:
         PARTS[name].run(args)

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from benchmarks import http_servers
-from benchmarks.http_load import Load, apply_load, post
-from benchmarks.http_requests import bodies, create
+from benchmarks.http import servers
+from benchmarks.http.load import Load, apply_load, post
+from benchmarks.http.requests import bodies, create
 
 AIM = 3.0
 """Most that the 99th percentile may grow by, as a factor."""
@@ -34,14 +34,14 @@ ENDLESS = {"tol": 1e-10, "max_iter": 1_000_000}
 
 def run(args: argparse.Namespace) -> None:
     """Measure, and print a table."""
-    os.sched_setaffinity(0, http_servers.CORES)
-    threads = str(max(1, len(http_servers.CORES) // JOBS))
+    os.sched_setaffinity(0, servers.CORES)
+    threads = str(max(1, len(servers.CORES) // JOBS))
     flags = ["--job-slots", str(JOBS), "--job-threads", threads]
     print(f"\npredict while {JOBS} jobs train, {threads} thread each")
     print(
         "connections          requests/s      p50 ms   p99 ms   over without jobs (min..max)   jobs have of the cores"
     )
-    with http_servers.sqlite() as store, http_servers.manylabel(args.port, [*store, *flags], http_servers.CORES):
+    with servers.sqlite() as store, servers.manylabel(args.port, [*store, *flags], servers.CORES):
         examples = bodies()
         create(args.port, "m", "log", examples[0])
         jobs = _begin(args.port)
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
             _compare(args, jobs, requests, n_connections)
         for id in _ids(args.port):
             _ask(args.port, f"/v1/jobs/{id}", method="DELETE")
-    os.sched_setaffinity(0, http_servers.OTHERS)
+    os.sched_setaffinity(0, servers.OTHERS)
 
 
 def _compare(args: argparse.Namespace, jobs: Sequence[int], requests: Sequence[bytes], n_connections: int) -> None:
@@ -70,7 +70,7 @@ def _compare(args: argparse.Namespace, jobs: Sequence[int], requests: Sequence[b
         if repeat:  # the first is a warm-up
             without.append(idle)
             beside.append(load)
-            shares.append((_cpu_seconds(jobs) - cpu) / seconds / len(http_servers.CORES))
+            shares.append((_cpu_seconds(jobs) - cpu) / seconds / len(servers.CORES))
     ratios = [b.p99_ms / a.p99_ms for a, b in zip(without, beside, strict=True)]
     ratio = statistics.median(ratios)
     _print(f"{n_connections:4}  without jobs", without, "")
@@ -104,11 +104,11 @@ def _begin(port: int) -> list[int]:
 
 
 def _ids(port: int) -> list[str]:
-    return [job["id"] for job in json.loads(http_servers.get(port, "/v1/jobs"))["jobs"]]
+    return [job["id"] for job in json.loads(servers.get(port, "/v1/jobs"))["jobs"]]
 
 
 def _iteration(port: int, id: str) -> int:
-    job = json.loads(http_servers.get(port, f"/v1/jobs/{id}"))
+    job = json.loads(servers.get(port, f"/v1/jobs/{id}"))
     if job["error"]:
         raise RuntimeError(job["error"])
     return int((job["progress"] or {}).get("iteration", 0))

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from benchmarks.reproduce_data import load_views
+from benchmarks.data_sets import load_views
 from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.gram import is_sparse
 from manylabel_core.metrics import average_precision, micro_f1, ranking_loss

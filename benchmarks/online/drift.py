@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.machine import print_machine
 from manylabel_core import FALT, SALT
 from manylabel_core.metrics import micro_f1
 from manylabel_core.rows import as_rows, as_targets
@@ -110,7 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print all tables."""
-    print_machine()
     for kind in ("still", "abrupt", "all", "gradual"):
         compare(kind, args.runs)
     costs()

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.budget_plots import plot_orders, plot_stream
-from benchmarks.drifting import Drifting
-from benchmarks.machine import print_machine
-from benchmarks.reproduce_data import load_stream
+from benchmarks.data_sets import load_stream
+from benchmarks.online.budget_plots import plot_orders, plot_stream
+from benchmarks.online.drifting import Drifting
 from manylabel_core import KernelFALT, KernelSALT
 from manylabel_core.rows import as_rows, as_targets
 
@@ -92,7 +91,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the tables; write the plots."""
-    print_machine("numpy", "numba")
     for make in CONTENDERS.values():  # compiled before anything is timed
         _learn(make(budget=None if make is CONTENDERS[FREE] else 2), np.eye(8), np.eye(8, 2, dtype=np.int8))
     for name in SETS if args.orders else ():

@@ -1,0 +1,1 @@
+"""Batch trainers: seconds to a proven duality gap, beside LIBSVM and LIBLINEAR."""

@@ -1,0 +1,1 @@
+"""The server: requests, streams, starts, replicas, and predictions beside jobs."""

@@ -1,0 +1,1 @@
+"""Online learners: their speed, and their quality on streams, under budgets, as probabilities and through drift."""

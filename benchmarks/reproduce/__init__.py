@@ -1,0 +1,1 @@
+"""Tables of the papers, on the data sets that they used."""
