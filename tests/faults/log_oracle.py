@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from manylabel_service.errors import StorageGone
-from manylabel_service.hosting.examples import Rollback, Update
-from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.log_entries import Rollback, Update, decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
-from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.fleet import Fleet
 
 from manylabel_service.app import create_app
+from manylabel_service.models import registry as registry_module
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
@@ -127,3 +129,40 @@ def refused() -> Callable[..., dict[str, Any]]:
         return problem
 
     return check
+
+
+@pytest.fixture
+def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels compile when they are first used; here nobody waits for that."""
+    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
+
+
+@pytest.fixture
+async def fleet(no_warm_up: None, redis_server: Any) -> AsyncIterator[Fleet]:
+    """A fleet on a Redis of this test's own."""
+    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
+    yield fleet
+    await fleet.end()
+
+
+@pytest.fixture
+async def durable_fleet(no_warm_up: None, new_redis: Callable[..., Any]) -> AsyncIterator[Fleet]:
+    """The same on a Redis that syncs each change to the disk before it answers."""
+    with new_redis(options={"appendfsync": "always"}) as server:
+        server.start()
+        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
+        yield fleet
+        await fleet.end()
+
+
+@pytest.fixture
+async def lone_fleet(no_warm_up: None, tmp_path: Path) -> AsyncIterator[Fleet]:
+    """A fleet of one: the embedded store has room for no more."""
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
+    yield fleet
+    await fleet.end()
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def any_fleet(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
-from tests.service.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.folds import drifting
+from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.online.folds import drifting
 
 from manylabel_service.api import schemas
 

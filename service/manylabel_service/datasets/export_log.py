@@ -16,10 +16,9 @@ from manylabel_core.state import DamagedState
 from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
 from manylabel_service.datasets.sandbox_child import fulfil
-from manylabel_service.hosting.examples import Rollback
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import position_key
 

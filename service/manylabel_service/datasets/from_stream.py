@@ -17,9 +17,8 @@ from manylabel_core.state import DamagedState
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.errors import InvalidDataset, LogLost, LogTrimmed, ModelIsTrained, ModelNotFound
-from manylabel_service.hosting.examples import Rollback
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.log_entries import decode
+from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
 from manylabel_service.trained.spec import is_trained

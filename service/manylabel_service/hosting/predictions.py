@@ -1,55 +1,25 @@
-"""Answers to what the log says: every replica gives the same one to the same entry."""
+"""Predictions as both kinds of models make them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_service.hosting.examples import Prediction
 
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Labels and scores of one example.
 
-class Answer(NamedTuple):
-    """What an update, or a rollback, was answered.
-
-    Attributes
-    ----------
-    scores : the raw scores of each example before it was learnt, the threshold first and then one for each
-        label known then (float64); None when no predictions were asked for.
-    probabilities : likewise one for each label known then (float64); None when they were not asked for.
-    skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
-        have no scores.
-    rolled_back_to : the position of the snapshot that a rollback went back to.
-    label_names : in column order, once the model has given the columns anew; None while they are its own.
+    `scores` holds, for every label the model knew, its score minus the threshold; a label is in
+    `labels` when that is above 0. `probabilities`, of the same labels, only if they were asked for.
     """
 
-    position: str
-    updates: int
-    durability: str
-    scores: tuple[NDArray[np.float64], ...] | None
-    skipped: int = 0
-    rolled_back_to: str | None = None
-    label_names: tuple[str, ...] | None = None
-    probabilities: tuple[NDArray[np.float64], ...] | None = None
-
-    def predictions(self, label_names: Sequence[str]) -> "Predictions | None":
-        """The predictions, given the names of the model's labels in column order."""
-        if self.scores is None:
-            return None
-        names = label_names if self.label_names is None else self.label_names
-        return Predictions(self.scores, names, self.probabilities)
-
-    def keeping(self, label_names: tuple[str, ...], n_lasting: int) -> "Answer":
-        """The same answer for a time when only the first `n_lasting` of the model's labels have these names."""
-        widest = max((len(row) for row in self.scores or ()), default=0)
-        lasts = self.label_names is not None or widest <= 1 + n_lasting
-        return self if lasts else self._replace(label_names=label_names)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the scores and of the probabilities."""
-        return sum(row.nbytes for row in (*(self.scores or ()), *(self.probabilities or ())))
+    labels: list[str]
+    scores: dict[str, float]
+    threshold: float
+    probabilities: dict[str, float] | None = None
 
 
 class Predictions(Sequence[Prediction]):
@@ -88,25 +58,6 @@ def prediction(
     relevant = [name for name, score in scores.items() if score > 0]
     likely = None if probabilities is None else dict(zip(label_names, probabilities.tolist(), strict=False))
     return Prediction(relevant, scores, float(row[0]), likely)
-
-
-@dataclass(frozen=True, slots=True)
-class Updated:
-    """What a request to update, or to roll back, is told.
-
-    `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
-    `predictions` are those of the examples after the first `skipped`: see `Answer`. `alarms` are the labels whose
-    detectors of drift sounded now, None for the one of all labels.
-    """
-
-    position: str
-    updates: int
-    durability: str
-    predictions: Sequence[Prediction] | None
-    replayed: bool
-    skipped: int = 0
-    rolled_back_to: str | None = None
-    alarms: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

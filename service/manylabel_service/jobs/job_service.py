@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobsFull, KeyReused
-from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import BEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import KIND, now

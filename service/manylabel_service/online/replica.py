@@ -20,27 +20,21 @@ from manylabel_service.errors import (
     ServiceError,
 )
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.examples import (
-    Example,
-    Features,
-    IdempotencyKey,
-    Prediction,
-    Rollback,
-    StreamPart,
-    Update,
-)
+from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import ErrorFactory
-from manylabel_service.hosting.predictions import Answer, Predicted, Updated
+from manylabel_service.hosting.predictions import Predicted, Prediction
 from manylabel_service.hosting.slices import SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.spec.limits import shown
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Answer, Updated
 from manylabel_service.online.state.fold import ApplyResult
-from manylabel_service.online.state.log_entries import encode
+from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission
 from manylabel_service.online.updates.applier import Applier

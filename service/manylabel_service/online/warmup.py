@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from manylabel_core.online.scaling.choices import SCALINGS
-from manylabel_service.hosting.examples import Example, Features, Labels, Update
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.service.folds import dense, named, new_model, sparse, ulid
+from tests.service.online.folds import dense, named, new_model, sparse, ulid
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.datasets import export_log as folding
@@ -18,9 +18,10 @@ from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.from_stream import StreamCounts, rows_of_stream
 from manylabel_service.datasets.sandbox_child import report_of
 from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFound
-from manylabel_service.hosting.examples import Change, Example, Features, IdempotencyKey, Labels, Rollback, Update
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import encode
+from manylabel_service.online.state.log_entries import Change, Rollback, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Store

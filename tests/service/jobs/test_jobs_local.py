@@ -29,7 +29,7 @@ from manylabel_service.errors import (
     KeyReused,
     ModelNotFound,
 )
-from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")

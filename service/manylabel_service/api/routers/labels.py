@@ -23,9 +23,10 @@ from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body, path_in_item
 from manylabel_service.errors import InvalidExample, PredictionError
-from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import Updated
 from manylabel_service.ulid import timestamp_of
 
 COUNTED_AT_ONCE = 256

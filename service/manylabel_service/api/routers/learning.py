@@ -20,10 +20,12 @@ from manylabel_service.api.web import idempotency, query
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example, IdempotencyKey
+from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import Predicted, Updated
+from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import Updated
 from manylabel_service.trained.model import TrainedModel
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])

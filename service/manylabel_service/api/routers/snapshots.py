@@ -22,9 +22,9 @@ from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, cont
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import SnapshotNotFound
-from manylabel_service.hosting.examples import IdempotencyKey
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import Updated
 from manylabel_service.storage import SnapshotRecord
 
 router = APIRouter(route_class=DirectRoute, tags=["snapshots"])

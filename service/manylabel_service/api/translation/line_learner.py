@@ -15,10 +15,11 @@ from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, shown
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
-from manylabel_service.hosting.examples import Example, StreamPart
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.hosting.examples import Example
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import Updated
 from manylabel_service.online.state.dry_run import DryRun
+from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_ANSWER_BYTES = 2**16
 """Answers are handed on in portions of about so many bytes."""

@@ -11,8 +11,8 @@ import pydantic_core
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.hosting.examples import Prediction
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.online.state.answer import Updated
 
 
 async def answer(

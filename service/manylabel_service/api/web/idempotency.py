@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.idempotency import IdempotencyKey
 
 HEADER = "Idempotency-Key"
 REPLAYED = (b"idempotent-replayed", b"true")

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from manylabel_core.rows import Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
-from manylabel_service.hosting.examples import Change, Example, IdempotencyKey, Rollback, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
+from manylabel_service.online.state.log_entries import Change, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 

@@ -12,8 +12,8 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_service.hosting.examples import IdempotencyKey
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
 
 MAX_KEYS = 10_000
 """Keys remembered per model; a retry that comes later counts as a new update."""

@@ -6,23 +6,16 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
 
 from manylabel_service.errors import UnreadableEntry
-from manylabel_service.hosting.examples import (
-    Change,
-    Example,
-    Features,
-    IdempotencyKey,
-    Labels,
-    Rollback,
-    StreamPart,
-    Update,
-)
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
 
 VERSION = 3
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
@@ -32,6 +25,46 @@ Version 2 had no want_probabilities.
 Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
 
 _UPDATE, _ROLLBACK = 0, 1
+
+
+class StreamPart(NamedTuple):
+    """Where the examples of an update stand in a stream: its key, and the number of each example's line.
+
+    Numbers are ascending, from 1. What comes again is known by them.
+    """
+
+    key: str
+    lines: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one log entry says: examples to learn, in order, and how to answer.
+
+    `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
+    told, has one id for each example; none of them is labelled twice.
+    """
+
+    examples: tuple[Example, ...]
+    durability: str
+    key: IdempotencyKey | None = None
+    want_predictions: bool = False
+    prediction_ids: tuple[str, ...] | None = None
+    stream: StreamPart | None = None
+    want_probabilities: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """Another kind of log entry: what was learnt after the snapshot at `to` is forgotten."""
+
+    to: str
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Change = Update | Rollback
+"""What a log entry says."""
 
 
 def encode(change: Change) -> bytes:

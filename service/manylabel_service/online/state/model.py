@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, dump, load
-from manylabel_service.hosting.examples import Features, Labels, Prediction
-from manylabel_service.hosting.predictions import prediction
+from manylabel_service.hosting.examples import Features, Labels
+from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.drift import drift_shown

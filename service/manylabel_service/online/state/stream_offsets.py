@@ -8,7 +8,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_service.hosting.examples import StreamPart
+from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_STREAMS = 1_000
 """Streams remembered per model; the one not used for longest is forgotten, and would be learnt again."""

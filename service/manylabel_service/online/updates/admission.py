@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from manylabel_service.errors import LimitExceeded, QueueFull
-from manylabel_service.hosting.examples import Update
 from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown
-from manylabel_service.online.state.log_entries import encode_parts
+from manylabel_service.online.state.log_entries import Update, encode_parts
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings

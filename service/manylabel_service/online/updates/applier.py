@@ -25,11 +25,11 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.hosting.hosted_model import ErrorFactory
 from manylabel_service.hosting.position_waiters import PositionWaiters
-from manylabel_service.hosting.predictions import Answer
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import SizeDelta, grown
 from manylabel_service.online.state.fold import ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from manylabel_service.errors import KeyInFlight, KeyReused
-from manylabel_service.hosting.examples import IdempotencyKey
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 
 

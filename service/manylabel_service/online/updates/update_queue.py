@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import QueueFull, ServiceError
-from manylabel_service.hosting.examples import Change
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import ApplyResult
+from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
 
 GROUP_EXAMPLES = 10_000

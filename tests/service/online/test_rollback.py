@@ -1,13 +1,15 @@
 """A rollback undoes what was learnt, on every replica at the same point, and nothing that is known of requests."""
 
 import pytest
-from tests.service.folds import States, append, dense, fold, learn, named, new_model, ulid
+from tests.service.online.folds import States, append, dense, fold, learn, named, new_model, ulid
 
 from manylabel_service.errors import KeyReused, PredictionLabelled
-from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 
 KEY = IdempotencyKey("k", b"d" * 16)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.app import create_app
@@ -12,6 +13,8 @@ from manylabel_service.errors import StoreUnusable
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
+
+pytestmark = pytest.mark.usefixtures("no_warm_up")
 
 
 def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:

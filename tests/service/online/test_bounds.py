@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.folds import append, learn, named, new_model, ulid
+from tests.service.online.folds import append, learn, named, new_model, ulid
 
 from manylabel_core import Prequential, Vocabulary
-from manylabel_service.hosting.examples import Features, IdempotencyKey, Rollback, StreamPart
+from manylabel_service.hosting.examples import Features
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import stream_offsets as stream_lines
+from manylabel_service.online.state.log_entries import Rollback, StreamPart
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.folds import (
+from tests.service.online.folds import (
     SPECS,
     Log,
     dense,
@@ -22,10 +22,11 @@ from tests.service.folds import (
 )
 
 from manylabel_service.errors import InvalidExample, KeyReused
-from manylabel_service.hosting.examples import Example, Features, IdempotencyKey, Labels, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 import pytest
-from tests.service.folds import fold
+from tests.service.online.folds import fold
 
 from manylabel_core.state import dump, load
 from manylabel_service.online.spec.spec import ModelSpec

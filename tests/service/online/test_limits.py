@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.feature_extraction import FeatureHasher
-from tests.service.folds import (
+from tests.service.online.folds import (
     Log,
     append,
     dense,
@@ -25,11 +25,11 @@ from tests.service.folds import (
 
 from manylabel_core.state import DamagedState, dump, load
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example, Features, Labels, Rollback, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.fold import LogEntry
-from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
 FALT: dict[str, Any] = {"algorithm": "falt", "scaling": "unit"}

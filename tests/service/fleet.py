@@ -2,22 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.models import registry as registry_module
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Address, SQLiteStore, Store
-from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage import Store
 
 WAIT_SECONDS = 20.0
 
@@ -97,40 +93,3 @@ class Fleet:
         assert len(models()) == len(registries)
         assert len(states) == 1, "the replicas have the same position and different states"
         return states.pop()
-
-
-@pytest.fixture(autouse=True)
-def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels compile when they are first used; here nobody waits for that."""
-    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
-
-
-@pytest.fixture
-async def fleet(redis_server: Any) -> AsyncIterator[Fleet]:
-    """A fleet on a Redis of this test's own."""
-    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
-    yield fleet
-    await fleet.end()
-
-
-@pytest.fixture
-async def durable_fleet(new_redis: Callable[..., Any]) -> AsyncIterator[Fleet]:
-    """The same on a Redis that syncs each change to the disk before it answers."""
-    with new_redis(options={"appendfsync": "always"}) as server:
-        server.start()
-        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
-        yield fleet
-        await fleet.end()
-
-
-@pytest.fixture
-async def lone_fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
-    """A fleet of one: the embedded store has room for no more."""
-    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
-    yield fleet
-    await fleet.end()
-
-
-@pytest.fixture(params=["redis", "sqlite"])
-def any_fleet(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")

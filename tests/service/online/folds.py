@@ -7,20 +7,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from manylabel_service import ulid as prediction_ids
-from manylabel_service.hosting.examples import (
-    Change,
-    Example,
-    Features,
-    IdempotencyKey,
-    Labels,
-    Rollback,
-    StreamPart,
-    Update,
-)
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
-from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.log_entries import Change, Rollback, StreamPart, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
 Log = Sequence[LogEntry]

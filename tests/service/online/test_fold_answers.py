@@ -5,16 +5,18 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.folds import append, drifting, fold, learn, named, new_model
+from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.online.folds import append, drifting, fold, learn, named, new_model
 
 from manylabel_core import FALT
 from manylabel_core.rows import Rows
-from manylabel_service.hosting.examples import Example, IdempotencyKey, Labels, Rollback, StreamPart, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import idempotency_window as key_window
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import Alarm, LogEntry
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
+from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 
 KEY = IdempotencyKey("k", b"d" * 16)

@@ -10,17 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_service.errors import UnreadableEntry
-from manylabel_service.hosting.examples import (
-    Change,
-    Example,
-    Features,
-    IdempotencyKey,
-    Labels,
-    Rollback,
-    StreamPart,
-    Update,
-)
-from manylabel_service.online.state.log_entries import VERSION, decode, encode
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.log_entries import VERSION, Change, Rollback, StreamPart, Update, decode, encode
 
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.service.folds import append
+from tests.service.online.folds import append
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
@@ -41,20 +41,15 @@ from manylabel_service.errors import (
     PredictionLabelled,
     SnapshotNotFound,
 )
-from manylabel_service.hosting.examples import (
-    Example,
-    Features,
-    IdempotencyKey,
-    Labels,
-    Prediction,
-    StreamPart,
-    Update,
-)
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, Address, SnapshotRecord, SQLiteStore, Store, position_key

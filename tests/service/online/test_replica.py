@@ -20,14 +20,14 @@ from manylabel_service.errors import (
     QueueFull,
     StorageGone,
 )
-from manylabel_service.hosting.examples import Example, Features, IdempotencyKey, Labels, Update
-from manylabel_service.hosting.predictions import Updated
-from manylabel_service.models import registry as registry_module
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answer import Updated
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import decode, encode
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
@@ -59,14 +59,8 @@ class ObstructedStore(SQLiteStore):
         await super().put_snapshot(record, position, data)
 
 
-@pytest.fixture(autouse=True)
-def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels compile when they are first used; here nobody waits for that."""
-    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
-
-
 @pytest.fixture
-def hosting(tmp_path: Path) -> Hosting:
+def hosting(no_warm_up: None, tmp_path: Path) -> Hosting:
     """Open the registry on this test's directory; leaving stops it, or kills it with `kill=True`."""
 
     @asynccontextmanager

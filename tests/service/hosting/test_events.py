@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from tests.service.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.folds import drifting
+from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.online.folds import drifting
 
 from manylabel_service.errors import QueueFull
 from manylabel_service.hosting import events as events_module
@@ -50,7 +50,7 @@ class TestOfAReplica:
         assert [event.position for event in events] == sorted(event.position for event in events)
 
     async def test_what_was_refused_or_learnt_before_is_no_event(self, replica: Any, lone_fleet: Any) -> None:
-        from manylabel_service.hosting.examples import StreamPart
+        from manylabel_service.online.state.log_entries import StreamPart
 
         watched = replica.events.subscribe()
         part = StreamPart("s", (1, 2))

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.service.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
+from tests.service.online.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
 
 from manylabel_core.state import DamagedState, NewerState, dump, load
-from manylabel_service.hosting.examples import Features, IdempotencyKey, Rollback, StreamPart
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Features
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
+from manylabel_service.online.state.log_entries import Rollback, StreamPart
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED
 

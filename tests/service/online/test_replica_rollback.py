@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manylabel_service.errors import SnapshotNotFound, StorageGone
-from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.state.model import OnlineModel
 

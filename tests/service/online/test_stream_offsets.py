@@ -3,13 +3,14 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.folds import dense, fold, learn, named, new_model
+from tests.service.online.folds import dense, fold, learn, named, new_model
 
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example, Labels, StreamPart, Update
-from manylabel_service.hosting.predictions import Answer
+from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import stream_offsets as stream_lines
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import ApplyResult, LogEntry
+from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.hosting.predictions import Updated
+from manylabel_service.online.state.answer import Updated
 
 
 def example(features: list[str], labels: list[str]) -> Example:

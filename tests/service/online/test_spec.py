@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.service.folds import learn, named, new_model
+from tests.service.online.folds import learn, named, new_model
 
 from manylabel_core.online.thresholding import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest

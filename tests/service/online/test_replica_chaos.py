@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
-from manylabel_service.hosting.examples import IdempotencyKey
+from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.model import OnlineModel
 

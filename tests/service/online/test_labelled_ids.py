@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.folds import learn, named, new_model, ulid
+from tests.service.online.folds import learn, named, new_model, ulid
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
-from manylabel_service.hosting.predictions import Answer
 from manylabel_service.online.state import labelled_ids as labelled
+from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.model import OnlineModel
 

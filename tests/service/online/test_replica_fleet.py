@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.folds import drifting
+from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
+from tests.service.online.folds import drifting
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
@@ -25,7 +25,8 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.examples import IdempotencyKey, StreamPart
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.log_entries import StreamPart
 
 
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:

@@ -1,0 +1,10 @@
+"""The idempotency key of a request, which all rooms of the service share."""
+
+from typing import NamedTuple
+
+
+class IdempotencyKey(NamedTuple):
+    """A client's key, and a digest of the request it came with (16 bytes)."""
+
+    key: str
+    digest: bytes
