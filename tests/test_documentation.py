@@ -127,3 +127,12 @@ def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+?\.md)(?:#[^)]*)?\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} -> {target}"
+
+
+def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:
+    page = (ROOT / "docs" / "mathematics.md").read_text()
+    numbers = [int(number) for number in re.findall(r" \((\d+)\)$", page, re.MULTILINE)]
+    assert numbers == list(range(1, len(numbers) + 1))
+    code = [path.read_text() for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")]
+    named = {int(number) for text in code for number in re.findall(r"docs/mathematics\.md \((\d+)\)", text)}
+    assert named <= set(numbers)
