@@ -30,7 +30,7 @@ from benchmarks.batch import privileged, views
 from benchmarks.batch.peers import TOLERANCES, Fit, fit_all, linear_svc, svc, tuned
 from benchmarks.batch.synthetic import Labelled, attributes, covariance, documents
 from manylabel_core.batch import MLRL
-from manylabel_core.gram import Kernel, gram, scale_gamma
+from manylabel_core.mercer import Kernel, gram, scale_gamma
 from manylabel_core.solvers import DualResult, solve_kernel_dual, solve_linear_dual
 
 GAP = 1e-3

@@ -32,7 +32,7 @@ from benchmarks.reproduce.mlrl_tables import (
     Figures,
 )
 from manylabel_core.batch import MLRL, SSMLRL
-from manylabel_core.gram import mean_distance
+from manylabel_core.mercer import mean_distance
 from manylabel_core.metrics import average_precision, coverage, hamming_loss, one_error, ranking_loss
 
 SETS = tuple(SUPERVISED)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from manylabel_core.gram import is_sparse
+from manylabel_core.rows import is_sparse
 
 FLOOR = 1e-6
 """A prior's smallest eigenvalue is made at least this multiple of its largest."""

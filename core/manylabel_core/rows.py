@@ -7,6 +7,7 @@ same arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ MAX_COLUMNS = 2**31 - 1
 MAX_MAGNITUDE = 1e15
 """Largest absolute value of a feature. Within it no sum inside a learner can overflow."""
 
+
+BLOCK_BYTES = 1 << 26
+"""Large matrices are worked through a block of rows at a time, each at most this large (64 MB) or one row."""
 
 Matrix = ArrayLike | sp.sparray | sp.spmatrix
 """What is taken for a matrix."""
@@ -98,6 +102,17 @@ class Targets(NamedTuple):
             self.complete[rows],
             self.n_labels[rows],
         )
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing usable."""
+    return bool(sp.issparse(matrix))
+
+
+def row_blocks(n_rows: int, row_bytes: int, block_bytes: int | None = None) -> Iterator[slice]:
+    """Give consecutive slices that cover the rows, each of at most `block_bytes` (`BLOCK_BYTES`) or of one row."""
+    step = max(1, (block_bytes or BLOCK_BYTES) // max(1, row_bytes))
+    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:

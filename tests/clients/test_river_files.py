@@ -307,7 +307,7 @@ def test_text_that_is_not_utf8(tmp_path: Path, text: bytes) -> None:
 
 
 def test_a_line_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manylabel_core.datasets.text.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("manylabel_core.datasets.formats.text.MAX_LINE_BYTES", 10)
     path = tmp_path / "a.svm"
     path.write_text("1 1:2\n" + "1 2:33333333333333\n")
     with pytest.raises(FileFormatError, match="line 2: longer than 10 bytes"):

@@ -6,9 +6,9 @@ from os import PathLike
 
 from manylabel_clients.river._mulan_labels import find_labels
 from manylabel_clients.river._stream import NO_LIMITS, FileStream, Row, naming
-from manylabel_core.datasets.arff import ArffColumns, ArffRow
-from manylabel_core.datasets.arff_header import read_header
-from manylabel_core.datasets.text import numbered_lines
+from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
+from manylabel_core.datasets.formats.arff_header import read_header
+from manylabel_core.datasets.formats.text import numbered_lines
 
 
 class ArffFile(FileStream):

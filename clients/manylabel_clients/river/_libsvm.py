@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 
 from manylabel_clients.river._stream import FileFormatError, FileStream, Row, naming
-from manylabel_core.datasets.libsvm import Words, begin
-from manylabel_core.datasets.text import check_names, numbered_lines
+from manylabel_core.datasets.formats.libsvm import Words, begin
+from manylabel_core.datasets.formats.text import check_names, numbered_lines
 
 
 class LibsvmFile(FileStream):

@@ -6,8 +6,8 @@ from os import PathLike
 from pathlib import Path
 
 from manylabel_clients.river._stream import FileFormatError, naming
-from manylabel_core.datasets.arff_header import Header, choose_labels, meka_option
-from manylabel_core.datasets.mulan import read_label_names
+from manylabel_core.datasets.formats.arff_header import Header, choose_labels, meka_option
+from manylabel_core.datasets.formats.mulan import read_label_names
 
 
 def find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[str] | str | int | None) -> set[str]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_clients.river._stream import FileFormatError, FileStream, Row, naming
 from manylabel_core.datasets import BadDataset
-from manylabel_core.datasets.npz_arrays import Archive, read_names
+from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 
 MAX_NAMES_BYTES = 2**30
 """The names are read as a whole, so their array has a limit."""

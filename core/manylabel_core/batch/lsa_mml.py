@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from manylabel_core.batch import _lsa_checks as checks
-from manylabel_core.batch import _lsa_steps as steps
-from manylabel_core.batch._inputs import check_label_names
-from manylabel_core.batch._lsa_alternation import Alternation, Model, Reached
-from manylabel_core.batch._lsa_model import ViewModel
-from manylabel_core.batch._lsa_start import start
-from manylabel_core.batch._lsa_thresholds import thresholds
-from manylabel_core.batch._lsa_views import (
+from manylabel_core.batch.base.inputs import check_label_names
+from manylabel_core.batch.base.reporting import Reporter
+from manylabel_core.batch.views import parameters as checks
+from manylabel_core.batch.views import steps
+from manylabel_core.batch.views.alternation import Alternation, Model, Reached
+from manylabel_core.batch.views.inputs import (
     check_labelled,
     check_some_labels,
     check_views,
     fitted_block,
     label_block,
 )
-from manylabel_core.batch._reporting import Reporter
+from manylabel_core.batch.views.model import ViewModel
+from manylabel_core.batch.views.start import start
+from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.solvers import ProgressCallback
 
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from manylabel_core.batch._inputs import check_positive
-from manylabel_core.batch._relationships import RelationshipLearner
-from manylabel_core.gram import KernelFunction
+from manylabel_core.batch.base.inputs import check_positive
+from manylabel_core.batch.relations.learner import RelationshipLearner
+from manylabel_core.mercer import KernelFunction
 from manylabel_core.solvers import ProgressCallback
 
 

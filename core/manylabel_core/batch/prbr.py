@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from manylabel_core.batch._privileged import PrivilegedLearner
-from manylabel_core.batch._reporting import Reporter, warn_not_converged
+from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
+from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from manylabel_core.batch._inputs import check_positive
-from manylabel_core.batch._problem import SemiSupervisedProblem
-from manylabel_core.batch._relationships import RelationshipLearner
-from manylabel_core.gram import KernelFunction, is_sparse
+from manylabel_core.batch.base.inputs import check_positive
+from manylabel_core.batch.base.problem import SemiSupervisedProblem
+from manylabel_core.batch.relations.learner import RelationshipLearner
+from manylabel_core.mercer import KernelFunction
+from manylabel_core.rows import is_sparse
 from manylabel_core.solvers import ProgressCallback
 
 

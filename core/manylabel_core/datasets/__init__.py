@@ -4,14 +4,14 @@ Reading a file runs no code of it, takes memory only within `Limits`, and ends i
 whose message has the line or the array.
 """
 
-from manylabel_core.datasets.arff import read_arff
 from manylabel_core.datasets.dataset import Dataset
-from manylabel_core.datasets.libsvm import read_libsvm
+from manylabel_core.datasets.formats.arff import read_arff
+from manylabel_core.datasets.formats.libsvm import read_libsvm
+from manylabel_core.datasets.formats.ndjson import read_ndjson
+from manylabel_core.datasets.formats.npz import read_npz
+from manylabel_core.datasets.formats.table import read_csv
 from manylabel_core.datasets.limits import BadDataset, Limits
-from manylabel_core.datasets.ndjson import read_ndjson
-from manylabel_core.datasets.npz import read_npz
 from manylabel_core.datasets.reading import FORMATS, read_dataset
-from manylabel_core.datasets.table import read_csv
 
 __all__ = [
     "FORMATS",

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.datasets._stored import stored, to_arrays
+from manylabel_core.datasets import serialisation
+from manylabel_core.datasets.serialisation import View
 
-View = NDArray[np.float32] | sp.csr_array
-"""Features of shape (n_samples, n_features), float32, dense or CSR."""
+__all__ = ["SINGLE", "Dataset", "View"]
 
 SINGLE = "x"
 """The name of the view of a data set that has just one."""
@@ -161,7 +161,7 @@ class Dataset:
 
     def to_bytes(self) -> bytes:
         """The data set for `from_bytes`; the same content always gives the same bytes."""
-        return to_arrays(self)
+        return serialisation.to_bytes(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
@@ -172,7 +172,7 @@ class Dataset:
         manylabel_core.state.DamagedState
             The bytes are not what `to_bytes` wrote. They may come from anybody.
         """
-        return cls(**stored(data))
+        return cls(**serialisation.from_bytes(data))
 
     @classmethod
     def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from manylabel_core.datasets.arff import read_arff
 from manylabel_core.datasets.dataset import Dataset
-from manylabel_core.datasets.libsvm import read_libsvm
+from manylabel_core.datasets.formats.arff import read_arff
+from manylabel_core.datasets.formats.libsvm import read_libsvm
+from manylabel_core.datasets.formats.ndjson import read_ndjson
+from manylabel_core.datasets.formats.npz import read_npz
+from manylabel_core.datasets.formats.table import read_csv
+from manylabel_core.datasets.formats.text import Source
 from manylabel_core.datasets.limits import Limits
-from manylabel_core.datasets.ndjson import read_ndjson
-from manylabel_core.datasets.npz import read_npz
-from manylabel_core.datasets.table import read_csv
-from manylabel_core.datasets.text import Source
 
 FORMATS: Mapping[str, Callable[..., Dataset]] = {
     "libsvm": read_libsvm,

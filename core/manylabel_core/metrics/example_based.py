@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from manylabel_core.metrics._inputs import as_pair, mean, outcomes, ratio
+from manylabel_core.metrics.inputs import as_pair, mean, outcomes, ratio
 
 
 def precision(Y: Any, P: Any) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.metrics._inputs import as_scored, mean, ratio, scored_blocks
+from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks
 
 
 class Ranking(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import check_choice
+from manylabel_core.checks import check_choice
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.parameters import check_positive
 from manylabel_core.online.updates._passive_aggressive import MOST

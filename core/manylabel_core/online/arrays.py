@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from manylabel_core._parameters import check_choice, check_flag
+from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Decisions, NoDecisions, chosen_decisions
 from manylabel_core.online.drift.detectors import Alarms, Detectors, NoDetectors, chosen_detectors

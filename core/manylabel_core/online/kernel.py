@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import check_choice, check_count, check_flag, shown
-from manylabel_core.kernels import KERNELS
+from manylabel_core._mercer import KERNELS
+from manylabel_core.checks import check_choice, check_count, check_flag, shown
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import DropSmallest, Expansion, KeepAll, Strategy

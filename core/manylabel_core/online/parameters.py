@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from numbers import Integral
 
-from manylabel_core._parameters import check_choice, check_count, is_finite, shown
+from manylabel_core.checks import check_choice, check_count, is_finite, shown
 from manylabel_core.online.updates._multipass import MAX_PASSES
 
 MAX_PARAMETER = 2.0**20

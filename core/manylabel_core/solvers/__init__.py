@@ -1,10 +1,10 @@
 """Solvers of the label-coupled dual, which M3L, MLRL and SSMLRL share, and of PrML's SVM+ dual. Knows no estimator."""
 
-from manylabel_core.solvers.kernel_dual import solve_kernel_dual
-from manylabel_core.solvers.linear_dual import solve_linear_dual
-from manylabel_core.solvers.privileged_dual import Privileged, PrivilegedResult, Unbounded, solve_privileged_dual
+from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource
+from manylabel_core.solvers.coupled.kernel_dual import solve_kernel_dual
+from manylabel_core.solvers.coupled.linear_dual import solve_linear_dual
+from manylabel_core.solvers.privileged.dual import Privileged, PrivilegedResult, Unbounded, solve_privileged_dual
 from manylabel_core.solvers.result import DualResult, Progress, ProgressCallback
-from manylabel_core.solvers.rows import CachedRows, RowSource
 
 __all__ = [
     "CachedRows",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import check_choice, check_flag
+from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.calibration import _logistic, _thresholds
 from manylabel_core.online.calibration._calibrate import cut_rows, decide_rows, rate_rows
 from manylabel_core.online.scaling.scaling import MAX_COUNT

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import check_choice
+from manylabel_core.checks import check_choice
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
 from manylabel_core.online.scaling.scaling import MAX_COUNT
 from manylabel_core.online.storage import check_range, enlarged

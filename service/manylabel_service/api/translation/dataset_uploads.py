@@ -11,7 +11,7 @@ from typing import IO
 
 from starlette.requests import ClientDisconnect, Request
 
-from manylabel_core.datasets.mulan import MAX_XML_BYTES
+from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
 from manylabel_service.api.web.bodies import in_time, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem

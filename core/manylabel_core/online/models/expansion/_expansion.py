@@ -9,8 +9,8 @@ mean is coefficient - drag / age. Whatever is linear in the coefficients is done
 
 import numpy as np
 
+from manylabel_core._mercer import inner_product, kernel_value
 from manylabel_core.compiled import compiled
-from manylabel_core.kernels import inner_product, kernel_value
 
 
 @compiled

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from manylabel_core._mercer import inner_product
 from manylabel_core.compiled import compiled
-from manylabel_core.kernels import inner_product
 from manylabel_core.online.models.expansion._expansion import kernel_column
 from manylabel_core.online.models.linear._table import squared_norm
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.kernels import inner_product
+from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.expansion._expansion import kernel_column
 from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink
 from manylabel_core.online.models.expansion.model import KeepAll, Newcomer

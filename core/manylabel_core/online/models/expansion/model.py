@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.kernels import inner_product
+from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.expansion._expansion import kernel_column, score_expansion
 from manylabel_core.online.models.expansion.support import SupportVectors, check_rows
 from manylabel_core.online.models.model import KernelSettings, Step

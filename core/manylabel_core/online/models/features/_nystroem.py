@@ -13,8 +13,8 @@ import math
 
 import numpy as np
 
+from manylabel_core._mercer import inner_product
 from manylabel_core.compiled import compiled
-from manylabel_core.kernels import inner_product
 from manylabel_core.online.models.expansion._expansion import kernel_column
 
 MAX_LENGTH = 1e15

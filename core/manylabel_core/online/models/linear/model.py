@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core._parameters import check_flag
+from manylabel_core.checks import check_flag
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.linear._experts import MOST_RECORDED
 from manylabel_core.online.models.linear._learn import learn_falt

@@ -1,0 +1,104 @@
+"""Checks of what the batch learners are given. Every error is a ValueError that names the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core.checks import is_finite, shown
+from manylabel_core.rows import is_sparse, row_blocks
+
+
+def check_positive(name: str, value: object) -> float:
+    """Give a finite number above 0 as a float."""
+    if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
+    raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
+
+
+def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
+    """Check an indicator matrix and give it as signs.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        1 (or True) for a relevant label, 0 (or False) for an irrelevant one. Entries of a sparse matrix that stand
+        twice are added, as SciPy defines it.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels), int8
+        +1 and -1, C-contiguous.
+    """
+    if Y is None:
+        # scikit-learn's wording, which its tools look for.
+        raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")
+    try:
+        Y = canonical(sp.csr_array(Y)) if is_sparse(Y) else np.asarray(Y)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"Unknown label type: Y must be an indicator matrix: {error}") from error
+    if Y.ndim != 2 or Y.shape[1] == 0:
+        raise ValueError(
+            f"Unknown label type: Y must be an indicator matrix of shape (n_samples, n_labels), got the shape {Y.shape}"
+        )
+    if Y.dtype.kind not in "biuf":
+        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}")
+    stored = Y.data if is_sparse(Y) else Y
+    wrong = (stored != 0) & (stored != 1)  # NaN is neither
+    if wrong.any():
+        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, it holds {stored[wrong].flat[0]}")
+    if Y.shape[0] != n_samples:
+        raise ValueError(f"Y must have as many rows as X, {n_samples}, got {Y.shape[0]}")
+    if n_samples < Y.shape[1]:
+        raise ValueError(f"Y has fewer rows ({n_samples}) than labels ({Y.shape[1]}); is it transposed?")
+    dense = Y.astype(np.int8)
+    dense = dense.toarray() if is_sparse(dense) else dense
+    return np.ascontiguousarray(2 * dense - 1)
+
+
+def canonical(X: sp.csr_array) -> sp.csr_array:
+    """Entries in order, those that stand twice added, as SciPy defines it; the caller's matrix stays as it is."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDArray[np.object_] | None:
+    """Names of the labels: those given, else the columns of a data frame, else None."""
+    if not (names is None or isinstance(names, Iterable)):
+        raise ValueError(f"label_names must hold names, not be {names!r}")
+    columns = getattr(Y, "columns", None) if names is None else list(names)
+    if columns is None or (names is None and not all(isinstance(name, str) for name in columns)):
+        return None
+    found = np.array([str(name) for name in columns], dtype=object)
+    if len(found) != n_labels or len(set(found)) != n_labels:
+        raise ValueError(f"label_names must hold {n_labels} different names, one for each column of Y")
+    return found
+
+
+def check_diagonal(values: NDArray[Any]) -> None:
+    """Check the kernel values of the examples with themselves, and that their sum is still a number."""
+    with np.errstate(over="ignore"):
+        total = values.sum()
+    if not np.isfinite(total):
+        raise ValueError(f"X has values too large for {values.dtype}: the kernel values of examples overflow")
+    if values.min() < 0:
+        raise ValueError(f"kernel must be positive semi-definite, but is {values.min():.6g} for an example with itself")
+
+
+def check_gram(K: NDArray[Any]) -> None:
+    """Check that a precomputed Gram matrix is square, symmetric and not negative on its diagonal."""
+    if K.shape[0] != K.shape[1]:
+        raise ValueError(f"X must be a square Gram matrix with kernel='precomputed', got the shape {K.shape}")
+    if K.diagonal().min() < 0:
+        raise ValueError(f"X must be positive semi-definite, but has {K.diagonal().min():.6g} on its diagonal")
+    for rows in row_blocks(len(K), K.nbytes // len(K)):
+        across = K[:, rows].T
+        if np.abs(K[rows] - across).max() > 1e-5 * np.abs(across).max():
+            raise ValueError("X must be a symmetric Gram matrix with kernel='precomputed'")

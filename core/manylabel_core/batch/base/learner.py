@@ -1,0 +1,222 @@
+"""What the batch learners share: parameters, checks, kernels, predictions, and state."""
+
+from __future__ import annotations
+
+import re
+from abc import ABCMeta
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from manylabel_core.batch.base.inputs import check_gram, check_label_names, check_labels, check_positive
+from manylabel_core.batch.base.problem import Expansion, KernelProblem, LinearProblem, Weights, balanced
+from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
+from manylabel_core.checks import check_choice, check_count, check_flag, is_finite
+from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
+from manylabel_core.rows import is_sparse, row_blocks
+
+GAMMAS = ("scale", "mean_distance")
+"""Names for the width of a kernel that is taken from the data."""
+
+MAX_DEGREE = 100
+MAX_THREADS = 1024
+MAX_ITERATIONS = 1_000_000
+
+_MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
+
+
+class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
+    """A multi-label model learnt at once from all examples: one score for each label, linear or by a kernel.
+
+    A label is predicted when its score is above 0. With a linear kernel the scores are
+    `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
+    """
+
+    kernel: str | KernelFunction
+    gamma: float | str
+    degree: int
+    coef0: float
+    tol: float
+    max_iter: int
+    warm_start: bool
+    cache_mb: float
+    n_threads: int
+    random_state: Any
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Scores of the labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            With kernel="precomputed": the kernel values with all examples of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        ValueError
+            If X has other features than in `fit`, or a value that is not finite.
+        """
+        check_is_fitted(self, FITTED_LAST)
+        checked = self._checked(X, reset=False)
+        scores = np.empty((checked.shape[0], len(self.intercept_)))
+        for rows in row_blocks(checked.shape[0], self._row_bytes(checked)):
+            scores[rows] = self._raw_scores(checked[rows])
+        scores += self.intercept_
+        return scores
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """Predict label sets: 1 where a score is above 0, shape (n_samples, n_labels), int64."""
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.target_tags.required = True
+        tags.target_tags.two_d_labels = True
+        tags.target_tags.one_d_labels = False
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _check_shared_parameters(self) -> None:
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, KERNELS)
+        if isinstance(self.gamma, str):
+            check_choice("gamma", self.gamma, GAMMAS)
+        else:
+            check_positive("gamma", self.gamma)
+        check_count("degree", self.degree, MAX_DEGREE)
+        if not is_finite(self.coef0):
+            raise ValueError(f"coef0 must be a finite number, not {self.coef0!r}")
+        if check_positive("tol", self.tol) >= 1:
+            raise ValueError(f"tol must be below 1, not {self.tol!r}")
+        check_count("max_iter", self.max_iter, MAX_ITERATIONS)
+        check_flag("warm_start", self.warm_start)
+        check_count("n_threads", self.n_threads, MAX_THREADS)
+
+    def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
+        """Check the input of `fit` and remember what it is about."""
+        self._check_shared_parameters()
+        checked = self._checked(X, reset=True)
+        signs = check_labels(Y, checked.shape[0])
+        names = check_label_names(label_names, Y, signs.shape[1])
+        self._forget("label_names_")
+        if names is not None:
+            self.label_names_ = names
+        self.classes_ = np.arange(signs.shape[1])
+        return checked, signs
+
+    def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
+        """X as an ndarray or CSR array of float32 or float64."""
+        if self.kernel == "precomputed" and is_sparse(X):
+            raise ValueError(f"{name} must be dense, not sparse, with kernel='precomputed'")
+        try:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+        except ValueError as error:
+            if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others nothing
+                raise
+            raise ValueError(f"{name}: {error}") from error
+        return sp.csr_array(X) if is_sparse(X) else X
+
+    def _make_kernel(self, X: Any) -> Kernel:
+        """The kernel, its width taken from X where it has to be, and kept as `gamma_`."""
+        gamma = 1.0
+        if not isinstance(self.gamma, str):
+            gamma = float(self.gamma)
+        elif self.kernel in ("rbf", "poly") and self.gamma == "scale":
+            gamma = scale_gamma(X)
+        elif self.kernel in ("rbf", "poly"):
+            width = mean_distance(X, self._random())
+            gamma = 1.0 / (2.0 * width**2) if width > 0 else 1.0
+        self.gamma_ = gamma
+        return self._kernel()
+
+    def _problem(
+        self, X: Any, signs: NDArray[np.int8], *, equality: bool, constant: float = 0.0
+    ) -> KernelProblem | LinearProblem:
+        """The examples as a solver takes them; `constant` is the square of a regularised constant feature."""
+        self._check_precomputed(X)
+        cache_mb = check_positive("cache_mb", self.cache_mb)
+        kernel = replace(self._make_kernel(X), constant=constant)
+        options: dict[str, Any] = {"equality": equality, "n_threads": self.n_threads, "seed": self._seed()}
+        if self.kernel == "linear":
+            return LinearProblem(X, signs, constant=constant**0.5, **options)
+        return KernelProblem(kernel, X, signs, cache_mb=cache_mb, **options)
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self.gamma_, float(self.coef0), int(self.degree))
+
+    def _check_precomputed(self, K: Any) -> None:
+        if self.kernel == "precomputed":
+            check_gram(K)
+
+    def _seed(self) -> int:
+        return int(self._random().randint(2**31 - 1))
+
+    def _random(self) -> np.random.RandomState:
+        try:
+            random: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(f"random_state: {error}") from error
+        return random
+
+    def _keep_model(self, model: Expansion | Weights) -> None:
+        """Keep what predicts; with a linear kernel as weights, otherwise the examples that have a coefficient."""
+        self._forget(*_MODEL)
+        self.intercept_ = np.asarray(model.intercept, dtype=np.float64)
+        if isinstance(model, Weights):
+            self.coef_ = np.ascontiguousarray(model.Z.T, dtype=np.float64)
+        elif self.kernel == "linear":
+            self.coef_ = np.ascontiguousarray(safe_sparse_dot(model.X.T, model.A, dense_output=True).T)
+        else:
+            self.support_ = np.flatnonzero(model.A.any(axis=1))
+            self.dual_coef_ = np.ascontiguousarray(model.A[self.support_])
+            if self.kernel != "precomputed":
+                self.support_vectors_ = model.X[self.support_]
+
+    def _start(self, signs: NDArray[np.int8], c: float, *, equality: bool) -> NDArray[np.float64] | None:
+        """Dual variables of an earlier fit to go on from, made feasible if C or Y is another now."""
+        alpha = getattr(self, "alpha_", None) if self.warm_start else None
+        if alpha is None or alpha.shape != signs.shape:
+            return None
+        alpha = np.minimum(alpha, c)
+        return balanced(alpha, signs) if equality else alpha
+
+    def _keep_alpha(self, alpha: NDArray[np.float64]) -> None:
+        self._forget("alpha_")
+        if self.warm_start:
+            self.alpha_ = alpha
+
+    def _forget(self, *names: str) -> None:
+        for name in names:
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _raw_scores(self, X: Any) -> NDArray[Any]:
+        """Scores of a block of rows, without the intercept."""
+        if hasattr(self, "coef_"):
+            return np.asarray(X @ self.coef_.T)
+        if self.kernel == "precomputed":
+            return np.asarray(X[:, self.support_] @ self.dual_coef_)
+        return self._kernel()(X, self.support_vectors_) @ self.dual_coef_
+
+    def _row_bytes(self, X: Any) -> int:
+        """Bytes that the scores of one row need on the way."""
+        return 8 * max(len(self.intercept_), X.shape[1] if hasattr(self, "coef_") else len(self.dual_coef_))

@@ -1,0 +1,220 @@
+"""The coupled dual of one training set, behind one face for kernels and for primal weights.
+
+max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k,     0 <= a <= c,     b = y a,     [sum_i b_il = 0]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from manylabel_core.batch.base.inputs import check_diagonal
+from manylabel_core.mercer import GramRows, Kernel, gram
+from manylabel_core.solvers import CachedRows, DualResult, ProgressCallback, solve_kernel_dual, solve_linear_dual
+
+
+class Expansion(NamedTuple):
+    """A model over examples: the scores of x are `kernel(x, X) A + intercept`.
+
+    Attributes
+    ----------
+    X : matrix of shape (n_examples, n_features)
+    A : ndarray of shape (n_examples, n_labels), float64
+    intercept : ndarray of shape (n_labels,), float64
+    """
+
+    X: Any
+    A: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+
+
+class Weights(NamedTuple):
+    """A model over features: the scores of x are `x Z + intercept`.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n_features, n_labels)
+    intercept : ndarray of shape (n_labels,), float64
+    """
+
+    Z: NDArray[Any]
+    intercept: NDArray[np.float64]
+
+
+class Problem(ABC):
+    """Examples and signs.
+
+    Parameters
+    ----------
+    signs : ndarray of shape (n_samples, n_labels), int8
+    equality : bool
+        With the constraint, and so with free intercepts.
+    n_threads, seed : int
+    """
+
+    def __init__(self, signs: NDArray[np.int8], equality: bool, n_threads: int, seed: int) -> None:
+        self.signs = signs
+        self.equality = equality
+        self.n_threads = n_threads
+        self.seed = seed
+
+    @abstractmethod
+    def solve(
+        self,
+        S: NDArray[np.float64],
+        c: float,
+        *,
+        tol: float,
+        max_iter: int,
+        alpha0: NDArray[np.float64] | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> DualResult:
+        """Solve for S (n_labels, n_labels), from alpha0 if it is given."""
+
+    @abstractmethod
+    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`B' K B`, shape (n_labels, n_labels)."""
+
+    @abstractmethod
+    def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion | Weights:
+        """The model of what was solved for S."""
+
+    def _options(self) -> dict[str, Any]:
+        return {"equality": self.equality, "n_threads": self.n_threads, "seed": self.seed}
+
+
+class KernelProblem(Problem):
+    """Examples seen through a Gram matrix, or through rows of one that is never stored.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Its constant, if it has one, is a regularised intercept.
+    X : matrix of shape (n_samples, n_features)
+    cache_mb : float
+        Of a Gram matrix larger than this, only as many rows are kept; the others are computed when needed.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        signs: NDArray[np.int8],
+        *,
+        equality: bool,
+        n_threads: int,
+        seed: int,
+        cache_mb: float,
+    ) -> None:
+        super().__init__(signs, equality, n_threads, seed)
+        self.kernel = kernel
+        self.X = X
+        fits = len(signs) ** 2 * X.dtype.itemsize <= cache_mb * 1e6
+        stored = fits or kernel.shape == "precomputed"
+        self.K: Any = gram(kernel, X) if stored else CachedRows(GramRows(kernel, X), int(cache_mb * 1e6))
+        check_diagonal(self.K.diagonal())
+
+    def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
+        return solve_kernel_dual(self.K, self.signs, S, c, **self._options(), **options)
+
+    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        B = alpha * self.signs
+        return symmetrised(B.T @ times(self.K, B))
+
+    def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion:
+        A = (result.alpha * self.signs) @ S
+        return Expansion(self.X, A, result.bias + self.kernel.constant * A.sum(axis=0))
+
+
+class LinearProblem(Problem):
+    """Examples seen through weights of their features.
+
+    Parameters
+    ----------
+    X : matrix of shape (n_samples, n_features)
+    constant : float
+        A constant feature, regularised like all others; 0 for none.
+    """
+
+    def __init__(
+        self, X: Any, signs: NDArray[np.int8], *, equality: bool, n_threads: int, seed: int, constant: float = 0.0
+    ) -> None:
+        super().__init__(signs, equality, n_threads, seed)
+        check_diagonal(row_norms(X, squared=True))
+        self.X = X
+        self.constant = constant
+
+    def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
+        return solve_linear_dual(self.X, self.signs, S, c, bias_feature=self.constant, **self._options(), **options)
+
+    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        V = safe_sparse_dot(self.X.T, alpha * self.signs, dense_output=True)
+        return symmetrised(V.T @ V)
+
+    def model(self, result: DualResult, S: NDArray[np.float64]) -> Weights:
+        assert result.Z is not None
+        return Weights(result.Z, result.bias)
+
+
+class SemiSupervisedProblem(KernelProblem):
+    """Labelled examples seen through SSMLRL's kernel, Eq. (22), made from unlabelled ones.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : matrix of shape (n_labelled + n_unlabelled, n_features)
+        Labelled examples first.
+    signs : ndarray of shape (n_labelled, n_labels), int8
+    ratio : float
+        lambda_1 / lambda_2.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: Any, signs: NDArray[np.int8], ratio: float, *, n_threads: int, seed: int
+    ) -> None:
+        Problem.__init__(self, signs, equality=True, n_threads=n_threads, seed=seed)
+        self.kernel = kernel
+        self.X = X
+        n_labelled = len(signs)
+        G = gram(kernel, X)
+        check_diagonal(G.diagonal())
+        G = G.astype(np.float64, copy=False)
+        K_ul, K_uu = G[n_labelled:, :n_labelled], G[n_labelled:, n_labelled:]
+        factor = cho_factor(K_uu + ratio * np.eye(len(K_uu)), lower=True, overwrite_a=True)
+        self.reflected = cho_solve(factor, K_ul)
+        """inv(ratio I + K_uu) K_ul: minus the coefficients of unlabelled examples for one of each labelled."""
+        self.K = symmetrised(G[:n_labelled, :n_labelled] - K_ul.T @ self.reflected)
+
+    def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion:
+        A = (result.alpha * self.signs) @ S
+        return Expansion(self.X, np.vstack([A, -self.reflected @ A]), result.bias)
+
+
+def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`K B` for a Gram matrix or rows of one, in the precision of the kernel values."""
+    if isinstance(K, np.ndarray):
+        return np.asarray(K @ B.astype(K.dtype, copy=False), dtype=np.float64)
+    product = np.empty(B.shape)
+    step = max(1, 2**23 // len(B))
+    for start in range(0, len(B), step):
+        rows = slice(start, min(start + step, len(B)))
+        product[rows] = K.rows(np.arange(rows.start, rows.stop)) @ B
+    return product
+
+
+def balanced(alpha: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Dual variables lowered until `sum_i b_il = 0`: those of the examples that weigh more, on one side of a label."""
+    relevant = signs > 0
+    weights = (alpha * relevant).sum(axis=0), (alpha * ~relevant).sum(axis=0)
+    lighter = np.minimum(*weights)
+    above, below = (np.divide(lighter, side, out=np.zeros_like(side), where=side > 0) for side in weights)
+    return np.asarray(alpha * np.where(relevant, above, below))
+
+
+def symmetrised(M: NDArray[np.float64]) -> NDArray[np.float64]:
+    return (M + M.T) / 2

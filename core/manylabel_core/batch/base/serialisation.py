@@ -1,0 +1,154 @@
+"""Estimators as bytes and back, without pickle.
+
+A fitted estimator is named arrays and plain values. Arrays go as they are; a CSR array as three and its shape; text as
+UTF-8 bytes with offsets; a prior as its matrix and eps; numbers, strings and None go into the JSON header.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from manylabel_core.priors import Prior
+from manylabel_core.rows import is_sparse
+from manylabel_core.state import DamagedState, dump, load
+
+FITTED_LAST = "duality_gap_"
+"""An attribute that is there once a fit has come to its end."""
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Serialisable(BaseEstimator):
+    """An estimator whose fitted attributes, all with names that end in "_", are its model."""
+
+    _fitted_last = FITTED_LAST
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """The arrays that, with the parameters and the plain values of `to_bytes`, are the fitted model."""
+        return pack(self._attributes(), "")[0]
+
+    def to_bytes(self) -> bytes:
+        """Parameters and fitted model in the form of `manylabel_core.state`, a safetensors file.
+
+        Raises
+        ------
+        ValueError
+            If a parameter cannot be written. (A callable kernel is left out: give it to `from_bytes` again.)
+        """
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if not callable(value)}
+        arrays, model = pack(self._attributes(), "")
+        more, params = pack(parameters, "param.")
+        return dump(arrays | more, {"estimator": type(self).__name__, "parameters": params, "model": model})
+
+    @classmethod
+    def from_bytes(cls, data: bytes, **parameters: Any) -> Self:
+        """The estimator that `to_bytes` wrote: equal scores, bit for bit.
+
+        Parameters
+        ----------
+        data : bytes
+        **parameters
+            In place of those written; a callable `kernel` must be given.
+
+        Raises
+        ------
+        DamagedState
+            If the bytes are not what `to_bytes` wrote.
+        ValueError
+            If they hold another kind of estimator.
+        """
+        arrays, header = load(data)
+        if header.get("estimator") != cls.__name__:
+            raise ValueError(f"data holds the state of {header.get('estimator')}, not of {cls.__name__}")
+        written = unpack(arrays, header.get("parameters", {}), "param.")
+        estimator = cls(**{**written, **parameters})
+        estimator._restore(unpack(arrays, header.get("model", {}), ""))
+        return estimator
+
+    def _attributes(self) -> dict[str, Any]:
+        """Everything fitted."""
+        check_is_fitted(self, self._fitted_last)
+        return {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
+
+    def _restore(self, attributes: Mapping[str, Any]) -> None:
+        if not all(name.isidentifier() and name.endswith("_") and name[0] != "_" for name in attributes):
+            raise DamagedState("the state names something that is no fitted attribute")
+        for name, value in attributes.items():
+            setattr(self, name, value)
+
+
+def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]]:
+    """Split values into arrays, whose names start with `prefix`, and a header that says what each one is."""
+    arrays: Arrays = {}
+    header: dict[str, Any] = {}
+    for name, value in values.items():
+        kind, parts, plain = _taken_apart(name, value)
+        header[name] = [kind, plain]
+        arrays |= {f"{prefix}{name}{suffix}": part for suffix, part in parts.items()}
+    return arrays, header
+
+
+def unpack(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The values that `pack` was given.
+
+    Raises
+    ------
+    DamagedState
+        If an array is missing or the header is not one of `pack`.
+    """
+    try:
+        return {
+            name: _put_together(kind, plain, lambda suffix, name=name: arrays[f"{prefix}{name}{suffix}"])
+            for name, (kind, plain) in header.items()
+        }
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedState(f"not the state of an estimator: {error!r}") from error
+
+
+def _taken_apart(name: str, value: Any) -> tuple[str, Arrays, Any]:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "number", {"": np.array(value)}, None
+    if value is None or isinstance(value, bool | int | float | str):
+        return "plain", {}, value
+    if isinstance(value, Prior):
+        return "prior", {"": value.R}, value.eps
+    if is_sparse(value):
+        csr = sp.csr_array(value)
+        return "csr", {".data": csr.data, ".indices": csr.indices, ".indptr": csr.indptr}, list(csr.shape)
+    array = np.asarray(value)
+    if array.dtype == object and all(isinstance(text, str) for text in array.flat):
+        texts = [text.encode() for text in array]
+        offsets = np.cumsum([0, *map(len, texts)])
+        return "texts", {".bytes": np.frombuffer(b"".join(texts), np.uint8), ".offsets": offsets}, None
+    if array.dtype.kind in "biuf":
+        return "array", {"": array}, None
+    raise ValueError(f"{name} cannot be written: {type(value).__name__}")
+
+
+def _put_together(kind: str, plain: Any, part: Any) -> Any:
+    if kind == "plain":
+        return plain
+    if kind == "number":
+        return part("").item()
+    if kind == "prior":
+        return Prior(part(""), plain)
+    if kind == "csr":
+        return sp.csr_array((part(".data"), part(".indices"), part(".indptr")), shape=tuple(plain))
+    if kind == "texts":
+        data, offsets = part(".bytes").tobytes(), part(".offsets")
+        texts = [data[first:last].decode() for first, last in pairwise(offsets)]
+        return np.array(texts, dtype=object)
+    if kind == "array":
+        return part("")
+    raise ValueError(f"unknown kind {kind!r}")

@@ -1,0 +1,141 @@
+"""What PrML and PrBR share: parameters, privileged features, and what a later fit goes on from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from manylabel_core.batch.base.inputs import check_diagonal, check_positive
+from manylabel_core.batch.base.learner import BatchLearner
+from manylabel_core.batch.base.serialisation import FITTED_LAST
+from manylabel_core.checks import check_count, check_flag, is_finite, shown
+from manylabel_core.solvers import Privileged
+from manylabel_core.solvers.privileged.dual import Variables
+
+MOST_LABELS = 2**20
+"""The most labels that may be privileged information about one."""
+
+
+class LinearScores(NamedTuple):
+    """A linear model and nothing else: scores are `X @ coef_.T + intercept_`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features), float64
+    intercept_ : ndarray of shape (n_labels,), float64
+    """
+
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+
+
+class PrivilegedLearner(BatchLearner):
+    """A linear learner that uses the other labels of its training examples."""
+
+    # What BatchLearner asks of those with kernels; no parameters here.
+    kernel = "linear"
+    gamma = "scale"
+    degree = 3
+    coef0 = 0.0
+    cache_mb = 2000.0
+
+    C: float
+    rho: float
+    gamma2: float
+    privileged: int | str
+    literal: bool
+
+    def to_linear(self) -> LinearScores:
+        """The weights Z alone, without what only learning needs.
+
+        `FALT.from_linear` takes them, as it takes the model itself.
+        """
+        check_is_fitted(self, FITTED_LAST)
+        return LinearScores(self.coef_, self.intercept_)
+
+    def _begin_privileged(
+        self, X: Any, Y: Any, label_names: Iterable[str] | None
+    ) -> tuple[Any, NDArray[np.int8], Privileged]:
+        """Check everything; X with a constant feature, the signs, and what the solver wants to know of them."""
+        C, gamma2 = check_positive("C", self.C), check_positive("gamma2", self.gamma2)
+        literal = check_flag("literal", self.literal)
+        if isinstance(X, Mapping):
+            raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
+        checked, signs = self._begin(X, Y, label_names)
+        self._check_privileged()
+        check_diagonal(row_norms(checked, squared=True))
+        mask = nearest(signs, self.privileged) if not isinstance(self.privileged, str) else None
+        problem = Privileged(signs, C=C, rho=self._checked_rho(), gamma=gamma2, mask=mask, constant=not literal)
+        return with_constant(checked), signs, problem
+
+    def _checked_rho(self) -> float:
+        infinite = isinstance(self.rho, float) and self.rho == math.inf
+        if infinite or (is_finite(self.rho) and self.rho > 0):
+            return float(self.rho)
+        raise ValueError(f"rho must be a number above 0, which may be infinite, not {shown(self.rho)}")
+
+    def _check_privileged(self) -> None:
+        if isinstance(self.privileged, str) and self.privileged == "all":
+            return
+        try:
+            check_count("privileged", self.privileged, MOST_LABELS)
+        except ValueError as error:
+            raise ValueError(f"{error}, or 'all'") from None
+
+    def _keep_scores(self, Z: NDArray[np.float64]) -> None:
+        """Keep weights of shape (n_labels, n_features + 1)."""
+        self._forget("coef_", "intercept_")
+        self.coef_ = np.ascontiguousarray(Z[:, :-1])
+        self.intercept_ = Z[:, -1].copy()
+
+    def _keep_variables(self, at: Variables) -> None:
+        self.correcting_coef_ = at.known
+        self._forget("alpha_", "beta_")
+        if self.warm_start:
+            self.alpha_, self.beta_ = at.alpha.T, at.beta.T
+
+    def _known_variables(self, problem: Privileged) -> Variables | None:
+        """Where an earlier fit has ended, if this one shall go on from there and can."""
+        if not (self.warm_start and hasattr(self, "alpha_") and hasattr(self, "beta_")):
+            return None
+        found = Variables(
+            *(np.ascontiguousarray(part) for part in (self.alpha_.T, self.beta_.T, self.correcting_coef_))
+        )
+        fresh = problem.start()
+        return found if all(a.shape == b.shape for a, b in zip(found, fresh, strict=True)) else None
+
+
+def with_constant(X: Any) -> Any:
+    """X in double precision with a last feature that is 1."""
+    ones = np.ones((X.shape[0], 1))
+    if isinstance(X, np.ndarray):
+        return np.hstack([X, ones], dtype=np.float64)
+    return sp.csr_array(sp.hstack([X.astype(np.float64), sp.csr_array(ones)], format="csr"))
+
+
+def nearest(signs: NDArray[np.int8], number: int) -> NDArray[np.bool_]:
+    """For each label the labels nearest to it in Hamming distance, (n_labels, n_labels); of equal ones, the first."""
+    S = signs.astype(np.float32)  # sums of +1 and -1 are exact
+    agreement = S.T @ S
+    np.fill_diagonal(agreement, -np.inf)
+    order = np.argsort(-agreement, axis=1, kind="stable")[:, : min(number, len(agreement) - 1)]
+    mask = np.zeros(agreement.shape, dtype=bool)
+    np.put_along_axis(mask, order, True, axis=1)
+    return mask
+
+
+@contextmanager
+def blas_threads(number: int) -> Any:
+    """BLAS with so many threads."""
+    valid = isinstance(number, int | np.integer) and number >= 1  # the solver refuses others
+    with threadpool_limits(limits=int(number) if valid else None, user_api="blas"):
+        yield

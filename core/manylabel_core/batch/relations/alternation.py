@@ -1,0 +1,173 @@
+"""MLRL's alternation: weights for a label covariance, a label covariance for the weights.
+
+The problem (6) is convex in both together, so that any start leads to the same end. Its objective, with the
+best covariance put in, is `mean hinge + lambda/2 |W|_*^2` (nuclear norm); the dual of that,
+
+    max_a  sum a - 1/(2 lambda) lambda_max(B'KB),     0 <= a <= c,  sum_i b_il = 0,
+
+bounds it from below for every feasible a: a duality gap for the whole problem, not only for one half-step.
+
+The paper finds weights for Omega, takes the best Omega for the weights, and so on. That never raises the
+objective, but creeps where many hinges stand at their kinks, and cannot bring back a relation once lost. So
+the covariance for the next weights comes from a model of all that is known about the optimum (`LowerModel`),
+and the round counts only if the weights lower the objective; then the best covariance for them is taken, as
+in the paper. Weights are found only as precisely as the gap asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.batch.base.problem import Problem
+from manylabel_core.batch.base.reporting import Reporter
+from manylabel_core.batch.relations.covariance import best_covariance
+from manylabel_core.batch.relations.lower_model import LowerModel
+from manylabel_core.solvers import DualResult, ProgressCallback
+
+Matrix = NDArray[np.float64]
+
+FIRST_TOL = 1e-2  # of the weights, while the covariance is far off
+SHARE = 0.1  # of the gap: how precise weights are asked for, and how much covariance every direction gets
+LEAST = 1e-6  # covariance of every direction, as a share of the mean
+HOPELESS, PATIENCE = 0.2, 5  # of tol: no more to hope for in so many rounds is the end, though the gap be open
+MOST = 0.5  # of the gap: weights that make up more of it are found more precisely at once
+FINEST = 1e-2  # of tol: weights are never asked for more precisely
+FIRST_STEP, LONGEST, SHORTEST = 2.0, 200.0, 0.3  # of the covariance
+LONGER, SHORTER = 1.5, 0.7  # after rounds that count and rounds that do not
+WEIGHTLESS = 1e-14  # of the objective, in weights
+SOLVER_SWEEPS = 1_000  # at a time; on hopelessly scaled features every round takes them all
+
+
+@dataclass
+class Reached:
+    """Where an alternation is.
+
+    Attributes
+    ----------
+    result, S, M : the weights: what the solver gave, for which S, and their B'KB
+    covariance, eps : the best covariance for these weights
+    objective : (6), for both
+    bound : the largest lower bound on (6) found
+    hope : by how much, relatively, the next round might lower the objective
+    hopeless : number of rounds for which that has been hardly anything
+    trace : (6) after every half-step, whether it was taken or not
+    n_iter : number of rounds
+    stopped, settled : whether the caller ended it; whether it is at its end
+    """
+
+    covariance: Matrix
+    result: DualResult | None = None
+    S: Matrix | None = None
+    M: Matrix | None = None
+    eps: float = 0.0
+    objective: float = math.inf
+    bound: float = -math.inf
+    hope: float = math.inf
+    hopeless: int = 0
+    trace: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    stopped: bool = False
+    settled: bool = False
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap of the whole problem."""
+        if self.result is None:
+            return math.inf
+        apart = max(0.0, self.objective - self.bound)
+        return apart / abs(self.objective) if apart else 0.0
+
+
+class Alternation:
+    """One run of the alternation.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the equality constraint.
+    lam, c : float
+        lambda, and the bound of the dual variables, 1 / n_samples.
+    tol : float
+    progress : callable or None
+    """
+
+    def __init__(self, problem: Problem, lam: float, c: float, tol: float, progress: ProgressCallback | None) -> None:
+        self.problem = problem
+        self.lam = lam
+        self.c = c
+        self.tol = tol
+        self.report = Reporter(progress)
+        self.model = LowerModel(lam)
+        self.inner_tol = max(FIRST_TOL, tol)
+
+    def run(self, covariance: Matrix, alpha: Matrix | None, max_iter: int) -> Reached:
+        """Alternate from a covariance, and dual variables if there are some, until the gap is at most tol."""
+        at = Reached(covariance)
+        trial, hoped, step = covariance, -math.inf, FIRST_STEP
+        while at.n_iter < max_iter and not (at.settled or at.stopped):
+            at.n_iter += 1
+            result, M = self._weights(at, trial / self.lam, at.result.alpha if at.result else alpha)
+            at.trace.append(float(result.primal))
+            if counts := result.primal < at.objective:
+                self._accept(at, result, trial / self.lam, M)
+            coarse = not counts and SHARE * (at.objective - hoped) <= result.absolute_gap
+            self._sharpen(0.3 * self.inner_tol if coarse else SHARE * at.gap)
+            at.stopped = self.report.stopped
+            at.settled = at.gap <= self.tol or self._weightless(result, trial / self.lam, M)
+            if not (at.settled or at.stopped):
+                step = min(step * LONGER, LONGEST) if counts else max(step * SHORTER, SHORTEST)
+                trial, hoped = self._next(at, step)
+        return at
+
+    def _next(self, at: Reached, step: float) -> tuple[Matrix, float]:
+        """What to try next, and what may come of it; whether it is worth the while."""
+        assert at.M is not None
+        at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
+        trial, hoped = self.model.trial(at.covariance, at.M, at.objective, step, max(LEAST, SHARE * min(1.0, at.gap)))
+        at.hope = (at.objective - hoped) / abs(at.objective)
+        at.hopeless = at.hopeless + 1 if at.hope <= HOPELESS * self.tol else 0
+        at.settled = at.gap <= self.tol or at.hopeless >= PATIENCE
+        return trial, hoped
+
+    def _weights(self, at: Reached, S: Matrix, alpha: Matrix | None) -> tuple[DualResult, Matrix]:
+        """Weights for S and their M; again and more precisely while most of the gap is their own."""
+        while True:
+            result = self.problem.solve(
+                S, self.c, tol=self.inner_tol, max_iter=SOLVER_SWEEPS, alpha0=alpha, progress=self.report.half_step
+            )
+            M = self.problem.coupling(result.alpha)
+            bound = max(at.bound, self.model.bound_with(float(result.alpha.sum()), M))
+            objective = min(at.objective, result.primal)
+            ended = self.inner_tol <= FINEST * self.tol or not result.converged
+            if ended or result.absolute_gap <= MOST * (objective - bound):
+                break
+            alpha = result.alpha
+            self._sharpen(SHARE * (objective - bound) / abs(objective))
+        self.model.add(float(result.alpha.sum()), M)
+        at.bound = bound
+        return result, M
+
+    def _accept(self, at: Reached, result: DualResult, S: Matrix, M: Matrix) -> None:
+        """Take over weights, and the best covariance for them."""
+        at.result, at.S, at.M = result, S, M
+        at.covariance, at.eps, at.objective = S * self.lam, 0.0, float(result.primal)
+        if not self._weightless(result, S, M):
+            best = best_covariance(S @ M @ S)
+            saved = 0.5 * float(np.sum(S * M)) - 0.5 * self.lam * best.cost
+            at.trace.append(at.objective - saved)
+            if saved >= 0:  # eps may cost more than the step saves, at the very end
+                at.covariance, at.eps, at.objective = best.covariance, best.eps, at.trace[-1]
+        self.report.reached(at.n_iter, at.objective, at.gap)
+
+    @staticmethod
+    def _weightless(result: DualResult, S: Matrix, M: Matrix) -> bool:
+        """Whether there are no weights to speak of, and so nothing to say about their relations."""
+        return float(np.sum(S * M)) <= WEIGHTLESS * abs(result.primal)
+
+    def _sharpen(self, wanted: float) -> None:
+        """Ask for weights as precise as this, if they were not, and it is worth the while."""
+        self.inner_tol = max(min(self.inner_tol, wanted), FINEST * self.tol)

@@ -1,0 +1,55 @@
+"""What MLRL and SSMLRL share: the alternation, and what it leaves in the estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.batch.base.learner import BatchLearner
+from manylabel_core.batch.base.problem import Problem
+from manylabel_core.batch.base.reporting import warn_not_converged
+from manylabel_core.batch.relations.alternation import Alternation, Reached
+from manylabel_core.batch.relations.covariance import correlation
+from manylabel_core.priors import symmetric
+from manylabel_core.solvers import ProgressCallback
+
+
+class RelationshipLearner(BatchLearner):
+    """A learner of weights and of the relations between labels at once."""
+
+    covariance_init: ArrayLike | None
+    label_covariance_: NDArray[np.float64]
+
+    def _learn(self, problem: Problem, lam: float, progress: ProgressCallback | None) -> None:
+        """Run the alternation and keep what it reached."""
+        n_samples, n_labels = problem.signs.shape
+        c = 1.0 / n_samples
+        covariance, alpha = self._initial_covariance(n_labels), self._start(problem.signs, c, equality=True)
+        if alpha is not None:
+            covariance = self.label_covariance_
+        run = Alternation(problem, lam, c, self.tol, progress)
+        reached = run.run(covariance, alpha, self.max_iter)
+        if not (reached.settled or reached.stopped):
+            warn_not_converged(self.max_iter, reached.gap)
+        self._keep(problem, reached)
+
+    def _keep(self, problem: Problem, reached: Reached) -> None:
+        assert reached.result is not None
+        assert reached.S is not None
+        self._keep_model(problem.model(reached.result, reached.S))
+        self.label_covariance_ = reached.covariance
+        self.label_correlation_ = correlation(reached.covariance)
+        self.covariance_eps_ = reached.eps
+        self.objective_trace_ = np.array(reached.trace)
+        self.primal_objective_, self.dual_objective_ = reached.objective, reached.bound
+        self.duality_gap_, self.n_iter_ = reached.gap, reached.n_iter
+        self._keep_alpha(reached.result.alpha)
+
+    def _initial_covariance(self, n_labels: int) -> NDArray[np.float64]:
+        if self.covariance_init is None:
+            return np.eye(n_labels) / n_labels
+        start = symmetric(self.covariance_init, n_labels, name="covariance_init")
+        smallest = float(np.linalg.eigvalsh(start)[0])
+        if smallest <= 0:
+            raise ValueError(f"covariance_init must be positive definite, its smallest eigenvalue is {smallest:.6g}")
+        return np.asarray(start / np.trace(start))

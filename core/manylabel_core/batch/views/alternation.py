@@ -1,0 +1,206 @@
+"""LSA-MML's alternation: bases, label weights and view weights for a representation, and the other way round.
+
+After every iteration the representation P is the best one for everything else, so that the bases, the weights of
+the labels and those of the views are all there is to keep: a run that goes on from them does exactly what one
+that was never stopped would have done. A basis that would raise the objective is refused; the other half-steps are
+minimisers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from manylabel_core.batch.base.reporting import Reporter
+from manylabel_core.batch.views import steps
+from manylabel_core.batch.views.block import Block, Matrix
+from manylabel_core.batch.views.representation import Patterns, represent, view_factors
+
+HALF_STEPS = 4
+"""Of an iteration: bases, weights of labels, weights of views, representation."""
+SAME = 1e-12
+"""Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
+
+
+class Model(NamedTuple):
+    """What predicts, and what a fit can go on from.
+
+    Attributes
+    ----------
+    bases : list of ndarrays of shape (n_features of the view, n_components), float64
+    W : ndarray of shape (n_labels, n_components), float64
+    alpha : ndarray of shape (n_views,), float64
+    """
+
+    bases: list[Matrix]
+    W: Matrix
+    alpha: Matrix
+
+
+class Prices(NamedTuple):
+    """What the terms of the objective cost; `beta` with the energy of the labels divided out, the others as given."""
+
+    r: float
+    beta: float
+    gamma: float
+    ridge: float
+    label_ridge: float
+    view_floor: float
+
+
+class Moments(NamedTuple):
+    """All that the objective needs of a representation: of views, and last of labels, `X'P` and `P'P`; `|P|^2`."""
+
+    crosses: list[Matrix]
+    grams: list[Matrix]
+    square: float
+
+
+@dataclass
+class Reached:
+    """Where an alternation is.
+
+    Attributes
+    ----------
+    model : Model
+    trace : list of float
+        The objective at the start and after every half-step, of the run that was gone on from as well.
+    n_iter : int
+        Iterations of this run; `total` counts those of the run that was gone on from as well.
+    gap : float
+        By what share the last iteration lowered the objective.
+    settled, stopped : bool
+        Whether it is at its end; whether the caller ended it.
+    """
+
+    model: Model
+    trace: list[float] = field(default_factory=list)
+    n_iter: int = 0
+    gap: float = float("inf")
+    settled: bool = False
+    stopped: bool = False
+
+    @property
+    def total(self) -> int:
+        return (len(self.trace) - 1) // HALF_STEPS
+
+
+class Alternation:
+    """One run.
+
+    Parameters
+    ----------
+    views : list of Block
+    labels : Block
+    prices : Prices
+    reporter : Reporter
+    """
+
+    def __init__(self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter) -> None:
+        self.views = views
+        self.labels = labels
+        self.blocks = [*views, labels]
+        self.prices = prices
+        self.report = reporter
+        self.n = labels.X.shape[0]
+        self.counts = np.array([view.n_present for view in views], dtype=np.float64)
+        self.shares = self.counts / self.n
+        self.energies = [block.energy() for block in self.blocks]
+        self.patterns = Patterns(self.blocks)
+
+    def run(self, model: Model, trace: list[float], tol: float, max_iter: int) -> Reached:
+        """Alternate from a model until an iteration lowers the objective by a share of at most tol."""
+        at = Reached(model)
+        moments = self.moments(self.representation(model))
+        value = self.objective(model, moments)
+        at.trace = [value]
+        if trace and math.isclose(trace[-1], value, rel_tol=SAME):  # the same problem, where the trace has come to
+            at.trace, at.gap = list(trace), _gap(trace)
+        at.settled = at.gap <= tol
+        while at.n_iter < max_iter and not (at.settled or at.stopped):
+            moments = self._iterate(at, moments)
+            at.gap = _gap(at.trace)
+            at.settled = at.settled or at.gap <= tol
+            self.report.reached(at.n_iter, at.trace[-1], at.gap)
+            at.stopped = self.report.stopped
+        return at
+
+    def _iterate(self, at: Reached, moments: Moments) -> Moments:
+        for step in (self._bases, self._weights, self._view_weights):
+            at.model = step(at.model, moments)
+            at.trace.append(self.objective(at.model, moments))
+        found = self.moments(self.representation(at.model))
+        value = self.objective(at.model, found)
+        at.settled = value > min(at.trace)  # P is the minimiser: only rounding can raise the objective
+        at.trace.append(value)
+        at.n_iter += 1
+        return found
+
+    def factors(self, alpha: Matrix) -> Matrix:
+        return view_factors(alpha, self.shares, self.prices.r)
+
+    def representation(self, model: Model) -> Matrix:
+        """The best P, Eqs. (12) and (14)."""
+        factors = [*self.factors(model.alpha), self.prices.beta]
+        return represent(self.blocks, [*model.bases, model.W], factors, self.prices.ridge, self.patterns)
+
+    def moments(self, P: Matrix) -> Moments:
+        crosses = [block.cross(P) for block in self.blocks]
+        shared = P.T @ P
+        grams = [shared if block.present is None else block.gram(P) for block in self.blocks]
+        return Moments(crosses, grams, float(np.trace(shared)))
+
+    def objective(self, model: Model, moments: Moments) -> float:
+        """(8), divided by the number of rows, with the ridges and the floor under the errors of the views."""
+        errors = self.errors(model, moments)
+        prices = self.prices
+        views = float(self.factors(model.alpha) @ (errors[:-1] + prices.view_floor * self.counts))
+        labels = prices.beta * (errors[-1] + prices.label_ridge * float(np.vdot(model.W, model.W)))
+        together = steps.hsic([B.T @ B for B in model.bases])
+        return float((views + labels + prices.ridge * moments.square) / self.n - prices.gamma * together)
+
+    def errors(self, model: Model, moments: Moments) -> Matrix:
+        """|X - P B'|^2 of every view, and of the labels."""
+        found = [
+            energy - 2.0 * float(np.vdot(B, cross)) + float(np.vdot(B.T @ B, gram))
+            for B, energy, cross, gram in zip(
+                [*model.bases, model.W], self.energies, moments.crosses, moments.grams, strict=True
+            )
+        ]
+        return np.maximum(found, 1e-15 * np.asarray(self.energies))
+
+    def _bases(self, model: Model, moments: Moments) -> Model:
+        bases = list(model.bases)
+        for v in range(len(bases)):
+            problem = self.basis_problem(v, bases, model.alpha, moments)
+            trial = steps.basis(problem, bases[v])
+            if problem.value(trial) < problem.value(bases[v]):
+                bases[v] = trial
+        return model._replace(bases=bases)
+
+    def basis_problem(self, v: int, bases: Sequence[Matrix], alpha: Matrix, moments: Moments) -> steps.Quadratic:
+        """What view v's basis minimises, Eq. (15)."""
+        factor = float(self.factors(alpha)[v]) / self.n
+        others = [B.T @ B for w, B in enumerate(bases) if w != v]
+        G = steps.pull(others, self.prices.gamma, bases[v].shape[1])
+        least = float(np.linalg.eigvalsh(G)[-1])
+        return steps.Quadratic(factor * moments.grams[v] - G, factor * moments.crosses[v], least)
+
+    def _weights(self, model: Model, moments: Moments) -> Model:
+        return model._replace(W=steps.weights(moments.grams[-1], moments.crosses[-1], self.prices.label_ridge))
+
+    def _view_weights(self, model: Model, moments: Moments) -> Model:
+        means = self.errors(model, moments)[:-1] / self.counts + self.prices.view_floor
+        return model._replace(alpha=steps.view_weights(means, self.shares, self.prices.r))
+
+
+def _gap(trace: Sequence[float]) -> float:
+    """By what share the last iteration lowered the objective, from the least value before to the least now."""
+    if len(trace) <= HALF_STEPS:
+        return float("inf")
+    before, now = min(trace[:-HALF_STEPS]), min(trace)
+    return (before - now) / max(abs(now), np.finfo(np.float64).tiny)

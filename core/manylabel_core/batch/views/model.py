@@ -1,0 +1,96 @@
+"""What predicts of LSA-MML: bases of views, weights and thresholds of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from manylabel_core.batch.base.serialisation import Serialisable
+from manylabel_core.batch.views.block import Block, Matrix
+from manylabel_core.batch.views.inputs import check_views, seen_blocks
+from manylabel_core.batch.views.representation import represent, view_factors
+
+
+class ViewModel(Serialisable):
+    """A fitted model of rows in several views; `LSAMML` says what its attributes are."""
+
+    _fitted_last = "relative_change_"
+
+    r: float
+    ridge: float
+    view_names_: NDArray[np.object_]
+    view_widths_: NDArray[np.int64]
+    view_weights_: Matrix
+    view_shares_: Matrix
+    view_scales_: Matrix
+    view_means_: Matrix
+    basis_: Matrix
+    coef_: Matrix
+    intercept_: Matrix
+    threshold_: Matrix
+
+    def transform(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
+        """The common representation of rows, found from the views they have.
+
+        Parameters
+        ----------
+        X : mapping of view names to array-likes or sparse matrices of shape (n_samples, n_features of the view)
+            Any of the views of `fit`, at least one.
+        missing : mapping of view names to array-likes of shape (n_samples,), bool, optional
+            True where a row lacks the view. Every row needs one view.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components), float64
+
+        Raises
+        ------
+        NotFittedError
+            If `fit` has not been called.
+        ValueError
+            If views, rows or features do not fit; the message names the view.
+        """
+        check_is_fitted(self, self._fitted_last)
+        names = [str(name) for name in self.view_names_]
+        views, present = check_views(X, missing, names)
+        for name, view in views.items():
+            width = int(self.view_widths_[names.index(name)])
+            if view.shape[1] != width:
+                raise ValueError(f"X[{name!r}] has {view.shape[1]} features, but {width} in fit")
+        means = dict(zip(names, self._split(self.view_means_), strict=True))
+        scales = {name: float(scale) for name, scale in zip(names, self.view_scales_, strict=True)}
+        return self._represent(seen_blocks(views, present, means, scales), [names.index(name) for name in views])
+
+    def label_scores(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
+        """Regressions on 0 and 1, shape (n_samples, n_labels), float64: what compares labels with each other.
+
+        `decision_function` compares each one with its threshold. Parameters and errors as for `transform`.
+        """
+        return np.asarray(self.transform(X, missing) @ self.coef_.T + self.intercept_)
+
+    def decision_function(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
+        """`label_scores` less the thresholds, shape (n_samples, n_labels), float64: above 0 where predicted."""
+        return np.asarray(self.label_scores(X, missing) - self.threshold_)
+
+    def predict(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> NDArray[np.int64]:
+        """Predict label sets: 1 where a score is above its threshold, shape (n_samples, n_labels), int64."""
+        return (self.decision_function(X, missing) > 0).astype(np.int64)
+
+    @property
+    def bases_(self) -> dict[str, Matrix]:
+        """The bases by view, of shape (n_features of the view, n_components)."""
+        check_is_fitted(self, self._fitted_last)
+        return dict(zip(map(str, self.view_names_), self._split(self.basis_), strict=True))
+
+    def _split(self, stacked: Matrix) -> list[Matrix]:
+        ends = [0, *np.cumsum(self.view_widths_).tolist()]
+        return [stacked[first:last] for first, last in pairwise(ends)]
+
+    def _represent(self, blocks: Sequence[Block], which: Sequence[int]) -> Matrix:
+        bases = self._split(self.basis_)
+        factors = view_factors(self.view_weights_, self.view_shares_, float(self.r))
+        return represent(blocks, [bases[v] for v in which], [float(factors[v]) for v in which], float(self.ridge))

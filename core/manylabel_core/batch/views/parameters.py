@@ -1,0 +1,89 @@
+"""Checks of LSA-MML's parameters. Every error is a ValueError that names the parameter."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from manylabel_core.batch.base.inputs import check_positive
+from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
+from manylabel_core.batch.views.alternation import Prices
+from manylabel_core.batch.views.thresholds import THRESHOLDS
+from manylabel_core.checks import check_choice, check_count, check_flag, is_finite, shown
+
+COMPONENTS = 20
+"""Where the user names no number and so many are allowed."""
+
+
+def check_parameters(learner: Any) -> Prices:
+    """Check all but the number of components, and give the prices of the objective; beta as it was given."""
+    if check_positive("r", learner.r) <= 1:
+        raise ValueError(f"r must be above 1, not {learner.r!r}")
+    for name in ("centre", "refit", "limit_components", "warm_start"):
+        check_flag(name, getattr(learner, name))
+    check_choice("threshold", learner.threshold, THRESHOLDS)
+    if check_positive("tol", learner.tol) >= 1:
+        raise ValueError(f"tol must be below 1, not {learner.tol!r}")
+    check_count("max_iter", learner.max_iter, MAX_ITERATIONS)
+    check_count("n_threads", learner.n_threads, MAX_THREADS)
+    random(learner.random_state)
+    return Prices(
+        float(learner.r),
+        check_positive("beta", learner.beta),
+        _not_negative("gamma", learner.gamma),
+        check_positive("ridge", learner.ridge),
+        check_positive("label_ridge", learner.label_ridge),
+        _not_negative("view_floor", learner.view_floor),
+    )
+
+
+def check_components(learner: Any, widths: Mapping[str, int], n_samples: int) -> int:
+    """The number of components, within what views and rows allow."""
+    most, why = _limit(learner, widths)
+    if n_samples < most:
+        most, why = n_samples, f"there are {n_samples} rows"
+    wanted = learner.n_components
+    if wanted is None:
+        return min(COMPONENTS, most)
+    wanted = check_count("n_components", wanted, 2**31 - 1)
+    if wanted > most:
+        raise ValueError(f"n_components must be at most {most}, not {wanted}: {why}")
+    return wanted
+
+
+def random(state: Any) -> np.random.RandomState:
+    try:
+        found: np.random.RandomState = check_random_state(state)
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from error
+    return found
+
+
+def warn_not_converged(max_iter: int, change: float) -> None:
+    warnings.warn(
+        f"not converged in max_iter={max_iter} iterations: the last one lowered the objective by {change:.2g} of it",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def _limit(learner: Any, widths: Mapping[str, int]) -> tuple[int, str]:
+    narrowest = min(widths, key=widths.__getitem__)
+    if len(widths) > 1 and learner.limit_components:
+        return max(1, widths[narrowest] - 1), (
+            f"with more, the narrowest view, {narrowest!r} with {widths[narrowest]} feature(s), would be reproduced "
+            "exactly and draw the weight of the others (limit_components=False allows it)"
+        )
+    total = sum(widths.values())
+    return total, f"the views have {total} features together"
+
+
+def _not_negative(name: str, value: object) -> float:
+    if is_finite(value) and float(value) >= 0:  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
+    raise ValueError(f"{name} must be a finite number of at least 0, not {shown(value)}")

@@ -1,0 +1,85 @@
+"""The common representation of rows for given bases, whatever views a row has, Eqs. (12) and (14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.batch.views.block import Block, Matrix
+from manylabel_core.batch.views.steps import representation
+
+
+class Patterns:
+    """Rows by which blocks they have: all rows that have the same ones have one normal matrix.
+
+    Parameters
+    ----------
+    blocks : list of Block
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        n = blocks[0].X.shape[0]
+        present = [np.ones(n, dtype=np.bool_) if b.present is None else b.present for b in blocks]
+        kinds, which = np.unique(np.column_stack(present), axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(which.ravel(), minlength=len(kinds)))
+        self.kinds: list[NDArray[np.bool_]] = list(kinds)
+        self.rows: list[NDArray[np.int64]] = np.split(order, ends[:-1])
+
+    def solve(self, right: Matrix, normals: Sequence[Matrix], ridge: float) -> Matrix:
+        """Rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`."""
+        eye = ridge * np.eye(right.shape[1])
+        if len(self.kinds) == 1:
+            return representation(_sum(eye, normals, self.kinds[0]), right)
+        P = np.empty_like(right)
+        for kind, rows in zip(self.kinds, self.rows, strict=True):
+            P[rows] = representation(_sum(eye, normals, kind), right[rows])
+        return P
+
+
+def represent(
+    blocks: Sequence[Block],
+    matrices: Sequence[Matrix],
+    factors: Sequence[float],
+    ridge: float,
+    patterns: Patterns | None = None,
+) -> Matrix:
+    """Minimise `sum of factors |X - P B'|^2, each over the rows that are there, + ridge |P|^2` over P.
+
+    Parameters
+    ----------
+    blocks : list of Block
+        Of the same number of rows.
+    matrices : list of ndarrays of shape (n_features of the block, n_components), float64
+        Their bases; the weights of labels are one, too.
+    factors : list of float
+    ridge : float
+        Above 0, so that a row with few features, or with views that look alike, has one answer.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_components), float64
+    """
+    right = np.zeros((blocks[0].X.shape[0], matrices[0].shape[1]))
+    for factor, matrix, block in zip(factors, matrices, blocks, strict=True):
+        right += block.times(factor * matrix)
+    normals = [factor * (matrix.T @ matrix) for factor, matrix in zip(factors, matrices, strict=True)]
+    return (patterns or Patterns(blocks)).solve(right, normals, ridge)
+
+
+def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
+    """What the errors of the views are multiplied with, alpha_v^r in (8), but scaled: 1 for views that weigh the same.
+
+    So the other prices mean the same for every r and any number of views.
+    """
+    return np.asarray((alpha * shares.sum()) ** r)
+
+
+def _sum(start: Matrix, normals: Sequence[Matrix], kind: NDArray[np.bool_]) -> Matrix:
+    total = start.copy()
+    for has, normal in zip(kind, normals, strict=True):
+        if has:
+            total += normal
+    return total

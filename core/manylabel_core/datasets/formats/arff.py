@@ -1,0 +1,188 @@
+"""Multi-label ARFF files, as Mulan and MEKA write them: dense and sparse rows, nominal and numeric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.dataset import SINGLE, Dataset
+from manylabel_core.datasets.formats.arff_columns import Column, feature, label
+from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header
+from manylabel_core.datasets.formats.arff_words import split_words, unquote
+from manylabel_core.datasets.formats.mulan import read_label_names
+from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened, shown
+from manylabel_core.datasets.limits import BadDataset, Limits
+
+Labels = Source | int | Sequence[str] | None
+"""Which attributes are labels: a Mulan XML file, the first n (n), the last n (-n), names, or as MEKA's option says."""
+
+
+def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+    """A data set from a multi-label ARFF file, dense or sparse.
+
+    Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
+    ``attribute=value`` of 1. A missing value (``?``) leaves the feature out, as if it were 0. A row whose labels are
+    all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a nominal
+    attribute. Labels are attributes of 0 and 1 (or false and true).
+
+    Parameters
+    ----------
+    source : path or binary stream
+    labels : path or binary stream, int, or sequence of str, optional
+        Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their names.
+        None: what MEKA's ``-C n`` in the relation's name says.
+    limits : Limits
+
+    Raises
+    ------
+    BadDataset
+        With the line: unknown or repeated attributes, string, date and relational attributes, instance weights,
+        values that are none of the attribute's, a row of which some labels are missing, labels that are no attributes.
+    """
+    with opened(source) as file:
+        lines = numbered_lines(file)
+        header = read_header(lines, limits)
+        columns = ArffColumns(header, _chosen(header, labels))
+        limits.check("features", columns.n_features)
+        limits.check("labels", len(columns.label_names))
+        building = Building(limits)
+        rows = columns.rows(lines)
+        first = next(rows, None)
+        if first is None:
+            raise BadDataset("there are no rows after @data")
+        # What the first row is decides the form of all: a matrix is dense or it is not.
+        dense = not (first.sparse or columns.one_hot)
+        building.views[SINGLE] = Columns(dense)
+        for row in _from(first, rows):
+            _add(building, row, columns)
+    return building.done_single(columns.label_names, columns.n_features, columns.feature_names())
+
+
+class ArffRow(NamedTuple):
+    """A row by column numbers: features with their values, the labels that are relevant and those not known."""
+
+    line: int
+    sparse: bool
+    x: dict[int, float]
+    relevant: list[int]
+    unknown: list[int]
+
+
+def _chosen(header: Header, labels: Labels) -> set[str]:
+    if labels is None or isinstance(labels, int) or (isinstance(labels, Sequence) and not isinstance(labels, str)):
+        return choose_labels(header, labels)
+    try:
+        names = read_label_names(labels)
+    except BadDataset as error:
+        raise BadDataset(error.detail, line=error.line, member="labels") from None
+    return choose_labels(header, names)
+
+
+class ArffColumns:
+    """What the attributes of a file mean: columns of features and of labels, and rows read by them.
+
+    Parameters
+    ----------
+    header : of the file.
+    labels : names of the attributes that are labels.
+
+    Attributes
+    ----------
+    label_names : tuple of str
+        In the order of the attributes.
+    n_features : int
+    one_hot : bool
+        Whether some attribute has a column for each of its values.
+    """
+
+    def __init__(self, header: Header, labels: set[str]) -> None:
+        self._columns: list[Column] = []
+        self.n_features = n_labels = 0
+        for name, values, line in header.attributes:
+            column = label(name, values, n_labels, line) if name in labels else feature(name, values, self.n_features)
+            self._columns.append(column)
+            n_labels += column.is_label
+            self.n_features += column.n_features
+        self.label_names = tuple(column.name for column in self._columns if column.is_label)
+        self.one_hot = any(column.n_features > 1 for column in self._columns)
+        # Left out of a sparse row is a value too: the first of a nominal attribute, where that is not 0.
+        self._unsaid = [(i, *column.unsaid) for i, column in enumerate(self._columns) if column.unsaid is not None]
+
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, by column; raises BadDataset where two are the same."""
+        names = [name for column in self._columns for name in column.feature_names()]
+        return check_names(names, "features")
+
+    def rows(self, lines: Iterator[tuple[int, str]]) -> Iterator[ArffRow]:
+        """The rows in the lines after ``@data``; raises BadDataset with the line of one that is none."""
+        for line, text in lines:
+            text = text.strip()
+            if text and text[0] != "%":
+                try:
+                    row = self._row(line, text)
+                except ValueError as error:
+                    raise BadDataset(str(error), line=line) from None
+                yield row
+
+    def _row(self, line: int, text: str) -> ArffRow:
+        sparse = text[0] == "{"
+        fields = self._sparse(text) if sparse else self._dense(text)
+        row = ArffRow(line, sparse, {}, [], [])
+        for i, token in fields.items():
+            column = self._columns[i]
+            if token == "?":
+                if column.is_label:
+                    row.unknown.append(column.first)
+                continue
+            self._put(row, column, *column.read(token))
+        if sparse:
+            for i, number, value in self._unsaid:
+                if i not in fields:
+                    self._put(row, self._columns[i], number, value)
+        return row
+
+    @staticmethod
+    def _put(row: ArffRow, column: Column, number: int, value: float) -> None:
+        if not column.is_label:
+            row.x[number] = value
+        elif value:
+            row.relevant.append(number)
+
+    def _dense(self, text: str) -> dict[int, str]:
+        tokens = split_words(text, len(self._columns))
+        if len(tokens) != len(self._columns):
+            raise ValueError(f"{len(tokens)} values, there are {len(self._columns)} attributes")
+        return dict(enumerate(map(unquote, tokens)))
+
+    def _sparse(self, text: str) -> dict[int, str]:
+        body = text[1:].rstrip("}").strip()
+        if text.count("}") != 1 or not text.endswith("}"):
+            raise ValueError("a sparse row is {index value, ...} and nothing after it (no instance weights)")
+        fields: dict[int, str] = {}
+        for field in split_words(body, len(self._columns)) if body else []:
+            word, _, value = field.partition(" ")
+            index = int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else -1
+            value = value.strip()
+            if not 0 <= index < len(self._columns) or index in fields or not value:
+                top = len(self._columns) - 1
+                raise ValueError(f"{shown(field)} is not index value, index 0 to {top}, once")
+            fields[index] = unquote(value)
+        return fields
+
+
+def _add(building: Building, row: ArffRow, columns: ArffColumns) -> None:
+    if row.unknown and len(row.unknown) < len(columns.label_names):
+        name = columns.label_names[row.unknown[0]]
+        raise BadDataset(f"label {shown(name)} is missing, others are not: all or none may be", line=row.line)
+    view = building.views[SINGLE]
+    if view.dense:
+        view.add_dense([row.x.get(column, 0.0) for column in range(columns.n_features)])
+    else:
+        view.add_sparse(row.x)
+    building.end_row(None if row.unknown else row.relevant, row.line)
+
+
+def _from(first: ArffRow, rows: Iterator[ArffRow]) -> Iterator[ArffRow]:
+    yield first
+    yield from rows

@@ -1,0 +1,80 @@
+"""What one attribute of an ARFF file gives: a label, a feature, or a feature for each of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from manylabel_core.datasets.formats.text import shown
+from manylabel_core.datasets.limits import BadDataset, check_number
+
+_TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An attribute as columns.
+
+    Attributes
+    ----------
+    first : its first column, counted among the labels or among the features.
+    n_features : 0 for a label.
+    choices : column and value of each word of a nominal attribute; None for a numeric one.
+    unsaid : column and value that a sparse row means by leaving the attribute out; None where that is 0.
+    """
+
+    name: str
+    first: int
+    n_features: int
+    choices: dict[str, tuple[int, float]] | None = None
+    unsaid: tuple[int, float] | None = None
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it is a label."""
+        return not self.n_features
+
+    def read(self, token: str) -> tuple[int, float]:
+        """Column and value of a word of the file; raises ValueError for one that is no value of the attribute."""
+        if self.is_label:
+            if (truth := _TRUTH.get(token.lower())) is None:
+                raise ValueError(f"label {shown(self.name)} is {shown(token)}: 0 or 1 is due")
+            return self.first, truth
+        if self.choices is None:
+            return self.first, self._number(token)
+        if (choice := self.choices.get(token)) is None:
+            allowed = ", ".join([*self.choices][:10]) + (", ..." if len(self.choices) > 10 else "")
+            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: one of {allowed} is due")
+        return choice
+
+    def _number(self, token: str) -> float:
+        try:
+            return check_number(float(token))
+        except ValueError:
+            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: a finite number is due") from None
+
+    def feature_names(self) -> list[str]:
+        """The names of its features."""
+        if self.n_features < 2:
+            return [self.name][: self.n_features]
+        return [f"{self.name}={value}" for value in self.choices or ()]
+
+
+def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> Column:
+    """An attribute that is a label; raises BadDataset for values other than 0 and 1."""
+    if values is not None and not all(value.lower() in _TRUTH for value in values):
+        listed = ", ".join(values[:10])
+        raise BadDataset(f"label {shown(name)} has the values {listed}: 0 and 1 are due", line=line)
+    unsaid = (first, 1.0) if values and _TRUTH[values[0].lower()] else None
+    return Column(name, first, 0, None, unsaid)
+
+
+def feature(name: str, values: tuple[str, ...] | None, first: int) -> Column:
+    """An attribute that is a feature, or several."""
+    if values is None:
+        return Column(name, first, 1)
+    if set(values) <= {"0", "1"}:
+        return Column(
+            name, first, 1, {v: (first, float(v)) for v in values}, (first, 1.0) if values[0] == "1" else None
+        )
+    choices = {value: (first + i, 1.0) for i, value in enumerate(values)}
+    return Column(name, first, len(values), choices, choices[values[0]])

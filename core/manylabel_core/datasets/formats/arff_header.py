@@ -1,0 +1,113 @@
+"""What stands before the rows of an ARFF file: its relation and its attributes, and which of them are labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from manylabel_core.datasets.formats.arff_words import QUOTED, split_words, unquote
+from manylabel_core.datasets.formats.text import check_names, shown
+from manylabel_core.datasets.limits import BadDataset, Limits
+
+_ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
+
+
+class Attribute(NamedTuple):
+    """One ``@attribute``: `values` of a nominal one, None of a numeric one."""
+
+    name: str
+    values: tuple[str, ...] | None
+    line: int
+
+
+class Header(NamedTuple):
+    """What stands before the rows; `last_line` is the number of the line with ``@data``."""
+
+    relation: str
+    attributes: list[Attribute]
+    last_line: int
+
+
+def read_header(lines: Iterator[tuple[int, str]], limits: Limits) -> Header:
+    """The lines up to ``@data``.
+
+    Raises
+    ------
+    BadDataset
+        With the line: what is no attribute, or more of them than there may be features and labels.
+    """
+    relation = ""
+    attributes: list[Attribute] = []
+    most = limits.features + limits.labels
+    n_columns = 0
+    for line, text in lines:
+        text = text.strip()
+        keyword = text.split(None, 1)[0].lower() if text else "%"
+        if keyword == "@data":
+            check_names([attribute.name for attribute in attributes], "attributes")
+            return Header(relation, attributes, line)
+        if keyword == "@relation":
+            relation = unquote(text[len(keyword) :].strip())
+        elif keyword == "@attribute":
+            attributes.append(_attribute(line, text, most))
+            n_columns += len(attributes[-1].values or " ")
+            if n_columns > 2 * most:  # an attribute of 0 and 1 has two values, and makes one column
+                raise BadDataset(f"more than {most:,} attributes and values of them, the limit", line=line)
+            if len(attributes) > most:
+                raise BadDataset(f"more than {most:,} attributes, the limit", line=line)
+        elif keyword[0] != "%":
+            detail = f"{shown(keyword)} in the header: @relation, @attribute or @data is due"
+            raise BadDataset(detail, line=line)
+    raise BadDataset("there is no @data line")
+
+
+def _attribute(line: int, text: str, most_values: int) -> Attribute:
+    match = _ATTRIBUTE.fullmatch(text)
+    if match is None:
+        raise BadDataset("an attribute is: @attribute name type", line=line)
+    name, kind = unquote(match[1]), match[2].strip()
+    if kind.lower() in ("numeric", "real", "integer"):
+        return Attribute(name, None, line)
+    if kind[0] != "{" or kind[-1] != "}":
+        allowed = "numeric, real, integer and {a, b, ...}"
+        raise BadDataset(f"attribute {shown(name)} is {shown(kind.split()[0])}: allowed are {allowed}", line=line)
+    try:
+        values = tuple(map(unquote, split_words(kind[1:-1], 2 * most_values)))
+    except ValueError as error:
+        raise BadDataset(str(error), line=line) from None
+    check_names(values, f"values of attribute {shown(name)}", line)
+    return Attribute(name, values, line)
+
+
+def meka_option(relation: str) -> int | None:
+    """Return the number of labels in a relation like ``Music: -C 6``; negative counts from the end.
+
+    Weka's filters keep the option in the name although they may have moved the attributes: not to be trusted.
+    """
+    match = re.search(r"(?:^|\s)-C\s+(-?[0-9]{1,9})\b", relation)
+    return int(match[1]) if match and "weka.filters" not in relation else None
+
+
+def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str]:
+    """The names of the attributes that are labels.
+
+    Raises
+    ------
+    BadDataset
+        There are not so many attributes, a name is none of them, or nothing says which are labels.
+    """
+    names = [attribute.name for attribute in header.attributes]
+    if labels is None:
+        labels = meka_option(header.relation)
+    if labels is None:
+        cure = "give its Mulan XML, their names, or their number: n for the first, -n for the last n attributes"
+        raise BadDataset(f"which attributes are labels is not known: {cure}")
+    if isinstance(labels, int):
+        if not 0 < abs(labels) <= len(names):
+            raise BadDataset(f"{labels} labels asked for, there are {len(names)} attributes")
+        return set(names[:labels] if labels > 0 else names[labels:])
+    chosen = set(check_names(tuple(labels), "labels"))
+    if absent := chosen - set(names):
+        raise BadDataset(f"label {shown(min(absent))} is not among the attributes")
+    return chosen

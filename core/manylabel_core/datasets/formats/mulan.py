@@ -1,0 +1,63 @@
+"""The XML file that names the labels of a Mulan ARFF file."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.parsers import expat
+
+from manylabel_core.datasets.formats.text import Source, opened
+from manylabel_core.datasets.limits import BadDataset
+
+MAX_XML_BYTES = 16 * 2**20
+
+
+class _HasDoctype(Exception):
+    pass
+
+
+def read_label_names(source: Source) -> list[str]:
+    """Return the label names of a Mulan XML file, nested labels included, in the order of the file.
+
+    A file with a document type declaration is refused as it begins: there is no way to declare an entity, so
+    none can expand without bound or reach another file.
+
+    Raises
+    ------
+    BadDataset
+        With the line: XML that is none, a document type declaration, a label without a name, no label at all.
+    """
+    names: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if tag == "label":
+            names.append(attributes["name"])
+
+    def refuse(*_: Any) -> None:
+        raise _HasDoctype
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = refuse
+    data = _read(source)
+    try:
+        parser.Parse(data, True)
+    except _HasDoctype:
+        line = parser.CurrentLineNumber
+        raise BadDataset("document type declarations and entities are not allowed", line=line) from None
+    except KeyError:
+        raise BadDataset("a label has no name", line=parser.CurrentLineNumber) from None
+    except expat.ExpatError as error:
+        raise BadDataset(expat.ErrorString(error.code), line=error.lineno) from None
+    except (ValueError, LookupError) as error:  # an encoding that Python does not know
+        raise BadDataset(str(error)) from None
+    if not names:
+        raise BadDataset("no <label name=...> in it")
+    return names
+
+
+def _read(source: Source) -> bytes:
+    with opened(source) as file:
+        data = file.read(MAX_XML_BYTES + 1)
+    if len(data) > MAX_XML_BYTES:
+        raise BadDataset(f"larger than {MAX_XML_BYTES} bytes")
+    return data

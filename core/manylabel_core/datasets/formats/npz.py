@@ -1,0 +1,213 @@
+"""Multi-label data in NumPy's ``.npz``: dense or CSR arrays with names, splits and views."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core.datasets.building import checked
+from manylabel_core.datasets.dataset import SINGLE, Dataset, View
+from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
+from manylabel_core.datasets.formats.text import Source, opened
+from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.rows import MAX_MAGNITUDE
+
+MAX_VIEWS = 100
+
+
+def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+    """A data set from a NumPy ``.npz`` file.
+
+    The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
+    of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it
+    has them: ``feature_names`` and ``label_names`` (labels are called "0", "1", ... without); ``train_idx`` and
+    ``test_idx``, rows of the splits; ``view_id``, for each column the number of its view, with ``view_names``;
+    ``labelled``, a bool for each row. Further arrays are left alone.
+
+    Nothing is unpickled: an array of objects is refused. What an array claims to be is compared with the limits
+    before it is read, and then no more is read than it claimed.
+
+    Parameters
+    ----------
+    source : path or binary stream that can seek
+    limits : Limits
+
+    Raises
+    ------
+    BadDataset
+        With the array, and the row: arrays that are missing or do not fit one another, values that are not finite, a
+        feature stored twice, an array larger than the limits.
+    """
+    with opened(source) as file, Archive(file) as archive:
+        reading = _Reading(archive, limits)
+        X, Y = reading.matrix("X"), reading.labels()
+        if X.shape[0] != Y.shape[0]:
+            raise BadDataset(f"X has {X.shape[0]} rows, Y has {Y.shape[0]}")
+        features = reading.names("feature_names", X.shape[1], "features")
+        labels = reading.names("label_names", Y.shape[1], "labels") or tuple(map(str, range(Y.shape[1])))
+        views = reading.views(X, features)
+        labelled = reading.labelled(Y)
+        splits = {
+            name: rows for name in ("train", "test") if (rows := reading.rows(f"{name}_idx", Y.shape[0])) is not None
+        }
+    matrices, names = ({name: part[at] for name, part in views.items()} for at in (0, 1))
+    return checked(Dataset(matrices, Y, labels, names, splits, labelled))  # type: ignore[arg-type]
+
+
+class _Reading:
+    """Arrays of an archive, within what is left of the limits."""
+
+    def __init__(self, archive: Archive, limits: Limits) -> None:
+        self._archive = archive
+        self._limits = limits
+        self._bytes = limits.bytes
+        self._nonzeros = limits.nonzeros
+
+    def array(self, name: str, dimensions: int) -> NDArray[Any]:
+        with self._archive.open(name, dimensions) as array:
+            if dimensions == 2:
+                self._take(array.shape[0] * array.shape[1], name)
+            whole = array.whole(self._bytes)
+        self._bytes -= whole.nbytes
+        return whole
+
+    def _take(self, count: int, name: str) -> None:
+        if count > self._nonzeros:
+            raise BadDataset(f"{name!r} has {count:,} values, allowed are {self._nonzeros:,} more")
+        self._nonzeros -= count
+
+    def matrix(self, name: str) -> View:
+        """The features, dense or CSR."""
+        n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
+        self._limits.check("rows", n_rows, member=name)
+        self._limits.check("features", n_columns, member=name)
+        if name in self._archive:
+            values = self.array(name, 2)
+            _check_values(name, values, lambda at: at // max(n_columns, 1))
+            return np.ascontiguousarray(values, dtype=np.float32)
+        csr = self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1))
+        csr.eliminate_zeros()
+        return csr
+
+    def labels(self) -> sp.csr_array:
+        """The labels, as CSR of int8."""
+        n_rows, n_columns = self._archive.shape("Y", ("indices", "indptr", "shape"))
+        self._limits.check("rows", n_rows, member="Y")
+        self._limits.check("labels", n_columns, member="Y")
+        if "Y" not in self._archive:
+            return self._csr("Y", n_rows, n_columns, None)
+        values = self.array("Y", 2)
+        wrong = ~((values == 0) | (values == 1))
+        if wrong.any():
+            raise BadDataset("Y must be 0 or 1", row=int(np.argmax(wrong.any(axis=1))))
+        return sp.csr_array(values.astype(np.int8))
+
+    def _csr(self, name: str, n_rows: int, n_columns: int, data: NDArray[Any] | None) -> sp.csr_array:
+        indptr, indices = self.array(f"{name}_indptr", 1), self.array(f"{name}_indices", 1)
+        _check_integers(f"{name}_indptr", indptr)
+        _check_integers(f"{name}_indices", indices)
+        self._take(len(indices), f"{name}_indices")
+        if indptr.shape != (n_rows + 1,) or (data is not None and data.shape != indices.shape):
+            raise BadDataset(f"the arrays of {name} do not fit one another")
+        _check_indptr(name, indptr, len(indices))
+
+        def row_of(at: int) -> int:
+            return int(np.searchsorted(indptr, at, side="right")) - 1
+
+        outside = (indices < 0) | (indices >= n_columns)
+        if outside.any():
+            raise BadDataset(f"{name}_indices must be 0 to {n_columns - 1}", row=row_of(int(np.argmax(outside))))
+        if data is None:
+            values: NDArray[Any] = np.ones(len(indices), dtype=np.int8)
+        else:
+            _check_values(name, data, row_of)
+            values = data.astype(np.float32)
+        csr = sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int64)), shape=(n_rows, n_columns))
+        csr.sort_indices()
+        twice = _repeats(csr)
+        if len(twice):
+            raise BadDataset(f"{name}_indices has a column twice", row=row_of(int(twice[0])))
+        return csr
+
+    def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
+        """The names in an array, of which there have to be so many; None without it."""
+        names = read_names(self._archive, name, count, what, self._bytes)
+        self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
+        return names
+
+    def views(self, X: View, features: tuple[str, ...] | None) -> dict[str, tuple[View, tuple[str, ...] | None]]:
+        """The columns of each view, and their names."""
+        if "view_id" not in self._archive:
+            return {SINGLE: (X, features)}
+        ids = self.array("view_id", 1)
+        _check_integers("view_id", ids)
+        if ids.shape != (X.shape[1],) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
+            raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
+        n_views = int(ids.max(initial=-1)) + 1
+        names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
+        chosen = {name: np.flatnonzero(ids == at) for at, name in enumerate(names)}
+        return {name: (X[:, at], _at(features, at)) for name, at in chosen.items()}
+
+    def labelled(self, Y: sp.csr_array) -> NDArray[np.bool_]:
+        """Which rows have labels."""
+        if "labelled" not in self._archive:
+            return np.ones(Y.shape[0], dtype=np.bool_)
+        labelled = self.array("labelled", 1)
+        if labelled.dtype != np.bool_ or labelled.shape != (Y.shape[0],):
+            raise BadDataset(f"'labelled' must be {Y.shape[0]} booleans")
+        if (wrong := np.flatnonzero(~labelled & (np.diff(Y.indptr) > 0))).size:
+            raise BadDataset("has labels, and 'labelled' says that it has none", row=int(wrong[0]))
+        return labelled
+
+    def rows(self, name: str, n_rows: int) -> NDArray[np.int64] | None:
+        """The rows of a split, ascending; None without it."""
+        if name not in self._archive:
+            return None
+        rows = self.array(name, 1)
+        _check_integers(name, rows)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
+            raise BadDataset(f"{name!r} must be rows, 0 to {n_rows - 1}")
+        unique: NDArray[np.int64] = np.unique(rows).astype(np.int64)
+        if len(unique) < len(rows):
+            raise BadDataset(f"{name!r} has a row twice")
+        return unique
+
+
+def _at(names: tuple[str, ...] | None, places: NDArray[np.int64]) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names[at] for at in places)
+
+
+def _check_integers(name: str, array: NDArray[Any]) -> None:
+    if array.dtype.kind not in "iu":
+        raise BadDataset(f"{name!r} must hold integers, not {array.dtype}")
+
+
+def _check_indptr(name: str, indptr: NDArray[Any], n_values: int) -> None:
+    if len(indptr) == 0 or indptr[0] != 0:
+        raise BadDataset(f"{name}_indptr must start with 0, not {indptr[0] if len(indptr) else 'nothing'}")
+    falls = (indptr[1:] < indptr[:-1]) | (indptr[1:] > n_values)
+    if falls.any():
+        row = int(np.argmax(falls))
+        raise BadDataset(f"{name}_indptr goes from {indptr[row]} to {indptr[row + 1]}", row=row)
+    if indptr[-1] != n_values:
+        raise BadDataset(f"{name}_indptr ends with {indptr[-1]}, there are {n_values} indices")
+
+
+def _check_values(name: str, values: NDArray[Any], row_of: Any) -> None:
+    if values.dtype.kind == "U":
+        raise BadDataset(f"{name!r} must hold numbers, not {values.dtype}")
+    if values.size == 0 or (values.min() >= -MAX_MAGNITUDE and values.max() <= MAX_MAGNITUDE):
+        return  # NaN comes out of both
+    at = int(np.argmax(~(np.abs(values.reshape(-1)) <= MAX_MAGNITUDE)))
+    raise BadDataset(f"{name} is not finite, or beyond {MAX_MAGNITUDE:g}", row=row_of(at))
+
+
+def _repeats(csr: sp.csr_array) -> NDArray[np.int64]:
+    """Where a column stands that is also the one before it, in the same row."""
+    first = np.zeros(csr.nnz + 1, dtype=np.bool_)
+    first[csr.indptr[:-1]] = True
+    return np.flatnonzero((csr.indices[1:] == csr.indices[:-1]) & ~first[1:-1]) + 1

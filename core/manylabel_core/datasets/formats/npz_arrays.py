@@ -1,0 +1,217 @@
+"""The arrays of an ``.npz`` file, read from front to back; nothing is unpickled, nothing taken on trust."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import struct
+import sys
+import warnings
+import zipfile
+import zlib
+from math import prod
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from manylabel_core.datasets.formats.text import check_names, shown
+from manylabel_core.datasets.limits import BadDataset
+
+MAX_DIRECTORY_BYTES = 2**20
+"""Largest list of members; it is read as a whole before anything else is known."""
+
+MAX_HEADER_BYTES = 10_000
+"""Largest description of an array; NumPy would read as much as the file says."""
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, struct.error)
+_TYPE = re.compile(r"[<>|=]?[fiubU][0-9]{1,10}")
+_END, _LOCATOR, _END_BYTES = b"PK\x05\x06", b"PK\x06\x07", 22
+
+
+class Archive:
+    """The members of an ``.npz`` file.
+
+    Parameters
+    ----------
+    file : a binary stream that can seek. It is not closed.
+
+    Raises
+    ------
+    BadDataset
+        It is no zip archive, or one with more members, other compression or encryption than NumPy writes.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        _check_directory(file)
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (*_DAMAGE, ValueError) as error:
+            raise BadDataset(f"not an .npz file (no zip archive: {_said(error)})") from None
+        members = self._zip.infolist()
+        self._members = {info.filename: info for info in members}
+        if len(self._members) < len(members):
+            raise BadDataset("an array is in the file twice")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._zip.close()
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}.npy" in self._members
+
+    def open(self, name: str, dimensions: int) -> Array:
+        """The array of that name, which has so many dimensions.
+
+        Raises
+        ------
+        BadDataset
+            It is missing, or no array of numbers or strings.
+        """
+        info = self._members.get(f"{name}.npy")
+        if info is None:
+            raise BadDataset(f"array {name!r} is missing")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+            raise BadDataset("encrypted, or compressed in another way than NumPy does", member=name)
+        try:
+            file = self._zip.open(info)
+        except (*_DAMAGE, RuntimeError, ValueError) as error:
+            raise BadDataset(f"{name!r} is damaged: {_said(error)}") from None
+        try:
+            return Array(name, file, dimensions)
+        except BaseException:
+            file.close()
+            raise
+
+    def shape(self, name: str, parts: tuple[str, ...]) -> tuple[int, int]:
+        """The shape of a dense array, or of the CSR matrix in `parts`."""
+        if name in self:
+            with self.open(name, 2) as array:
+                return array.shape[0], array.shape[1]
+        absent = [f"{name}_{part}" for part in parts if f"{name}_{part}" not in self]
+        if absent:
+            raise BadDataset(f"neither {name!r} nor {', '.join(map(repr, absent))} is there")
+        with self.open(f"{name}_shape", 1) as array:
+            shape = array.read(min(array.shape[0], 3)).tolist()
+        if len(shape) != 2 or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise BadDataset(f"{name}_shape must be two sizes, not {shape}")
+        return shape[0], shape[1]
+
+
+class Array:
+    """One array of the archive: its header, then its items in order."""
+
+    def __init__(self, name: str, file: IO[bytes], dimensions: int) -> None:
+        self._name, self._file = name, file
+        self.shape, self.by_columns, type_name = self._header()
+        if not _TYPE.fullmatch(type_name):
+            kind = "object" if "O" in type_name else shown(type_name)
+            raise BadDataset(f"{name!r} must hold numbers or strings, not {kind}")
+        self.dtype = np.dtype(type_name)
+        if len(self.shape) != dimensions:
+            raise BadDataset(f"{name!r} must have {dimensions} dimension(s), it has {len(self.shape)}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all items, as the header says; there may be fewer."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    def _header(self) -> tuple[tuple[int, ...], bool, str]:
+        try:
+            return _read_header(self._file)
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, *_DAMAGE) as error:
+            raise BadDataset(f"{self._name!r} is not a NumPy array: {_said(error)}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, count: int) -> NDArray[Any]:
+        """The next `count` items."""
+        size = count * self.dtype.itemsize
+        try:
+            data = self._file.read(size) if size else b""
+        except _DAMAGE as error:
+            raise BadDataset(f"{self._name!r} is damaged: {_said(error)}") from None
+        if len(data) != size:
+            raise BadDataset(f"{self._name!r} ends too early")
+        return np.frombuffer(data, self.dtype)
+
+    def whole(self, most_bytes: int) -> NDArray[Any]:
+        """All items in the shape of the array.
+
+        Raises
+        ------
+        BadDataset
+            They would take more than `most_bytes`.
+        """
+        if self.nbytes > most_bytes:
+            raise BadDataset(f"{self._name!r} has {self.nbytes:,} bytes, allowed are {most_bytes:,}")
+        items = self.read(prod(self.shape))
+        self._check_end()
+        return items.reshape(self.shape, order="F" if self.by_columns else "C")
+
+    def _check_end(self) -> None:
+        """Read past the end: only there is the checksum of a member compared."""
+        try:
+            more = self._file.read(1)
+        except _DAMAGE as error:
+            raise BadDataset(f"{self._name!r} is damaged: {_said(error)}") from None
+        if more:
+            raise BadDataset(f"{self._name!r} has more items than its header says")
+
+
+def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
+    """The names in an array, of which there have to be so many; None without it."""
+    if name not in archive:
+        return None
+    with archive.open(name, 1) as array:
+        if array.dtype.kind != "U" or array.shape != (count,):
+            raise BadDataset(f"{name!r} must be {count} strings")
+        raw = array.whole(most_bytes)
+    if raw.nbytes and raw.view(f"{raw.dtype.byteorder}u4").max() > sys.maxunicode:
+        raise BadDataset(f"{name!r} must be {count} strings, and one is no Unicode")
+    return check_names(raw.tolist(), what)
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
+    """Shape, whether it is stored by columns, and type; NumPy's own reader trusts what it reads too far."""
+    major, _ = npy.read_magic(io.BytesIO(file.read(npy.MAGIC_LEN)))
+    length = int.from_bytes(file.read(2 if major == 1 else 4), "little")
+    if length > MAX_HEADER_BYTES:
+        raise ValueError(f"its header has {length:,} bytes, allowed are {MAX_HEADER_BYTES:,}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in strings
+        header = ast.literal_eval(file.read(length).decode().strip())
+    if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header has other keys than descr, fortran_order and shape")
+    shape, descr = header["shape"], header["descr"]
+    if not isinstance(shape, tuple) or not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError("its shape is not a tuple of sizes")
+    return shape, bool(header["fortran_order"]), str(descr)
+
+
+def _check_directory(file: IO[bytes]) -> None:
+    """Refuse a list of members that would fill the memory while it is read."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 2**16 - _END_BYTES))
+    tail = file.read(2**16 + _END_BYTES)
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + _END_BYTES:
+        raise BadDataset("not an .npz file (no zip archive)")
+    directory_bytes = int.from_bytes(tail[at + 12 : at + 16], "little")
+    if tail[max(0, at - 20) : at].startswith(_LOCATOR) or directory_bytes > MAX_DIRECTORY_BYTES:
+        raise BadDataset(f"its list of arrays is larger than {MAX_DIRECTORY_BYTES:,} bytes")
+    file.seek(0)
+
+
+def _said(error: BaseException) -> str:
+    """What an error says; it may quote the file at length."""
+    return str(error)[:100]

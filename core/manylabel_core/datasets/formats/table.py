@@ -1,0 +1,111 @@
+"""Tables: CSV files with a column for each feature and each label."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+
+from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.dataset import SINGLE, Dataset
+from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened, shown
+from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+
+_TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
+
+
+def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+    """A data set from a CSV file.
+
+    The first line has the names of the columns, every other one a number for each feature and 0 or 1 (or false, true)
+    for each label. A row whose labels are all empty is unlabelled. Commas separate; double quotes hold together, and
+    are doubled inside.
+
+    Parameters
+    ----------
+    source : path or binary stream
+    label_columns : int or sequence of str
+        How many of the last columns are labels, or the names of those that are.
+    limits : Limits
+
+    Raises
+    ------
+    BadDataset
+        With the line: a row with more or fewer values than there are columns, a value that is no number, a quote that
+        is not closed.
+    """
+    building = Building(limits)
+    columns = building.views[SINGLE] = Columns(dense=True)
+    with opened(source) as file:
+        rows = _rows(_Lines(numbered_lines(file)))
+        names = check_names(next(rows, (0, []))[1], "columns", line=1)
+        limits.check("features", max(len(names) - limits.labels, 0), line=1)
+        labels = _label_places(names, label_columns)
+        features = [place for place in range(len(names)) if place not in labels]
+        limits.check("features", len(features), line=1)
+        limits.check("labels", len(labels), line=1)
+        for line, row in rows:
+            if len(row) != len(names):
+                raise BadDataset(f"{len(row)} values, there are {len(names)} columns", line=line)
+            columns.add_dense([_value(row[place], names[place], line) for place in features])
+            building.end_row(_relevant(row, names, labels, line), line)
+    return building.done_single([names[place] for place in labels], len(features), [names[place] for place in features])
+
+
+class _Lines:
+    """Lines for the csv module, with their ends, and the number of the last one given."""
+
+    def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
+        self._lines = lines
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for number, text in self._lines:
+            self.number = number
+            yield f"{text}\n"
+
+
+def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
+    """The rows, each with the number of its last line; empty lines are skipped."""
+    reader = csv.reader(lines, strict=True)
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise BadDataset(f"not CSV: {error}", line=lines.number) from None
+        if row is None:
+            return
+        if row:
+            yield lines.number, row
+
+
+def _label_places(names: Sequence[str], label_columns: int | Sequence[str]) -> dict[int, int]:
+    """The columns that are labels, in the order of the file, with the place of each among the labels."""
+    if isinstance(label_columns, int):
+        if not 0 < label_columns <= len(names):
+            raise BadDataset(f"{label_columns} label columns asked for, there are {len(names)} columns", line=1)
+        chosen = set(names[-label_columns:])
+    else:
+        chosen = set(check_names(tuple(label_columns), "label columns"))
+        if absent := chosen - set(names):
+            raise BadDataset(f"label column {shown(min(absent))} is not among the columns", line=1)
+    places = (place for place, name in enumerate(names) if name in chosen)
+    return {place: column for column, place in enumerate(places)}
+
+
+def _value(text: str, name: str, line: int) -> float:
+    try:
+        return check_number(float(text))
+    except ValueError:
+        raise BadDataset(f"column {shown(name)} is {shown(text)}: a finite number is due", line=line) from None
+
+
+def _relevant(row: Sequence[str], names: Sequence[str], labels: dict[int, int], line: int) -> list[int] | None:
+    if not any(row[place] for place in labels):
+        return None
+    relevant = []
+    for place, column in labels.items():
+        if (truth := _TRUTH.get(row[place].strip().lower())) is None:
+            raise BadDataset(f"label {shown(names[place])} is {shown(row[place])}: 0 or 1 is due", line=line)
+        if truth:
+            relevant.append(column)
+    return relevant

@@ -1,0 +1,145 @@
+"""Data sets as bytes and back: arrays and names in the form of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from manylabel_core.rows import MAX_COLUMNS, MAX_MAGNITUDE
+from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.vocabulary import Vocabulary
+
+View = NDArray[np.float32] | sp.csr_array
+"""Features of shape (n_samples, n_features), float32, dense or CSR."""
+
+VERSION = 1
+"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}."""
+
+KIND = "dataset"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def to_bytes(attributes: Mapping[str, Any]) -> bytes:
+    """Write the attributes of a data set; the same ones always give the same bytes."""
+    arrays: Arrays = {"labelled": attributes["labelled"], **_names("labels", attributes["label_names"])}
+    arrays |= _csr("Y", attributes["Y"], with_values=False)
+    views = []
+    for at, (name, view) in enumerate(attributes["views"].items()):
+        names = attributes["feature_names"].get(name)
+        views.append([name, int(view.shape[1]), sp.issparse(view), names is not None])
+        arrays |= _csr(f"view{at}", view, with_values=True) if sp.issparse(view) else {f"view{at}": view}
+        arrays |= {} if names is None else _names(f"features{at}", names)
+    splits = attributes["splits"]
+    arrays |= {f"split{at}": rows for at, rows in enumerate(splits.values())}
+    return dump(arrays, {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)})
+
+
+def from_bytes(data: bytes) -> dict[str, Any]:
+    """Read the attributes of a data set; all that a trainer relies on is checked.
+
+    Raises
+    ------
+    DamagedState
+        If the bytes are not what `to_bytes` wrote. They may come from anybody.
+    """
+    arrays, header = load(data)
+    if header.get("kind") != KIND or type(header.get("version")) is not int:
+        raise DamagedState("not a data set")
+    if header["version"] > VERSION:
+        raise NewerState(f"a data set of version {header['version']}; this program reads up to {VERSION}")
+    try:
+        return _restored(arrays, header)
+    except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        raise DamagedState(f"not a data set: {error}") from error
+
+
+def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
+    label_names = _read_names("labels", arrays)
+    Y = _read_csr("Y", arrays, len(label_names))
+    n_rows = Y.shape[0]
+    views: dict[str, View] = {}
+    feature_names: dict[str, tuple[str, ...] | None] = {}
+    for at, (name, width, sparse, named) in enumerate(header["views"]):
+        if not isinstance(name, str) or name in views or type(width) is not int or not 0 <= width <= MAX_COLUMNS:
+            raise ValueError("views: distinct names and their numbers of features are due")
+        views[name] = _read_csr(f"view{at}", arrays, width, True) if sparse else _dense(arrays[f"view{at}"], width)
+        feature_names[name] = _read_names(f"features{at}", arrays) if named else None
+        if views[name].shape[0] != n_rows or (named and len(feature_names[name] or ()) != width):
+            raise ValueError(f"view {name!r} does not fit the labels or its names")
+    if not views:
+        raise ValueError("views: at least one is due")
+    labelled = arrays["labelled"]
+    if labelled.dtype != np.bool_ or labelled.shape != (n_rows,) or np.diff(Y.indptr)[~labelled].any():
+        raise ValueError("labelled: a flag for each row, and no labels where it is false")
+    splits = {name: _rows(arrays[f"split{at}"], n_rows) for at, name in enumerate(_distinct(header["splits"]))}
+    return {
+        "views": views,
+        "Y": Y,
+        "label_names": label_names,
+        "feature_names": feature_names,
+        "splits": splits,
+        "labelled": labelled,
+    }
+
+
+def _distinct(names: Any) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise ValueError("splits: distinct names are due")
+    return names
+
+
+def _rows(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
+    rising = rows.dtype == np.int64 and rows.ndim == 1 and bool((rows[1:] > rows[:-1]).all())
+    if not rising or (len(rows) and not 0 <= rows[0] <= rows[-1] < n_rows):
+        raise ValueError("a split has ascending rows of the data set")
+    return rows
+
+
+def _dense(array: NDArray[Any], width: int) -> NDArray[np.float32]:
+    if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(f"a view of {width} columns of float32 is due")
+    _check_values(array)
+    return array
+
+
+def _check_values(array: NDArray[Any]) -> None:
+    # Minimum and maximum are NaN if any value is; no temporary of the size of the array.
+    if array.size and not (array.min() >= -MAX_MAGNITUDE and array.max() <= MAX_MAGNITUDE):
+        raise ValueError(f"values must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
+
+
+def _csr(name: str, matrix: Any, with_values: bool) -> Arrays:
+    arrays = {f"{name}.indptr": matrix.indptr.astype(np.int64), f"{name}.indices": matrix.indices.astype(np.int32)}
+    return arrays | ({f"{name}.values": matrix.data} if with_values else {})
+
+
+def _read_csr(name: str, arrays: Arrays, width: int, with_values: bool = False) -> sp.csr_array:
+    indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
+    values = arrays[f"{name}.values"] if with_values else np.ones(len(indices), dtype=np.int8)
+    if indptr.dtype != np.int64 or indices.dtype != np.int32 or {indptr.ndim, indices.ndim, values.ndim} != {1}:
+        raise ValueError(f"{name}: arrays of other types are due")
+    if with_values and values.dtype != np.float32:
+        raise ValueError(f"{name}: values of float32 are due")
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError(f"{name}: indptr must rise from 0 to the number of indices")
+    if len(values) != len(indices) or (len(indices) and not 0 <= indices.min() <= indices.max() < width):
+        raise ValueError(f"{name}: indices must be below {width}, each with a value")
+    within = np.ones(len(indices), dtype=np.bool_)  # whether an index has the one before it in the same row
+    within[indptr[:-1][indptr[:-1] < len(indices)]] = False
+    if (indices[1:] <= indices[:-1])[within[1:]].any():
+        raise ValueError(f"{name}: indices must ascend within a row")
+    _check_values(values)
+    return sp.csr_array((values, indices, indptr), shape=(len(indptr) - 1, width))
+
+
+def _names(part: str, names: Sequence[str]) -> Arrays:
+    return {f"{part}.{key}": array for key, array in Vocabulary(names).to_arrays().items()}
+
+
+def _read_names(part: str, arrays: Arrays) -> tuple[str, ...]:
+    return Vocabulary.from_arrays({key: arrays[f"{part}.{key}"] for key in ("bytes", "offsets")}).names

@@ -1,0 +1,182 @@
+"""Kernels of whole matrices: Gram matrices, rows of them, and the width of an RBF.
+
+(`kernels` has the same kernels for two examples at a time, for learners that go through a stream.)
+
+A matrix of examples is an ndarray or a CSR array of float32 or float64, two types without a common one to
+annotate: hence `Any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+
+from manylabel_core.rows import is_sparse, row_blocks
+
+KERNELS = ("linear", "rbf", "poly", "precomputed")
+"""Names of the kernels; a callable is allowed as well."""
+
+DISTANCE_ROWS = 10_000
+"""The mean pairwise distance is exact up to this many examples; of more, this many are drawn."""
+
+KernelFunction = Callable[[Any, Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A Mercer kernel of two matrices of examples.
+
+    Parameters
+    ----------
+    shape : {"linear", "rbf", "poly", "precomputed"} or callable
+        "linear": u.v; "rbf": exp(-gamma |u - v|^2); "poly": (gamma u.v + coef0)^degree; "precomputed": the
+        rows of the first matrix are the kernel values themselves; a callable takes two matrices of n and m
+        examples and gives the (n, m) kernel values.
+    gamma, coef0 : float
+    degree : int
+    constant : float
+        Added to every value: a constant feature of the size `sqrt(constant)`.
+    """
+
+    shape: str | KernelFunction
+    gamma: float = 1.0
+    coef0: float = 0.0
+    degree: int = 3
+    constant: float = 0.0
+
+    def __call__(self, X: Any, Z: Any) -> NDArray[Any]:
+        """Kernel values.
+
+        Parameters
+        ----------
+        X : matrix of shape (n_samples, n_features)
+        Z : matrix of shape (n_others, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_others)
+            Of the type of X.
+
+        Raises
+        ------
+        ValueError
+            If a callable gives something else than finite real numbers of that shape.
+        """
+        if self.shape == "precomputed":
+            values = np.asarray(X)
+        elif callable(self.shape):
+            values = _checked(self.shape(X, Z), (X.shape[0], Z.shape[0]))
+        elif self.shape == "rbf":
+            values = _rbf(X, Z, self.gamma)
+        else:
+            values = safe_sparse_dot(X, Z.T, dense_output=True)
+            if self.shape == "poly":
+                values = (self.gamma * values + self.coef0) ** self.degree
+        values = values + self.constant if self.constant else values
+        return np.asarray(values, dtype=X.dtype)
+
+    def diagonal(self, X: Any) -> NDArray[np.float64]:
+        """K(x, x) of every row of X, not of precomputed ones; shape (n_samples,)."""
+        n_samples = X.shape[0]
+        if self.shape == "rbf":
+            return np.full(n_samples, 1.0 + self.constant)
+        if callable(self.shape):
+            each = [float(self(X[i : i + 1], X[i : i + 1])[0, 0]) for i in range(n_samples)]
+            return np.array(each)
+        squares = row_norms(X, squared=True).astype(np.float64)
+        if self.shape == "poly":
+            squares = (self.gamma * squares + self.coef0) ** self.degree
+        return np.asarray(squares + self.constant)
+
+
+def gram(kernel: Kernel, X: Any) -> NDArray[Any]:
+    """The Gram matrix (n_samples, n_samples), of the type of X, symmetric to the last bit."""
+    n_samples = X.shape[0]
+    K = np.empty((n_samples, n_samples), dtype=X.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # who takes the matrix checks it
+        for rows in row_blocks(n_samples, n_samples * 8):
+            K[rows] = kernel(X[rows], X)
+    # BLAS may sum the two halves in different orders.
+    for rows in row_blocks(n_samples, n_samples * 8):
+        K[rows, rows.stop :] = K[rows.stop :, rows].T
+        corner = np.tril(K[rows, rows])
+        K[rows, rows] = corner + np.tril(corner, -1).T
+    return K
+
+
+class GramRows:
+    """Rows of a Gram matrix that is never stored: the solvers' source of kernel values when memory is short.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : matrix of shape (n_samples, n_features)
+    """
+
+    def __init__(self, kernel: Kernel, X: Any) -> None:
+        self.kernel = kernel
+        self.X = X
+        self.shape = (X.shape[0], X.shape[0])
+        self.dtype = X.dtype
+
+    def rows(self, block: Any) -> NDArray[Any]:
+        """Kernel values of some examples with all: `block` is a slice or an array of indices."""
+        return self.kernel(self.X[block], self.X)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        return self.kernel.diagonal(self.X)
+
+
+def scale_gamma(X: Any) -> float:
+    """scikit-learn's "scale": 1 / (n_features * variance of X), or 1 for a constant X."""
+    if is_sparse(X):
+        X = X.astype(np.float64)
+        variance = float(X.multiply(X).mean() - X.mean() ** 2)
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    variance = float(X.var(dtype=np.float64))
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
+    """Mean Euclidean distance of two different examples.
+
+    Exact up to `DISTANCE_ROWS` examples; of more, that many are drawn by `random_state`. 0 for one example.
+    """
+    if X.shape[0] > DISTANCE_ROWS:
+        X = X[np.sort(random_state.choice(X.shape[0], DISTANCE_ROWS, replace=False))]
+    n_samples = X.shape[0]
+    total = 0.0
+    for rows in row_blocks(n_samples, n_samples * 8):
+        total += float(np.sqrt(squared_distances(X[rows], X)).sum())
+    return float(total / max(1, n_samples * (n_samples - 1)))
+
+
+def squared_distances(X: Any, Z: Any) -> NDArray[np.float64]:
+    """|x - z|^2 of all rows, shape (n_samples, n_others); in float64, where rounding would else show."""
+    X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
+    squares: NDArray[np.float64] = safe_sparse_dot(X, Z.T, dense_output=True)
+    squares *= -2.0
+    squares += row_norms(X, squared=True)[:, np.newaxis]
+    squares += row_norms(Z, squared=True)[np.newaxis, :]
+    return np.maximum(squares, 0.0, out=squares)
+
+
+def _rbf(X: Any, Z: Any, gamma: float) -> NDArray[np.float64]:
+    squares = squared_distances(X, Z)
+    squares *= -gamma
+    return np.exp(squares, out=squares)
+
+
+def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
+    """What a callable kernel gave."""
+    values = values.toarray() if is_sparse(values) else np.asarray(values)
+    if values.shape != shape or values.dtype.kind not in "fiu":
+        raise ValueError(f"kernel: the callable must give real numbers of shape {shape}, gave {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError("kernel: the callable must give finite numbers")
+    return np.asarray(values)

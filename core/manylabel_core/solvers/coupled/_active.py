@@ -1,0 +1,178 @@
+"""Sweeps over the active pairs of point and label only, label by label, for sparse rows.
+
+Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed.
+What is left is a few in a hundred, and then it no longer pays to compute scores for all labels at once. A visit to
+a label moves that label's weights only; what it means for other labels is added when the visit ends.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.compiled import compiled
+from manylabel_core.solvers._csr import add_row, inner_product
+from manylabel_core.solvers._shuffle import shuffle
+
+SLACK = 0.01
+"""A pair at a bound that is on the right side of its margin by at least this is settled."""
+ENOUGH = 0.1
+"""Work that has brought the gap it found down to this share of it is enough before looking around again."""
+
+
+class Pairs(NamedTuple):
+    """Active pairs, label after label.
+
+    Attributes
+    ----------
+    starts : ndarray of shape (n_labels + 1,), int64
+    points : ndarray of shape (n_pairs,), int32
+    signs : ndarray of shape (n_pairs,), int8
+    a : ndarray of shape (n_pairs,), float64
+        The dual variables.
+    """
+
+    starts: NDArray[np.int64]
+    points: NDArray[np.int32]
+    signs: NDArray[np.int8]
+    a: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, counts: NDArray[np.int64]) -> Pairs:
+        """Room for so many pairs of each label."""
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        n = starts[-1]
+        return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))
+
+
+@compiled
+def is_active(t, b, y, c):  # type: ignore[no-untyped-def]
+    """Whether a pair of gradient t is free, violates the optimality conditions, or is near to that."""
+    if b == 0.0:
+        return t * y > -SLACK
+    if abs(b) == c:
+        return t * y < SLACK
+    return True
+
+
+@compiled
+def count_active(T, B, Y, c, counts):  # type: ignore[no-untyped-def]
+    """Write how many active pairs each label has, (n_labels,) int64."""
+    counts[:] = 0
+    for i in range(len(T)):
+        for label in range(len(counts)):
+            counts[label] += is_active(T[i, label], B[i, label], Y[i, label], c)
+
+
+@compiled
+def list_active(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
+    """Write the active pairs."""
+    fill = pairs.starts[:-1].copy()
+    for i in range(len(T)):
+        for label in range(len(fill)):
+            if is_active(T[i, label], B[i, label], Y[i, label], c):
+                k = fill[label]
+                fill[label] += 1
+                pairs.points[k], pairs.signs[k], pairs.a[k] = i, Y[i, label], abs(B[i, label])
+
+
+@compiled
+def keep_active(pairs, B):  # type: ignore[no-untyped-def]
+    """Write the variables of the active pairs back."""
+    for label in range(len(pairs.starts) - 1):
+        for k in range(pairs.starts[label], pairs.starts[label + 1]):
+            B[pairs.points[k], label] = pairs.signs[k] * pairs.a[k]
+
+
+@compiled
+def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
+    """Visit some labels one after the other.
+
+    Parameters
+    ----------
+    X : Rows
+    constant : float
+        Value of the constant feature.
+    squares : ndarray of shape (n_samples,), float64
+        Squared lengths of the rows.
+    pairs : Pairs
+        `a` is updated.
+    task : Task
+    labels : ndarray of shape (m,), int64
+    W : ndarray of shape (m, n_features + 1)
+        Their weights, coupled; updated, also by each other.
+    moved : ndarray of shape (m, n_features + 1)
+        With coupled labels: the changes of `X'b` for each label are added to it.
+    sweeps : int
+        The most sweeps over a label.
+    goal : float
+        A sweep that finds a smaller gap is a label's last; so is one with less than `ENOUGH` of the first one's gap.
+    state : ndarray of shape (1,), uint64
+        Of the random orders; updated.
+
+    Returns
+    -------
+    float
+        The gap that the first sweeps found.
+    """
+    gap = 0.0
+    before = np.empty(W.shape[1], W.dtype)
+    for k in range(len(labels)):
+        label = labels[k]
+        listed = slice(pairs.starts[label], pairs.starts[label + 1])
+        own = Pairs(pairs.starts, pairs.points[listed], pairs.signs[listed], pairs.a[listed])
+        if task.coupled:
+            before[:] = W[k]
+        gap += _visit(X, constant, squares, own, task.S[label, label], task.c, W[k], sweeps, goal, state)
+        if task.coupled and task.S[label, label] > 0.0:
+            for j in range(len(before)):
+                before[j] = (W[k, j] - before[j]) / task.S[label, label]
+                moved[k, j] += before[j]
+            for other in range(len(labels)):
+                if other != k and task.S[labels[other], label] != 0.0:
+                    w = W.dtype.type(task.S[labels[other], label])
+                    for j in range(len(before)):
+                        W[other, j] += w * before[j]
+    return gap
+
+
+@compiled
+def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
+    """Coordinate descent on the pairs of one label; return the gap that the first sweep found.
+
+    Within the visit, pairs at a bound drop out when they are further on their right side than any other pair of the
+    sweep before was on its wrong side (the shrinking of LIBLINEAR).
+    """
+    order = np.arange(len(own.points))
+    lowest, highest = -np.inf, np.inf
+    first = 0.0
+    for sweep in range(sweeps):
+        shuffle(order, state)
+        gap, bottom, top, kept = 0.0, 0.0, 0.0, 0
+        for k in order:
+            i, sign, old = own.points[k], own.signs[k], own.a[k]
+            t = 1.0 - sign * (np.float64(inner_product(X, i, z)) + constant * np.float64(z[-1]))
+            gap += (c - old) * t if t > 0.0 else -old * t
+            if (old == 0.0 and t < lowest) or (old == c and t > highest):
+                continue
+            order[kept] = k
+            kept += 1
+            if (old == 0.0 and t <= 0.0) or (old == c and t >= 0.0):
+                continue
+            bottom, top = min(bottom, t), max(top, t)
+            curvature = s * squares[i]
+            new = min(max(old + t / curvature, 0.0), c) if curvature > 0.0 else (c if t > 0.0 else 0.0)
+            own.a[k] = new
+            w = z.dtype.type(s * sign * (new - old))
+            add_row(X, i, w, z)
+            z[-1] += w * constant
+        order = order[:kept]
+        lowest = bottom if bottom < 0.0 else -np.inf
+        highest = top if top > 0.0 else np.inf
+        if sweep == 0:
+            first = gap
+        if gap <= max(goal, ENOUGH * first if sweep else 0.0):
+            break
+    return first

@@ -1,0 +1,164 @@
+"""The coupled dual for a Gram matrix, or for rows of one that does not fit in memory."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.solvers._shuffle import random_state
+from manylabel_core.solvers.coupled._block import solve_block
+from manylabel_core.solvers.coupled.gram_rows import CheckedRows, RowSource, as_row_source
+from manylabel_core.solvers.coupled.loop import Loop, joined, precisions
+from manylabel_core.solvers.coupled.problem import Task, make_task, start_from
+from manylabel_core.solvers.coupled.side import Side
+from manylabel_core.solvers.inputs import make_control
+from manylabel_core.solvers.result import DualResult, ProgressCallback
+from manylabel_core.solvers.workers import Workers, workers
+
+BLOCK = 256
+"""Points solved at a time: their kernel values stay in the second-level cache."""
+
+
+def solve_kernel_dual(
+    K: NDArray[Any] | RowSource,
+    Y: ArrayLike,
+    S: ArrayLike,
+    c: float,
+    *,
+    equality: bool = False,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    alpha0: ArrayLike | None = None,
+    progress: ProgressCallback | None = None,
+    n_threads: int = 1,
+    seed: int = 0,
+) -> DualResult:
+    """Solve the label-coupled dual (see `problem`) for a kernel.
+
+    A pass visits the points that still have a share in the gap, in random blocks: the block's dual is solved for
+    all labels in cache, then one matrix product brings the scores of all points up to date.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource
+        Positive semi-definite. With float32 the work is done in single precision as far as that serves: when the
+        gap asked for is below what it resolves, because tol is small or c large, in double precision.
+    Y : array-like of shape (n_samples, n_labels)
+        -1 and +1.
+    S : array-like of shape (n_labels, n_labels)
+        Symmetric and positive semi-definite.
+    c : float
+        Upper bound of the dual variables.
+    equality : bool
+        With `sum_i y_il alpha_il = 0` for each label, and so with a free bias.
+    tol : float
+        Relative duality gap, (primal - dual) / |primal|, at which to stop.
+    max_iter : int
+        The most passes over the points.
+    alpha0 : array-like of shape (n_samples, n_labels), optional
+        Feasible start, for example an earlier result's `alpha`.
+    progress : callable, optional
+        Gets a `Progress` after each pass; True ends the solver.
+    n_threads : int
+        Threads; over labels where S is diagonal, else over the points of the matrix product.
+    seed : int
+        Of the order of the points. Equal seeds and thread counts give equal results.
+
+    Returns
+    -------
+    DualResult
+        With `F`.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or values, S is not positive semi-definite, or alpha0 not feasible.
+    """
+    control = make_control(tol, max_iter, n_threads, seed)
+    source = as_row_source(K)
+    task = make_task(Y, S, c, source.n, equality)
+    with workers(control.n_threads) as threads:
+        make_sides = partial(_sides, source, task, threads)
+        loop = Loop(make_sides, precisions(source.dtype), start_from(alpha0, task), control, progress, threads)
+        loop.run()
+        T = joined([side.gradient() for side in loop.sides])
+        bias = np.concatenate([side.bias() for side in loop.sides])
+    alpha = loop.variables()
+    return DualResult(
+        alpha=np.abs(alpha, out=alpha),
+        bias=bias,
+        primal=loop.primal,
+        dual=loop.dual,
+        n_iter=loop.trace[-1].iteration,
+        converged=loop.converged,
+        F=np.subtract(task.Y, T, dtype=np.float64),
+        trace=loop.trace,
+    )
+
+
+def _sides(
+    source: CheckedRows, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
+) -> list[KernelSide]:
+    """One side for each thread where labels are independent and rows need not be computed, else one."""
+    if task.coupled or not source.stored:
+        return [KernelSide(source, task, B, dtype, threads)]
+    alone = Workers(None, 1)
+    parts = threads.parts(B.shape[1])
+    return [KernelSide(source, task.labels(part), np.ascontiguousarray(B[:, part]), dtype, alone) for part in parts]
+
+
+class KernelSide(Side):
+    """Labels whose gradient is kept for all points.
+
+    Parameters
+    ----------
+    rows : CheckedRows
+    task : Task
+    B : ndarray of shape (n_samples, n_labels), float64
+        The start; updated.
+    dtype : dtype
+        Precision of the work.
+    threads : Workers
+    """
+
+    def __init__(
+        self, rows: CheckedRows, task: Task, B: NDArray[np.float64], dtype: np.dtype[Any], threads: Workers
+    ) -> None:
+        super().__init__(task, B)
+        self._rows = rows
+        self._threads = threads
+        self._dtype = dtype
+        self.block_size = BLOCK
+        self._T = task.Y.astype(dtype)
+        moved = np.flatnonzero(B.any(axis=1))
+        for first in range(0, len(moved), BLOCK):
+            block = moved[first : first + BLOCK]
+            self._subtract(rows.take(block, dtype), task.times_coupling(B[block].astype(dtype)))
+
+    def gradient(self) -> NDArray[Any]:
+        return self._T
+
+    def sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> None:
+        state, sweeps = random_state(seed), self.sweeps(starts)
+        for first, last in pairwise(starts):
+            block = points[first:last]
+            rows = self._rows.take(block, self._dtype)
+            moves = np.empty((len(block), self.B.shape[1]), self._dtype)
+            K = np.ascontiguousarray(rows[:, block])
+            if solve_block(K, self._T[block], self.B, block, self.task, sweeps, state, moves):
+                self._subtract(rows, self.task.times_coupling(moves))
+
+    def refresh(self) -> bool:
+        return False  # one matrix product from B would round as much as the sum of all the steps
+
+    def _subtract(self, rows: NDArray[Any], M: NDArray[Any]) -> None:
+        """Subtract `K M` from the gradient, for the rows of K of the points that M belongs to."""
+
+        def part(points: slice) -> None:
+            self._T[points] -= rows[:, points].T @ M
+
+        self._threads.map(part, self._threads.parts(len(self._T)))

@@ -1,0 +1,124 @@
+"""The coupled dual for linear models, of dense rows or CSR: no kernel value is ever stored."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from manylabel_core.rows import Rows
+from manylabel_core.solvers.coupled.linear_sides import CsrSide, DenseSide, LinearSide
+from manylabel_core.solvers.coupled.loop import Loop, joined, precisions
+from manylabel_core.solvers.coupled.problem import Task, make_task, start_from
+from manylabel_core.solvers.inputs import as_matrix, make_control
+from manylabel_core.solvers.result import DualResult, ProgressCallback
+from manylabel_core.solvers.workers import Workers, workers
+
+
+def solve_linear_dual(
+    X: Any,
+    Y: ArrayLike,
+    S: ArrayLike,
+    c: float,
+    *,
+    equality: bool = False,
+    bias_feature: float = 0.0,
+    tol: float = 1e-3,
+    max_iter: int = 1000,
+    alpha0: ArrayLike | None = None,
+    progress: ProgressCallback | None = None,
+    n_threads: int = 1,
+    seed: int = 0,
+    dtype: DTypeLike | None = None,
+) -> DualResult:
+    """Solve the label-coupled dual (see `problem`) for a linear kernel, K = X X' + bias_feature^2.
+
+    A pass visits the points that still have a share in the gap, in random order: the dual of a point, or of a
+    block of them, is solved for all labels, then the weights Z = X'B S are brought up to date.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
+    Y : array-like of shape (n_samples, n_labels)
+        -1 and +1.
+    S : array-like of shape (n_labels, n_labels)
+        Symmetric and positive semi-definite.
+    c : float
+        Upper bound of the dual variables.
+    equality : bool
+        With `sum_i y_il alpha_il = 0` for each label, and so with a free bias.
+    bias_feature : float
+        Value of a constant feature, whose weight is regularised like all others; 0 for none.
+    tol : float
+        Relative duality gap, (primal - dual) / |primal|, at which to stop.
+    max_iter : int
+        The most passes over the points.
+    alpha0 : array-like of shape (n_samples, n_labels), optional
+        Feasible start, for example an earlier result's `alpha`.
+    progress : callable, optional
+        Gets a `Progress` after each pass; True ends the solver.
+    n_threads : int
+        Threads: over labels where S is diagonal, else for the scores in the duality gap only.
+    seed : int
+        Of the order of the points. Equal seeds and thread counts give equal results.
+    dtype : float32 or float64, optional
+        Precision of the work. By default, for float32 rows, single precision as far as that serves: when the gap
+        asked for is below what it resolves, because tol is small or c large, double precision. float32 keeps
+        to single precision; the gap may then stay open. The weights of the result are computed in double
+        precision, whichever it is.
+
+    Returns
+    -------
+    DualResult
+        With `Z`.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or values, S is not positive semi-definite, or alpha0 not feasible.
+    """
+    control = make_control(tol, max_iter, n_threads, seed)
+    if not (math.isfinite(bias_feature) and bias_feature >= 0):
+        raise ValueError(f"bias_feature: must be a finite number of at least 0, got {bias_feature!r}")
+    rows = as_matrix(X, dtype)
+    task = make_task(Y, S, c, rows.shape[0], equality)
+    dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]
+    with workers(control.n_threads) as threads:
+        make_sides = partial(_sides, rows, float(bias_feature), task, threads)
+        loop = Loop(make_sides, dtypes, start_from(alpha0, task), control, progress, threads)
+        loop.run()
+        weights = joined([side.weights for side in loop.sides])
+        bias = np.concatenate([side.bias() for side in loop.sides]) + bias_feature * weights[-1]
+    alpha = loop.variables()
+    return DualResult(
+        alpha=np.abs(alpha, out=alpha),
+        bias=bias,
+        primal=loop.primal,
+        dual=loop.dual,
+        n_iter=loop.trace[-1].iteration,
+        converged=loop.converged,
+        Z=weights[:-1],
+        trace=loop.trace,
+    )
+
+
+def _sides(
+    X: Any, constant: float, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
+) -> list[LinearSide]:
+    """One side for each thread where labels are independent, else one."""
+    X = X.astype(dtype, copy=False)
+    if task.coupled:
+        return [_side(X, task, B, constant, threads)]
+    alone = Workers(None, 1)
+    parts = threads.parts(B.shape[1])
+    return [_side(X, task.labels(part), np.ascontiguousarray(B[:, part]), constant, alone) for part in parts]
+
+
+def _side(X: Any, task: Task, B: NDArray[np.float64], constant: float, threads: Workers) -> LinearSide:
+    if isinstance(X, np.ndarray):
+        return DenseSide(X, task, B, constant, threads)
+    rows = Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data)
+    return CsrSide(rows, X.shape[1], task, B, constant, threads)

@@ -1,0 +1,167 @@
+"""The loop of all dual solvers: passes over blocks of points in a random order, until the duality gap is small."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from manylabel_core.solvers.coupled.side import Side
+from manylabel_core.solvers.inputs import Control
+from manylabel_core.solvers.result import TINY, Progress, ProgressCallback
+from manylabel_core.solvers.workers import Workers
+
+QUIET = 1e-3
+"""A point whose share of the gap is below this many times the mean share is left out of the next pass."""
+RESOLUTION = 1e-6
+"""A gap per variable, relative to c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
+HALF = 0.5
+"""Labels solved to this part of the gap that is asked for leave the rest to pairs that are not active yet."""
+ALONE = 256
+"""So many active points are one block, for any solver: it can be solved for good in cache."""
+
+
+AnySide = TypeVar("AnySide", bound=Side)
+
+
+def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
+    """Those to work in one after the other: single-precision data is only read, so that much precision is enough."""
+    return [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype == np.float32 else (np.float64,))]
+
+
+class Loop(Generic[AnySide]):
+    """Passes over the points of several sides, and a report after each.
+
+    Parameters
+    ----------
+    make_sides : callable
+        Makes sides that work in some precision, from a B of shape (n_samples, n_labels) that may become theirs.
+        They share the points, not the labels, and do not depend on each other.
+    dtypes : list of dtype
+        Precisions. The next one is turned to when the gap that is asked for is below what the last one resolves.
+    start : ndarray of shape (n_samples, n_labels), float64
+        B.
+    control : Control
+    progress : callable or None
+    workers : Workers
+
+    Attributes
+    ----------
+    sides : sequence of Side
+    primal, dual : float
+    trace : list of Progress
+    converged : bool
+    """
+
+    def __init__(
+        self,
+        make_sides: Callable[[np.dtype[Any], NDArray[np.float64]], Sequence[AnySide]],
+        dtypes: list[np.dtype[Any]],
+        start: NDArray[np.float64],
+        control: Control,
+        progress: ProgressCallback | None,
+        workers: Workers,
+    ) -> None:
+        self._start = time.perf_counter()
+        self._make_sides = make_sides
+        self._finer = dtypes[1:]
+        self.sides = make_sides(dtypes[0], start)
+        self.control = control
+        self.progress = progress
+        self.workers = workers
+        self.trace: list[Progress] = []
+        self.converged = False
+        self._rng = np.random.default_rng(control.seed)
+
+    def run(self) -> None:
+        """Go on until the gap is small, the caller stops it, or the passes are used up."""
+        for iteration in range(self.control.max_iter + 1):
+            last = iteration == self.control.max_iter
+            active = self._account(last)
+            self.converged = self._is_small()
+            stopped = self._report(iteration)
+            if self.converged or last:
+                return
+            if stopped:
+                self._refreshed()
+                return
+            self._sweep(active)
+
+    def variables(self) -> NDArray[np.float64]:
+        """B, (n_samples, n_labels)."""
+        return joined([side.B for side in self.sides])
+
+    def _account(self, last: bool) -> NDArray[np.int64]:
+        """Find the objectives and the gap, and the points that the next pass shall visit.
+
+        What may be the end is found as exactly as can be.
+        """
+        active = self._stand()
+        while self._finer and self._is_fine():
+            self.sides = self._make_sides(self._finer.pop(0), self.variables())
+            active = self._stand()
+        if (last or self._is_small()) and self._refreshed():
+            active = self._stand()
+        return active
+
+    def _stand(self) -> NDArray[np.int64]:
+        shares = np.zeros((len(self.sides), len(self.sides[0].B)))
+        standings = self.workers.map(lambda k: self.sides[k].standing(shares[k]), range(len(self.sides)))
+        gap, self.dual, n_open = (sum(column) for column in zip(*standings, strict=True))
+        self.primal = self.dual + gap
+        self._open = n_open / sum(side.B.size for side in self.sides)
+        total = shares.sum(axis=0)
+        return np.flatnonzero(total > QUIET * total.mean())
+
+    def _is_small(self) -> bool:
+        return bool(self.primal - self.dual <= self.control.tol * max(abs(self.primal), TINY))
+
+    def _is_fine(self) -> bool:
+        """Whether the gap that is asked for is too small for single precision."""
+        n_variables = sum(side.B.size for side in self.sides)
+        return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.c * n_variables)
+
+    def _refreshed(self) -> bool:
+        return any(self.workers.map(lambda side: side.refresh(), self.sides))
+
+    def _report(self, iteration: int) -> bool:
+        gap = (self.primal - self.dual) / max(abs(self.primal), TINY)
+        self.trace.append(Progress(iteration, self.dual, gap, self._open, time.perf_counter() - self._start))
+        return bool(self.progress is not None and self.progress(self.trace[-1]))
+
+    def _sweep(self, active: NDArray[np.int64]) -> None:
+        """One pass over the active points; with the equality first over each label's worst pair."""
+        order = self._rng.permutation(active)
+        seed = int(self._rng.integers(2**63))
+        n_labels = sum(side.B.shape[1] for side in self.sides)
+        for side in self.sides:
+            side.goal = HALF * self.control.tol * abs(self.primal) / n_labels
+        self.workers.map(lambda side: side.sweep(*_blocks(side, order), seed), self.sides)
+
+
+def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Columns of several sides side by side; not copied if there is only one."""
+    return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+def _blocks(side: Side, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Points in the order of the pass, and where its blocks start; the last start is the end.
+
+    With the equality, blocks come first that hold every label's most violating pair together, so that some progress
+    is certain: of the pairs in random blocks, none need violate.
+    """
+    number = 1 if len(order) <= ALONE else -(-len(order) // side.block_size)
+    starts = np.arange(number + 1, dtype=np.int64) * len(order) // number
+    if not side.task.equality:
+        return order, starts
+    worst = side.pairs[side.pairs[:, 0] >= 0]
+    together = np.union1d(order, worst)
+    if len(together) <= ALONE:
+        return together, np.array([0, len(together)])
+    step = max(1, side.block_size // 2)
+    heads = [np.unique(worst[first : first + step]) for first in range(0, len(worst), step)]
+    ends = np.cumsum([0, *map(len, heads)])
+    return np.concatenate([*heads, order]), np.concatenate([ends, ends[-1] + starts[1:]])

@@ -1,0 +1,117 @@
+"""The label-coupled dual, and the checks of what it is made of.
+
+    max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a <= c     [+ sum_i b_il = 0 for each label l]
+
+with `b_il = y_il a_il` for n examples and L labels. Its primal, with scores `F = K B S`, is
+
+    min_(B, beta)  1/2 tr(S B'KB) + c sum_il max(0, 1 - y_il (F_il + beta_l))
+
+where the biases `beta` are there only with the equality. For a linear kernel `F = X Z` with `Z = X'B S`, and the
+first term is `1/2 tr(inv(S) Z'Z)` where S can be inverted.
+
+All solvers work with B. The gradient of the dual in it is `T = Y - F`, and b_il lies between 0 and y_il c.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.solvers.inputs import check_signs
+
+SYMMETRY = 1e-6
+"""How far S may be from symmetric, relative to its largest entry (single precision rounds it)."""
+SEMIDEFINITE = 1e-6
+"""How far below 0 the smallest eigenvalue of S may be, relative to the largest."""
+FEASIBLE = 1e-9
+"""How far a start may be outside of the constraints, relative to c (box) or to n c (equality)."""
+
+
+class Task(NamedTuple):
+    """The problem as compiled code sees it.
+
+    Attributes
+    ----------
+    Y : ndarray of shape (n_samples, n_labels), int8
+    S : ndarray of shape (n_labels, n_labels), float64
+    c : float
+    coupled : bool
+        Whether S has entries off its diagonal.
+    equality : bool
+    """
+
+    Y: NDArray[np.int8]
+    S: NDArray[np.float64]
+    c: float
+    coupled: bool
+    equality: bool
+
+    def labels(self, part: slice) -> Task:
+        """The problem of some labels only, where S does not couple them to the others."""
+        Y = np.ascontiguousarray(self.Y[:, part])
+        return self._replace(Y=Y, S=np.ascontiguousarray(self.S[part, part]))
+
+    def times_coupling(self, M: NDArray[Any]) -> NDArray[Any]:
+        """`M S`, in the precision of M."""
+        if self.coupled:
+            return np.asarray(M @ self.S.astype(M.dtype, copy=False))
+        return np.asarray(M * self.S.diagonal().astype(M.dtype))
+
+
+def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> Task:
+    """Check the parts of a problem with n examples.
+
+    Raises
+    ------
+    ValueError
+        If a part has the wrong shape or values, or S is not symmetric and positive semi-definite.
+    """
+    signs = check_signs(Y, n)
+    coupling = _coupling(S, signs.shape[1])
+    if not (isinstance(c, int | float | np.number) and math.isfinite(c) and c > 0):
+        raise ValueError(f"c: must be a finite number above 0, got {c!r}")
+    coupled = bool(np.count_nonzero(coupling - np.diag(coupling.diagonal())))
+    return Task(signs, coupling, float(c), coupled, bool(equality))
+
+
+def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
+    """B = Y * alpha0, or zeros.
+
+    Raises
+    ------
+    ValueError
+        If alpha0 breaks a constraint.
+    """
+    if alpha0 is None:
+        return np.zeros(task.Y.shape)
+    alpha = np.asarray(alpha0, dtype=np.float64)
+    if alpha.shape != task.Y.shape:
+        raise ValueError(f"alpha0: must have the shape of Y, {task.Y.shape}, got {alpha.shape}")
+    slack = FEASIBLE * task.c
+    if not (alpha.min() >= -slack and alpha.max() <= task.c + slack):  # NaN breaks it, too
+        raise ValueError(f"alpha0: must lie between 0 and c = {task.c:g}, got {alpha.min():g} to {alpha.max():g}")
+    B = np.clip(alpha, 0.0, task.c) * task.Y
+    if task.equality and np.abs(B.sum(axis=0)).max() > slack * len(B):
+        label = int(np.abs(B.sum(axis=0)).argmax())
+        raise ValueError(f"alpha0: sum_i y_il alpha_il must be 0, got {B[:, label].sum():g} for label {label}")
+    return np.asarray(B)
+
+
+def _coupling(S: ArrayLike, n_labels: int) -> NDArray[np.float64]:
+    coupling = np.ascontiguousarray(S, dtype=np.float64)
+    if coupling.shape != (n_labels, n_labels):
+        raise ValueError(f"S: must have the shape {(n_labels, n_labels)} for {n_labels} labels, got {coupling.shape}")
+    if not np.isfinite(coupling).all():
+        raise ValueError("S: must be finite")
+    scale = float(np.abs(coupling).max())
+    asymmetry = float(np.abs(coupling - coupling.T).max())
+    if asymmetry > SYMMETRY * scale:
+        raise ValueError(f"S: must be symmetric, but S and its transpose differ by up to {asymmetry:g}")
+    coupling = (coupling + coupling.T) / 2.0
+    eigenvalues = np.linalg.eigvalsh(coupling)
+    if eigenvalues[0] < -SEMIDEFINITE * max(eigenvalues[-1], 0.0) or (eigenvalues[0] < 0.0 >= eigenvalues[-1]):
+        raise ValueError(f"S: must be positive semi-definite; its smallest eigenvalue is {eigenvalues[0]:g}")
+    return coupling

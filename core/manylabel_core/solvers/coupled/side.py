@@ -1,0 +1,97 @@
+"""A set of labels that S couples among themselves and to no others, as the solvers' loop sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.solvers.coupled._account import account, kkt_bias, worst_pairs
+from manylabel_core.solvers.coupled.problem import Task
+
+SWEEPS, SWEEPS_ALONE = 4, 50
+"""The most sweeps over a block, and over one that is all there is to solve."""
+
+
+class Side(ABC):
+    """Some labels' dual variables and their model.
+
+    Attributes
+    ----------
+    task : Task
+        Of these labels.
+    B : ndarray of shape (n_samples, n_labels), float64
+        The variables.
+    block_size : int
+        How many points are solved at a time.
+    goal : float
+        A gap of a single label that is small enough.
+    pairs : ndarray of shape (n_labels, 2), int64
+        With the equality, since the last `standing`: the points of each label's most violating pair, or -1.
+    """
+
+    block_size: int
+    goal = 0.0
+    pairs: NDArray[np.int64]
+
+    def __init__(self, task: Task, B: NDArray[np.float64]) -> None:
+        self.task = task
+        self.B = B
+
+    @abstractmethod
+    def gradient(self) -> NDArray[Any]:
+        """T = Y - F for all points, (n_samples, n_labels); valid until the next pass."""
+
+    @abstractmethod
+    def sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> None:
+        """Solve block after block, `points[starts[k]:starts[k + 1]]`."""
+
+    @staticmethod
+    def sweeps(starts: NDArray[np.int64]) -> int:
+        """The most sweeps over each of these blocks."""
+        return SWEEPS if len(starts) > 2 else SWEEPS_ALONE
+
+    @abstractmethod
+    def refresh(self) -> bool:
+        """Compute the model anew from B; False if that would change nothing worth it."""
+
+    def standing(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
+        """Write each point's share of the gap; give the gap, the dual objective and the number of open variables.
+
+        With the equality the gap is that at the best biases, but there one side of every pair can be without a share:
+        the shares, and what is open, are those at the biases between the most violating pairs.
+        """
+        T, (Y, _, c, _, equality) = self.gradient(), self.task
+        if not equality:
+            gap, dual, n_open = account(T, self.B, Y, c, np.zeros(T.shape[1]), shares)
+            return float(gap), float(dual), int(n_open)
+        best = best_bias(T, Y)
+        gap, dual, _ = account(T, self.B, Y, c, best, shares)
+        self.pairs = np.empty((T.shape[1], 2), np.int64)
+        worst_pairs(T, self.B, Y, c, self.pairs)
+        middle = T[self.pairs, np.arange(len(best))[:, None]].mean(axis=1, dtype=np.float64)
+        _, _, n_open = account(T, self.B, Y, c, np.where(self.pairs[:, 0] >= 0, middle, best), shares)
+        return float(gap), float(dual), int(n_open)
+
+    def bias(self) -> NDArray[np.float64]:
+        """The biases from the optimality conditions; 0 without the equality."""
+        if not self.task.equality:
+            return np.zeros(self.B.shape[1])
+        return np.asarray(kkt_bias(self.gradient(), self.B, self.task.Y, self.task.c))
+
+
+def best_bias(T: NDArray[Any], Y: NDArray[np.int8]) -> NDArray[np.float64]:
+    """The biases with the least hinge loss, shape (n_labels,).
+
+    The hinge of an example has its kink at the bias y - F = T, and left of all kinks the slope of a label's loss is
+    minus the number of its relevant examples; at each kink it rises by 1. So the (number of relevant)-th smallest
+    kink is a minimum.
+    """
+    relevant = (Y > 0).sum(axis=0)
+    best = np.empty(T.shape[1])
+    for label, column in enumerate(np.ascontiguousarray(T.T)):
+        rank = max(int(relevant[label]) - 1, 0)
+        best[label] = np.partition(column, rank)[rank]
+    return best

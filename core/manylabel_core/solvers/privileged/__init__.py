@@ -1,0 +1,1 @@
+"""The SVM+ dual with two slacks, whose labels are privileged information about each other."""

@@ -1,0 +1,369 @@
+"""Compiled work on one label of the SVM+ dual: where it stands, and coordinate descent on what is not settled.
+
+The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
+so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
+`A = sum E` and `H = sum h`,
+
+    gamma <w~, t_k> = 4 sum_(l in P_k) h_l - 2 A |P_k| - 2 H + A |t|^2.
+
+All t_k have most of their length in common: almost all labels are -1 in all of them. Coordinate descent would creep
+along it. So e moves in two kinds at once, the one at hand and one that has room (`_step`), and what they have in common
+cancels.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+from manylabel_core.solvers._shuffle import shuffle
+from manylabel_core.solvers.privileged._either import add, score
+
+SLACK = 0.01
+"""A variable at a bound that is on the right side of its margin by at least this is settled."""
+ENOUGH = 0.1
+"""A sweep that gains less than this share of the first one's gain is a visit's last."""
+POLISH = 3
+"""Sweeps over kinds after one over points: beta must follow, because slacks below 0 cost much in the primal."""
+SMALL = 1e-3
+"""A sweep that gains less than this share of the gap that would be small enough is a visit's last."""
+QUIET = 0.1
+"""Slacks that are off by less than what would cost this share of a small gap need no work."""
+ALIKE = 1e-9
+"""Curvature of a difference of kinds, relative to that of one, that is rounding."""
+NOTHING = 1e-12
+"""Slack of a kind, relative to the margin 1, that is rounding."""
+
+
+@compiled
+def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-untyped-def]
+    """Write the number of privileged labels in each kind, (n_kinds,), and h with A and H behind it, (n_labels + 2,)."""
+    E = beta - task.C * task.sizes
+    for i in range(len(alpha)):
+        E[task.kinds[i]] += alpha[i]
+    sums[:] = 0.0
+    mask = task.mask[label]
+    for k in range(len(E)):
+        listed[k] = 0.0
+        for p in range(task.indptr[k], task.indptr[k + 1]):
+            listed[k] += mask[task.indices[p]]
+        if E[k] != 0.0 and task.rho > task.C:
+            _move(task, mask, listed, k, E[k], sums)
+
+
+@compiled
+def _move(task, mask, listed, k, change, sums):  # type: ignore[no-untyped-def]
+    """Change E_k."""
+    for p in range(task.indptr[k], task.indptr[k + 1]):
+        if mask[task.indices[p]]:
+            sums[task.indices[p]] += change
+    sums[-2] += change
+    sums[-1] += change * listed[k]
+
+
+@compiled
+def _slack(task, mask, listed, length, k, sums):  # type: ignore[no-untyped-def]
+    """`<w~, t_k>`; length is |t|^2."""
+    total = 0.0
+    for p in range(task.indptr[k], task.indptr[k + 1]):
+        if mask[task.indices[p]]:
+            total += sums[task.indices[p]]
+    return (4.0 * total - 2.0 * sums[-2] * listed[k] - 2.0 * sums[-1] + sums[-2] * length) / task.gamma
+
+
+@compiled
+def _products(task, mask, listed, length, r, near):  # type: ignore[no-untyped-def]
+    """Write `<t_k, t_r>` for all kinds k."""
+    shared = np.zeros(len(mask), np.bool_)
+    for p in range(task.indptr[r], task.indptr[r + 1]):
+        shared[task.indices[p]] = mask[task.indices[p]]
+    for k in range(len(near)):
+        both = 0.0
+        for p in range(task.indptr[k], task.indptr[k + 1]):
+            both += shared[task.indices[p]]
+        near[k] = 4.0 * both - 2.0 * (listed[k] + listed[r]) + length
+
+
+@compiled
+def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-def]
+    """Write w~ of shape (n_labels + 1,), the constant's last."""
+    sums, listed = np.empty(len(v) + 1), np.empty(len(task.sizes))
+    privileged_sums(task, label, alpha, beta, listed, sums)
+    A = sums[-2]
+    for other in range(len(v) - 1):
+        v[other] = (2.0 * sums[other] - A) / task.gamma if task.mask[label, other] else 0.0
+    v[-1] = task.constant * A / task.gamma
+
+
+@compiled
+def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
+    """Write `<v, t_k>` of all kinds, (n_kinds,), for v of shape (n_labels + 1,), which is 0 outside of the mask."""
+    base = task.constant * v[-1] - v[:-1].sum()
+    for k in range(len(slacks)):
+        total = 0.0
+        for p in range(task.indptr[k], task.indptr[k + 1]):
+            total += v[task.indices[p]]
+        slacks[k] = base + 2.0 * total
+
+
+@compiled
+def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
+    """`gamma/2 |v|^2 + C sum slack + rho sum zeta`, after v has been made feasible by adding some of direction.
+
+    Margins are `y z.x`. Slacks are written.
+    """
+    slacks_of(task, v, slacks)
+    least = -slacks.min()
+    if task.rho == np.inf:
+        for i in range(len(margins)):
+            least = max(least, 1.0 - margins[i] - slacks[task.kinds[i]])
+    if least > NOTHING:
+        v += least * direction
+        slacks_of(task, v, slacks)
+    total = 0.5 * task.gamma * np.sum(v * v) + task.C * np.sum(task.sizes * slacks)
+    if task.rho < np.inf:
+        missing = 0.0
+        for i in range(len(margins)):
+            missing += max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
+        total += task.rho * missing
+    return total
+
+
+@compiled
+def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
+    """Where a label stands.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n_samples,), float64
+        Its scores.
+    alpha, beta : ndarrays of shape (n_samples,) and (n_kinds,), float64
+    v : ndarray of shape (n_labels + 1,), float64
+        Its w~.
+    feasible : ndarray of shape (n_labels + 1,), float64
+        A w~ that becomes feasible by adding some of `direction` to it; that is done.
+    direction : ndarray of shape (n_labels + 1,), float64
+        Raises the slack of every kind that can have one by at least 1.
+    known : ndarray of shape (n_labels + 1,), float64
+        A feasible w~; replaced by the best of it, 0, and the new one.
+    pairs, kinds : ndarrays, int32
+        Result: which variables are not settled.
+
+    Returns
+    -------
+    loss, linear : float
+        What w~ and the slacks cost in the primal, at the best w~ known; the dual without its quadratic part in z.
+    n_pairs, n_kinds : int
+    """
+    slacks, margins = np.empty(len(beta)), f * task.Y[label]
+    slacks_of(task, v, slacks)
+    n_pairs, n_kinds = list_active(task, margins, alpha, beta, slacks, pairs, kinds)
+    linear = alpha.sum() - 0.5 * task.gamma * np.sum(v * v)
+    best, chosen = lost(task, margins, direction, known, slacks), known
+    lost(task, margins, direction, feasible, slacks)
+    # What misses in one is noise, of which their mean has less.
+    for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
+        cost = lost(task, margins, direction, candidate, slacks)
+        if cost < best:
+            best, chosen = cost, candidate
+    known[:] = chosen
+    return best, linear, n_pairs, n_kinds
+
+
+@compiled
+def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
+    """Write which variables are not settled, points and kinds; give their numbers.
+
+    Where beta is not 0, a can move without e.
+    """
+    n_pairs, n_kinds = 0, 0
+    for i in range(len(margins)):
+        k = task.kinds[i]
+        t = 1.0 - margins[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
+        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == task.rho and t >= SLACK):
+            continue
+        pairs[n_pairs] = i
+        n_pairs += 1
+    for k in range(len(slacks)):
+        if slacks[k] < -NOTHING or (slacks[k] > NOTHING and beta[k] > 0.0):
+            kinds[n_kinds] = k
+            n_kinds += 1
+    return n_pairs, n_kinds
+
+
+@compiled
+def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
+    """Coordinate descent on the active variables of one label.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features) or Rows
+    squares : ndarray of shape (n_samples,), float64
+    task : Task
+    label : int
+    pairs, kinds : ndarrays, int32
+        Active points and kinds; reordered.
+    alpha : ndarray of shape (n_samples,), float64
+        Updated.
+    beta : ndarray of shape (n_kinds,), float64
+        Updated.
+    s : float
+        S of the label.
+    z : ndarray of shape (n_features,), float64
+        Its weights; updated.
+    sweeps : int
+        The most sweeps.
+    goal : float
+        The gap that would be small enough.
+    state : ndarray of shape (1,), uint64
+        Of the random orders; updated.
+
+    Returns
+    -------
+    float
+        The gain in the dual objective.
+    """
+    if task.rho <= task.C:
+        return _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state)
+    mask, length = task.mask[label], task.mask[label].sum() + task.constant
+    sums, listed, near = np.empty(len(mask) + 2), np.empty(len(beta)), np.empty(len(beta))
+    privileged_sums(task, label, alpha, beta, listed, sums)
+    r = np.argmax(beta)
+    _products(task, mask, listed, length, r, near)
+    quiet = QUIET * goal / (task.C * len(alpha))  # all slacks raised by so much cost that share of the goal
+    total, first = 0.0, 0.0
+    for sweep in range(sweeps):
+        gain, g_r = 0.0, _slack(task, mask, listed, length, r, sums)
+        shuffle(pairs, state)
+        for i in pairs:
+            k, y = task.kinds[i], task.Y[label, i]
+            t, g = 1.0 - y * score(X, i, z), _slack(task, mask, listed, length, k, sums)
+            bends = s * squares[i], length / task.gamma, near[k] / task.gamma
+            move, shift, back = _step(t, g, g_r, bends, alpha[i], task.rho, beta[k], beta[r], k != r)
+            gain += _gain(t, g, g_r, bends, move, shift, back)
+            if move != 0.0:
+                alpha[i] = min(max(alpha[i] + move, 0.0), task.rho)
+                if s != 0.0:
+                    add(X, i, s * y * move, z)
+            _shift(task, mask, listed, k, shift, shift - move, beta, sums)
+            _shift(task, mask, listed, r, back, back, beta, sums)
+            g_r += bends[2] * shift + bends[1] * back
+        for _ in range(POLISH if gain <= goal else 1):
+            gained, worst, g_r = _sweep_kinds(task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state)
+            gain += gained
+            if worst <= quiet:
+                break
+        total += gain
+        first = gain if sweep == 0 else first
+        if gain <= max(SMALL * goal, ENOUGH * first if sweep else 0.0):
+            break
+    return total
+
+
+@compiled
+def _sweep_kinds(  # type: ignore[no-untyped-def]
+    task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
+):
+    """A sweep over kinds; gives the gain, the slack that misses most, and the slack of r."""
+    gain, worst = 0.0, 0.0
+    shuffle(kinds, state)
+    for k in kinds:
+        g = _slack(task, mask, listed, length, k, sums)
+        if abs(g) <= quiet:
+            continue
+        bends = 0.0, length / task.gamma, near[k] / task.gamma
+        _, shift, back = _step(0.0, g, g_r, bends, 0.0, 0.0, beta[k], beta[r], k != r)
+        gain += _gain(0.0, g, g_r, bends, 0.0, shift, back)
+        _shift(task, mask, listed, k, shift, shift, beta, sums)
+        _shift(task, mask, listed, r, back, back, beta, sums)
+        g_r += bends[2] * shift + bends[1] * back
+        worst = max(worst, -g)
+    return gain, worst, g_r
+
+
+@compiled
+def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
+    """As `visit`, where e stays 0."""
+    total, first = 0.0, 0.0
+    for sweep in range(sweeps):
+        gain = 0.0
+        shuffle(pairs, state)
+        for i in pairs:
+            y = task.Y[label, i]
+            t, bend = 1.0 - y * score(X, i, z), s * squares[i]
+            move = _alone(t, bend, alpha[i], task.rho)
+            gain += move * (t - 0.5 * bend * move)
+            if move != 0.0:
+                alpha[i] = min(max(alpha[i] + move, 0.0), task.rho)
+                if s != 0.0:
+                    add(X, i, s * y * move, z)
+        total += gain
+        first = gain if sweep == 0 else first
+        if gain <= max(SMALL * goal, ENOUGH * first if sweep else 0.0):
+            break
+    beta[:] = task.C * task.sizes
+    for i in range(len(alpha)):
+        beta[task.kinds[i]] -= alpha[i]
+    beta[:] = np.maximum(beta, 0.0)
+    return total
+
+
+@compiled
+def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no-untyped-def]
+    """Change E_k by shift, and its beta by change."""
+    if change != 0.0:
+        beta[k] = max(0.0, beta[k] + change)
+    if shift != 0.0:
+        _move(task, mask, listed, k, shift, sums)
+
+
+@compiled
+def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
+    """What a step adds to the dual objective."""
+    curvature, bend, cross = bends
+    flat = move * t - shift * g - back * g_r
+    return flat - 0.5 * (curvature * move * move + bend * (shift * shift + back * back)) - cross * shift * back
+
+
+@compiled
+def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-untyped-def]
+    """The best change of one a, of the e of its kind, and of the e of a kind r that has room.
+
+    Maximises `_gain` where 0 <= a + move <= rho, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
+    one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
+    """
+    curvature, bend, cross = bends
+    if apart and bend > 0.0:
+        left = bend - cross * cross / bend
+        # Kinds that differ by this label alone have the same features, and what one gives the other can take.
+        move, shift = (
+            _both(t, g - cross * g_r / bend, curvature, left, a, rho, beta)
+            if left > ALIKE * bend
+            else _both(t, 0.0, curvature, 0.0, a, rho, beta)
+        )
+        back = -(g_r + cross * shift) / bend
+        if beta_r + back >= 0.0:
+            return move, shift, back
+    move, shift = _both(t, g, curvature, bend, a, rho, beta)
+    return move, shift, 0.0
+
+
+@compiled
+def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
+    """The best change of one a, and of the e of its kind.
+
+    Two problems of one variable each, unless beta + shift - move >= 0 binds.
+    """
+    move = _alone(t, curvature, a, rho)
+    shift = -g / bend if bend > 0.0 else 0.0
+    if beta + shift - move < 0.0:
+        if bend > 0.0:
+            move = min(max((t - g + bend * beta) / (curvature + bend), -a), rho - a)
+        shift = move - beta
+    return move, shift
+
+
+@compiled
+def _alone(t, curvature, a, rho):  # type: ignore[no-untyped-def]
+    """The best change of one a that has no part in e."""
+    if curvature > 0.0:
+        return min(max(t / curvature, -a), rho - a)
+    return rho - a if t > 0.0 else -a

@@ -1,0 +1,255 @@
+"""The SVM+ dual with two slacks, for linear models of many labels that know more of their training examples.
+
+For n examples of L labels, with signs y_il, features x_i, and the privileged features t_il of example i for label l
+(the signs of other labels, and a constant 1 unless the problem is the printed one):
+
+    min_(z, w~)  1/2 tr(inv(S) Z'Z) + sum_l [gamma/2 |w~_l|^2 + C sum_i <w~_l, t_il> + rho sum_i zeta_il]
+        y_il z_l.x_i >= 1 - <w~_l, t_il> - zeta_il,     <w~_l, t_il> >= 0,     zeta_il >= 0
+
+    max_(a, beta)  sum a - 1/2 sum_lk S_lk b_l' X X' b_k - 1/(2 gamma) sum_l |sum_i e_il t_il|^2
+        0 <= a <= rho,     beta >= 0,     b = y a,     e = a + beta - C
+
+with `z_l = sum_k S_lk X'b_k` and `w~_l = 1/gamma sum_i e_il t_il`. With S = I/gamma_1 and features Dx this is the
+W-step of PrML, Eq. (7); with S = W'W it is the D-step, Eq. (11). An infinite rho leaves zeta out, as the paper does.
+
+Privileged features follow from label sets, so examples with equal sets are of one kind: beta enters the dual by its sum
+over a kind, and only that is kept.
+
+**The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. What misses
+is added (`_privileged_repair`), and the primal objective is taken at the best of this w~, of one that was feasible
+before, and of 0, with the zeta that they leave.
+
+With `rho <= C` the best e is 0 (beta = C - a): a slack from w~ costs no less than zeta, and what is left is an ordinary
+machine with the costs rho.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.solvers.inputs import Control, as_matrix, check_signs, make_control
+from manylabel_core.solvers.privileged._visits import lost
+from manylabel_core.solvers.privileged.repair import Repair, Unbounded, repair_for
+from manylabel_core.solvers.privileged.sides import GROUP, HALF, SAME, Coupled, Independent, PrivilegedSide
+from manylabel_core.solvers.privileged.task import Kinds, Task, Variables, kinds_of, moved_to, zero
+from manylabel_core.solvers.result import TINY, Progress, ProgressCallback
+from manylabel_core.solvers.workers import workers
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class PrivilegedResult:
+    """A feasible point of the SVM+ dual, its model, and how far from the optimum it is at most.
+
+    Attributes
+    ----------
+    at : Variables
+        alpha (n_labels, n_samples), beta (n_labels, n_kinds), and the best feasible w~ found (n_labels, n_labels + 1).
+        A later call can start from them.
+    Z : ndarray of shape (n_labels, n_features), float64
+        The weights, S-coupled sums of `X'b`.
+    D : ndarray of shape (rank, n_features), float64, or None
+        With W: `sum_l w_l (X'b_l)'`, so that Z = W'D.
+    primal, dual : float
+    losses : ndarray of shape (n_labels,), float64
+        What w~ and the slacks cost each label: the primal objective without its part in Z.
+    n_iter : int
+        Passes, with those done before.
+    converged : bool
+    trace : list of Progress
+    """
+
+    at: Variables
+    Z: Matrix
+    D: Matrix | None
+    primal: float
+    dual: float
+    losses: NDArray[np.float64]
+    n_iter: int
+    converged: bool
+    trace: list[Progress] = field(default_factory=list, repr=False)
+
+    @property
+    def gap(self) -> float:
+        """The relative duality gap, (primal - dual) / |primal|."""
+        return (self.primal - self.dual) / max(abs(self.primal), TINY)
+
+
+class Privileged:
+    """Examples' labels, as the solver takes them.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_samples, n_labels)
+        -1 and +1.
+    C, gamma : float
+        Above 0.
+    rho : float
+        Above 0; may be infinite.
+    mask : ndarray of shape (n_labels, n_labels), bool, optional
+        Which labels, in the columns, are privileged features of which, in the rows. None: all others.
+    constant : bool
+        With a constant 1 among the privileged features.
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or values.
+    Unbounded
+        Without the constant and with an infinite rho, if some examples can have no slack: then the dual may be
+        unbounded (it is, unless weights separate these examples, which is not tried).
+    """
+
+    def __init__(
+        self,
+        Y: Any,
+        *,
+        C: float,
+        rho: float,
+        gamma: float,
+        mask: NDArray[np.bool_] | None = None,
+        constant: bool = True,
+    ) -> None:
+        signs = check_signs(Y, len(Y))
+        n_labels = signs.shape[1]
+        for name, value in (("C", C), ("gamma", gamma), ("rho", rho)):
+            if not (value > 0 and (np.isfinite(value) or name == "rho")):
+                raise ValueError(f"{name}: must be a number above 0, got {value!r}")
+        mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
+        if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
+            raise ValueError(f"mask: must have the shape {(n_labels, n_labels)} and False on its diagonal")
+        self.kinds: Kinds = kinds_of(signs)
+        by_label = np.ascontiguousarray(signs.T)
+        self.task = Task(by_label, *self.kinds, mask, float(constant), float(C), float(rho), float(gamma))
+        self.repair: Repair = repair_for(self.task)
+
+    def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
+        """What w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted in
+        place.
+
+        Parameters
+        ----------
+        F : callable
+            Gives the scores (m, n_samples) of labels, a slice.
+        known : ndarray of shape (n_labels, n_labels + 1), float64
+        """
+        found = np.empty(len(known))
+        slacks = np.empty(len(self.task.sizes))
+        for first in range(0, len(known), GROUP):
+            for label, f in enumerate(F(slice(first, first + GROUP)), first):
+                _, direction = self.repair(label, known[label])
+                found[label] = lost(self.task, f * self.task.Y[label], direction, known[label], slacks)
+        return found
+
+    def start(self, at: Variables | None = None) -> Variables:
+        """Variables to start from: 0, or a copy of some that is made feasible."""
+        if at is None:
+            return zero(self.task)
+        moved = moved_to(self.task, at)
+        for label, w in enumerate(moved.known):
+            allowed, _ = self.repair(label, w)
+            # More than rounding is another problem's w~. (Slacks that are too low are raised when they are looked at.)
+            if np.abs(allowed - w).max() > SAME * np.abs(w).max():
+                w[:] = allowed
+        return moved
+
+
+__all__ = ["Privileged", "PrivilegedResult", "Unbounded", "Variables", "solve_privileged_dual"]
+
+
+def solve_privileged_dual(
+    X: Any,
+    problem: Privileged,
+    *,
+    W: Matrix | None = None,
+    scale: float = 1.0,
+    start: Variables | None = None,
+    weights: Matrix | None = None,
+    done: int = 0,
+    tol: float = 1e-2,
+    max_iter: int = 1000,
+    progress: ProgressCallback | None = None,
+    n_threads: int = 1,
+    seed: int = 0,
+) -> PrivilegedResult:
+    """Solve the SVM+ dual by coordinate descent.
+
+    A pass looks where all labels stand, and then visits those that have a share in the gap: sweeps over the variables
+    that are not settled, in random order. Work is in double precision.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_samples, n_features)
+        A constant feature, if there shall be one, is a column of X.
+    problem : Privileged
+    W : ndarray of shape (rank, n_labels), float64, optional
+        Couples the labels by S = W'W. A pass costs O(L (n nnz + n m + rank n_features)), m the labels in a label set.
+    scale : float
+        Without W: S = scale I. The labels are then independent.
+    start : Variables, optional
+        Of an earlier result. It is copied, and made feasible for this problem.
+    weights : ndarray of shape (n_labels, n_features), float64, optional
+        Without W: Z of that result. They follow from `start`, but for the rounding of the steps that led there: with
+        them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if it had not been.
+    done : int
+    tol : float
+        Relative duality gap, (primal - dual) / |primal|, at which to stop.
+    max_iter : int
+        The most passes.
+    progress : callable, optional
+        Gets a `Progress` after each pass; True ends the solver.
+    n_threads : int
+        The result depends on it by rounding only.
+    seed : int
+        Of the order of the variables.
+
+    Returns
+    -------
+    PrivilegedResult
+
+    Raises
+    ------
+    ValueError
+        If an argument has the wrong shape or values.
+    """
+    control = make_control(tol, max_iter, n_threads, seed)
+    rows, task = as_matrix(X, np.float64), problem.task
+    if rows.shape[0] != task.Y.shape[1]:
+        raise ValueError(f"X: must have as many rows as Y, {task.Y.shape[1]}, got {rows.shape[0]}")
+    if W is not None and (W.ndim != 2 or W.shape[1] != len(task.Y) or not np.isfinite(W).all()):
+        raise ValueError(f"W: must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, got {W.shape}")
+    at = problem.start(start)
+    with workers(control.n_threads) as threads:
+        about = rows, task, at, threads, problem.repair
+        side: PrivilegedSide
+        if W is None:
+            side = Independent(*about, float(scale), weights)
+        else:
+            side = Coupled(*about, np.ascontiguousarray(W, np.float64))
+        return _run(side, control, done, progress)
+
+
+def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCallback | None) -> PrivilegedResult:
+    """Passes until the gap is small, the caller stops it, or they are used up."""
+    begin = time.perf_counter()
+    n_labels, goal = len(side.at.alpha), 0.0
+    trace: list[Progress] = []
+    for iteration in range(control.max_iter + 1):
+        primal, dual = side.stand(goal)
+        gap = (primal - dual) / max(abs(primal), TINY)
+        active = side.n_open / side.at.alpha.size
+        trace.append(Progress(iteration, dual, gap, active, time.perf_counter() - begin))
+        converged = gap <= control.tol
+        stopped = bool(progress is not None and progress(trace[-1]))
+        if converged or stopped or iteration == control.max_iter:
+            break
+        goal = HALF * control.tol * abs(primal) / n_labels
+        side.sweep(goal, (control.seed * 1_000_003 + (done + iteration) * 7_919) % 2**62)
+    D = side.D if isinstance(side, Coupled) else None
+    return PrivilegedResult(side.at, side.weights(), D, primal, dual, side.losses, done + iteration, converged, trace)

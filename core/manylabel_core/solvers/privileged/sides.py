@@ -1,0 +1,215 @@
+"""The labels of an SVM+ dual: their variables, their weights, where they stand, and visits to them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.rows import Rows
+from manylabel_core.solvers._shuffle import random_state
+from manylabel_core.solvers.privileged._either import squares_of
+from manylabel_core.solvers.privileged._visits import privileged_weights, standing, visit
+from manylabel_core.solvers.privileged.repair import Repair
+from manylabel_core.solvers.privileged.task import Task, Variables
+from manylabel_core.solvers.workers import Workers
+
+HALF = 0.5
+"""A label with less than this part of an equal share of the gap that is asked for is left alone."""
+GROUP = 32
+"""Labels whose scores are computed at once."""
+SWEEPS, COUPLED_SWEEPS = 20, 3
+"""The most sweeps at a visit, and where other labels wait for what comes of it."""
+ROUNDS = 3
+"""Rounds over all coupled labels between two looks at where all stand."""
+MANY = 0.3
+"""With this share of the variables not settled, there is one round only."""
+
+SAME = 1e-9
+"""Weights that differ by less, relatively, belong to the same variables."""
+
+Matrix = NDArray[np.float64]
+
+
+class PrivilegedSide(ABC):
+    """Labels that share examples.
+
+    Parameters
+    ----------
+    X : ndarray or CSR array of shape (n_samples, n_features), float64
+    task : Task
+    at : Variables
+        The start; updated.
+    threads : Workers
+    repair : Repair
+
+    Attributes
+    ----------
+    losses, linear : ndarrays of shape (n_labels,), float64
+        Since the last `stand`: the parts of the objectives that are not quadratic in Z.
+    gaps : ndarray of shape (n_labels,), float64
+        And the duality gap of each label, at its weights; infinite before it was looked at.
+    n_open : int
+        And the number of variables that were not settled.
+    """
+
+    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair) -> None:
+        self._X = X
+        self._rows = (
+            X if isinstance(X, np.ndarray) else Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data)
+        )
+        self._squares = squares_of(self._rows)
+        self.task = task
+        self.at = at
+        self._threads = threads
+        self._repair = repair
+        n_labels = len(at.alpha)
+        self.losses, self.linear = np.zeros(n_labels), np.zeros(n_labels)
+        self.gaps = np.full(n_labels, np.inf)
+        self._active: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = [(np.empty(0, np.int32),) * 2] * n_labels
+        self._groups = [np.arange(k, min(k + GROUP, n_labels)) for k in range(0, n_labels, GROUP)]
+
+    @property
+    def n_open(self) -> int:
+        return sum(len(pairs) for pairs, _ in self._active)
+
+    @abstractmethod
+    def weights(self) -> Matrix:
+        """(n_labels, n_features)."""
+
+    @abstractmethod
+    def stand(self, goal: float) -> tuple[float, float]:
+        """Primal and dual objective; labels whose gap was below the goal already may be left out."""
+
+    @abstractmethod
+    def sweep(self, goal: float, seed: int) -> None:
+        """Visit the labels; those whose gap is below the goal are left out."""
+
+    def _look(self, labels: NDArray[np.int64], Z: Matrix) -> None:
+        """Find where some labels stand, at their weights Z."""
+        if not len(labels):
+            return
+        scores = Z @ self._X.T if isinstance(self._X, np.ndarray) else np.ascontiguousarray((self._X @ Z.T).T)
+        pairs, kinds = (np.empty(length, np.int32) for length in (len(self._squares), len(self.task.sizes)))
+        for f, label in zip(scores, labels, strict=True):
+            alpha, beta, known = (part[label] for part in self.at)
+            v = np.empty(len(known))
+            privileged_weights(self.task, label, alpha, beta, v)
+            feasible, direction = self._repair(label, v)
+            about = self.task, label, f, alpha, beta, v, feasible, direction, known
+            self.losses[label], self.linear[label], n_pairs, n_kinds = standing(*about, pairs, kinds)
+            self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
+            # z.X'b is what the label has of both objectives' quadratic parts together.
+            self.gaps[label] = self.losses[label] - self.linear[label] + np.dot(f, alpha * self.task.Y[label])
+
+    def _visit(self, label: int, s: float, z: NDArray[np.float64], sweeps: int, goal: float, seed: int) -> float:
+        alpha, beta, _ = (part[label] for part in self.at)
+        about = self._rows, self._squares, self.task, label, *self._active[label], alpha, beta
+        return float(visit(*about, s, z, sweeps, goal, random_state(seed + label)))
+
+    def _sums(self, labels: NDArray[np.int64]) -> Matrix:
+        """`X'b` of some labels, (len(labels), n_features)."""
+        B = self.at.alpha[labels] * self.task.Y[labels]
+        return np.ascontiguousarray(B @ self._X if isinstance(self._X, np.ndarray) else (self._X.T @ B.T).T)
+
+
+class Independent(PrivilegedSide):
+    """Labels with S = scale I: each is a problem of its own."""
+
+    def __init__(
+        self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, scale: float, Z: Matrix | None
+    ) -> None:
+        super().__init__(X, task, at, threads, repair)
+        self._scale = scale
+        self._Z = np.empty((len(at.alpha), X.shape[1]))
+        threads.map(self._make, self._groups)
+        if Z is not None and np.allclose(Z, self._Z, rtol=SAME, atol=SAME * np.abs(self._Z).max()):
+            self._Z[:] = Z
+        self._quadratic = np.zeros(len(at.alpha))
+
+    def weights(self) -> Matrix:
+        return self._Z
+
+    def _make(self, labels: NDArray[np.int64]) -> None:
+        self._Z[labels] = self._scale * self._sums(labels)
+
+    def stand(self, goal: float) -> tuple[float, float]:
+        open_ = [labels[self.gaps[labels] > goal] for labels in self._groups]
+        self._threads.map(lambda labels: self._look(labels, self._Z[labels]), open_)
+        self._quadratic = np.einsum("lj,lj->l", self._Z, self._Z) / (2.0 * self._scale)
+        return float((self.losses + self._quadratic).sum()), float((self.linear - self._quadratic).sum())
+
+    def sweep(self, goal: float, seed: int) -> None:
+        def visit_group(labels: NDArray[np.int64]) -> None:
+            for label in labels[self.gaps[labels] > goal]:
+                self._visit(int(label), self._scale, self._Z[label], SWEEPS, goal, seed)
+
+        self._threads.map(visit_group, self._groups)
+
+
+class Coupled(PrivilegedSide):
+    """Labels with S = W'W, and so with weights `z_l = D'w_l`, `D = sum_l w_l (X'b_l)'`.
+
+    Within a visit only z_l moves. D follows by the product of w_l and the change of X'b_l once the visits to a group of
+    labels are over; within the group, the changes reach the other labels by S.
+
+    Parameters
+    ----------
+    W : ndarray of shape (rank, n_labels), float64
+    """
+
+    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, W: Matrix) -> None:
+        super().__init__(X, task, at, threads, repair)
+        self._W = W
+        self.D = np.zeros((len(W), X.shape[1]))
+        self._columns = threads.parts(X.shape[1])
+        for labels in self._groups:
+            self._add(labels, self._sums(labels))
+
+    def weights(self) -> Matrix:
+        return self._products(np.arange(self._W.shape[1]))
+
+    def stand(self, goal: float) -> tuple[float, float]:
+        # What the labels weigh must be that of one D: all of them are looked at.
+        self._threads.map(lambda labels: self._look(labels, self._W[:, labels].T @ self.D), self._groups)
+        quadratic = 0.5 * float(np.vdot(self.D, self.D))
+        return float(self.losses.sum()) + quadratic, float(self.linear.sum()) - quadratic
+
+    def sweep(self, goal: float, seed: int) -> None:
+        first, n_labels = 0.0, len(self.gaps)
+        open_ = np.flatnonzero(self.gaps > goal)
+        groups = [open_[k : k + GROUP] for k in range(0, len(open_), GROUP)]
+        # Where much is not settled, most of that is soon, and another look is cheaper than another round.
+        for turn in range(ROUNDS if self.n_open < MANY * self.at.alpha.size else 1):
+            gain = sum(self._visit_group(labels, goal, seed + turn * n_labels) for labels in groups)
+            first = first if turn else gain
+            if gain <= 0.1 * first:
+                break
+
+    def _visit_group(self, labels: NDArray[np.int64], goal: float, seed: int) -> float:
+        S = self._W[:, labels].T @ self._W[:, labels]
+        Z = self._products(labels)
+        moved = np.zeros_like(Z)
+        gain = 0.0
+        for k, label in enumerate(labels):
+            z = Z[k] + S[k] @ moved
+            before = z.copy()
+            gain += self._visit(int(label), float(S[k, k]), z, COUPLED_SWEEPS, goal, seed)
+            if S[k, k] > 0:
+                moved[k] = (z - before) / S[k, k]
+        self._add(labels, moved)
+        return gain
+
+    def _products(self, labels: NDArray[np.int64]) -> Matrix:
+        W = self._W[:, labels].T
+        return np.hstack(self._threads.map(lambda part: W @ self.D[:, part], self._columns))
+
+    def _add(self, labels: NDArray[np.int64], sums: Matrix) -> None:
+        W = self._W[:, labels]
+
+        def add(part: slice) -> None:
+            self.D[:, part] += W @ sums[:, part]
+
+        self._threads.map(add, self._columns)

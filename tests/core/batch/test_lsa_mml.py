@@ -1,0 +1,531 @@
+"""LSA-MML: planted structure found again, from any views, with some labels, and the same after every detour."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from manylabel_core.batch import LSAMML
+from manylabel_core.batch.views.alternation import Prices
+from manylabel_core.batch.views.block import Block
+from manylabel_core.batch.views.start import start
+from manylabel_core.batch.views.thresholds import thresholds
+from manylabel_core.metrics import macro_auc
+
+WIDTHS = {"sound": 12, "text": 16, "image": 9}
+
+
+def planted(n: int = 200, hidden: int = 3, noise: float = 1.0, widths: dict[str, int] = WIDTHS, seed: int = 0):
+    """Views and labels of one hidden representation, which is given last."""
+    rng = np.random.default_rng(seed)
+    P = rng.normal(size=(n, hidden))
+    X = {
+        name: P @ rng.normal(size=(hidden, d)) + noise * rng.normal(size=(n, d)) + rng.normal(size=d)
+        for name, d in widths.items()
+    }
+    Y = (P @ rng.normal(size=(hidden, 6)) + 0.2 * rng.normal(size=(n, 6)) > 0.4).astype(int)
+    return X, Y, P
+
+
+def rows(X, which):
+    return {name: view[which] for name, view in X.items()}
+
+
+def fit(X, Y, *args, **parameters) -> LSAMML:
+    """A fit that may end early."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return LSAMML(**parameters).fit(X, Y, *args)
+
+
+def quality(model: LSAMML, X, Y) -> float:
+    return macro_auc(Y, model.label_scores(X))
+
+
+def canonical_correlations(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    bases = [np.linalg.qr(M - M.mean(axis=0))[0] for M in (A, B)]
+    return np.linalg.svd(bases[0].T @ bases[1])[1]
+
+
+def check_trace(model: LSAMML) -> None:
+    """Half-steps are minimisers, or are refused: the objective rises by no more than it is rounded.
+
+    It is made of differences of sums of squares, which come to about the objective at the start.
+    """
+    trace = model.objective_trace_
+    assert len(trace) == 1 + 4 * model.n_iter_
+    assert np.diff(trace).max() <= 1e-14 * np.abs(trace[0])
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.01])
+def test_a_planted_representation_is_found(gamma):
+    X, Y, P = planted(400, noise=0.3)
+    train, new = np.arange(400) < 300, np.arange(400) >= 300
+    model = LSAMML(3, gamma=gamma, tol=1e-6, max_iter=500).fit(rows(X, train), Y[train], np.arange(300) < 150)
+    assert canonical_correlations(model.transform(rows(X, new)), P[new]).min() > 0.97
+    assert quality(model, rows(X, new), Y[new]) > 0.97
+    assert (model.predict(rows(X, new)) == Y[new]).mean() > 0.9
+
+
+def test_planted_bases_are_found():
+    X, Y, P = planted(500, noise=0.05)
+    model = LSAMML(3, gamma=0, ridge=1e-3, tol=1e-7, max_iter=2000).fit(X, Y, np.arange(500) < 10)
+    for name, B in model.bases_.items():
+        true = np.linalg.lstsq(P - P.mean(axis=0), X[name] - X[name].mean(axis=0), rcond=None)[0].T
+        angles = np.linalg.svd(np.linalg.qr(B)[0].T @ np.linalg.qr(true)[0])[1]
+        assert angles.min() > 0.99
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"gamma": 1.0}, {"beta": 30.0, "view_floor": 0.0}, {"r": 6.0, "ridge": 1e-3}]
+)
+@pytest.mark.parametrize("lacking", [0.0, 0.3])
+def test_the_objective_never_rises(parameters, lacking):
+    X, Y, _ = planted(150)
+    missing = {"sound": np.random.default_rng(1).random(150) < lacking}
+    model = fit(X, Y, np.arange(150) < 60, missing, n_components=5, tol=1e-9, max_iter=60, **parameters)
+    check_trace(model)
+    assert model.n_iter_ > 4
+    assert np.linalg.norm(model.bases_["text"], axis=0).max() <= 1 + 1e-12
+    assert model.view_weights_ @ model.view_shares_ == pytest.approx(1)
+
+
+def test_the_objective_stays_where_no_step_lowers_it():
+    """At the end only rounding is left; the trace has it, as it was computed."""
+    X, Y, _ = planted(80, widths={"sound": 6, "text": 5})
+    model = LSAMML(3, gamma=1.0, tol=1e-15, max_iter=2000).fit(X, Y)
+    check_trace(model)
+    assert np.diff(model.objective_trace_).max() > 0
+
+
+def collapse_case():
+    """As emotions: 64 features that tell the labels, beside 8 that are easy to reproduce and tell nothing."""
+    rng = np.random.default_rng(0)
+    P = rng.normal(size=(300, 4))
+    X = {"timbre": P @ rng.normal(size=(4, 64)) + 3 * rng.normal(size=(300, 64)), "rhythm": rng.normal(size=(300, 8))}
+    return X, (P @ rng.normal(size=(4, 6)) > 0).astype(int)
+
+
+def test_a_narrow_view_does_not_take_over():
+    X, Y = collapse_case()
+    train, new = np.arange(300) < 150, np.arange(300) >= 150
+
+    def learnt(**parameters):
+        model = fit(rows(X, train), Y[train], **parameters)
+        return model, quality(model, rows(X, new), Y[new])
+
+    model, score = learnt()
+    assert model.n_components_ == 7
+    assert model.view_weights_.min() > 0.3
+    wide, score_wide = learnt(n_components=10, limit_components=False)
+    assert wide.view_weights_.min() > 0.3
+    # What the paper has: the view that is reproduced exactly takes it all.
+    collapsed, score_collapsed = learnt(n_components=10, limit_components=False, view_floor=0.0, ridge=1e-3)
+    assert collapsed.view_weights_[1] > 0.99
+    assert min(score, score_wide) > score_collapsed + 0.1
+
+
+def test_two_views_of_three_tell_more_than_one():
+    scores = {}
+    for seed in range(5):
+        X, Y, _ = planted(300, noise=4.0, seed=seed)
+        train, new = np.arange(300) < 150, np.arange(300) >= 150
+        model = LSAMML(3).fit(rows(X, train), Y[train])
+        for names in (["sound"], ["text"], ["image"], ["sound", "text"], ["sound", "image"], ["text", "image"], WIDTHS):
+            seen = {name: X[name][new] for name in names}
+            scores.setdefault(tuple(names), []).append(quality(model, seen, Y[new]))
+    mean = {names: np.mean(values) for names, values in scores.items()}
+    for one in WIDTHS:
+        for other in WIDTHS:
+            both = tuple(name for name in WIDTHS if name in (one, other))
+            if one != other:
+                assert mean[both] > mean[one,] + 0.01
+            assert mean[tuple(WIDTHS)] > mean[both] + 0.01
+
+
+def test_a_view_left_out_is_one_that_all_rows_lack():
+    X, Y, _ = planted()
+    model = LSAMML(3).fit(X, Y)
+    expected = model.decision_function(X, {"text": np.ones(200, dtype=bool)})
+    seen = {name: X[name] for name in ("image", "sound")}  # in another order, too
+    np.testing.assert_allclose(model.decision_function(seen), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_every_row_is_predicted_from_the_views_it_has():
+    X, Y, _ = planted()
+    model = LSAMML(3).fit(X, Y)
+    missing = {"sound": np.arange(200) % 2 == 0, "image": np.arange(200) % 3 == 0}
+    together = model.decision_function(X, missing)
+    for i in range(12):
+        seen = {name: X[name][i : i + 1] for name in X if name not in missing or not missing[name][i]}
+        np.testing.assert_allclose(model.decision_function(seen)[0], together[i], rtol=1e-10, atol=1e-12)
+
+
+def test_the_representation_is_that_of_the_attributes():
+    X, Y, _ = planted()
+    model = LSAMML(3, r=3.0).fit(X, Y)
+    factors = (3 * model.view_weights_) ** 3.0
+    normal, right = model.ridge * np.eye(3), np.zeros((200, 3))
+    means = np.split(model.view_means_, np.cumsum(model.view_widths_)[:-1])
+    for factor, name, mean, scale in zip(factors, model.view_names_, means, model.view_scales_, strict=True):
+        B = model.bases_[name]
+        normal, right = normal + factor * B.T @ B, right + factor * (X[name] - mean) / scale @ B
+    expected = np.linalg.solve(normal, right.T).T
+    np.testing.assert_allclose(model.transform(X), expected, rtol=1e-9, atol=1e-12)
+    scores = expected @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X), scores - model.threshold_, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), (model.decision_function(X) > 0).astype(int))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_missing_rows_hold_is_never_looked_at(sparse):
+    X, Y, _ = planted()
+    missing = {"sound": np.arange(200) % 3 == 0, "image": np.arange(200) % 5 == 1}
+    labelled = np.arange(200) % 2 == 0
+    models = []
+    for rest in (0.0, 7.0, np.nan, np.inf):
+        views = {name: view.copy() for name, view in X.items()}
+        for name, mask in missing.items():
+            views[name][mask] = rest
+        if sparse:
+            views = {name: sp.csr_array(view) for name, view in views.items()}
+        labels = Y.astype(float)
+        labels[~labelled] = rest
+        models.append(fit(views, labels, labelled, missing, n_components=4, max_iter=20))
+        scores = models[-1].decision_function(views, missing)
+        np.testing.assert_array_equal(scores, models[0].decision_function(views, missing))
+    assert all(model.to_bytes() == models[0].to_bytes() for model in models)
+
+
+def test_views_of_some_rows_only_still_help():
+    gains = []
+    for seed in range(5):
+        X, Y, _ = planted(300, noise=4.0, seed=seed)
+        train, new = np.arange(300) < 150, np.arange(300) >= 150
+        missing = {"image": np.random.default_rng(seed).random(150) < 0.5}
+        without = {name: X[name][train] for name in ("sound", "text")}
+        ours = LSAMML(3).fit(rows(X, train), Y[train], missing=missing)
+        theirs = LSAMML(3).fit(without, Y[train])
+        both = {name: X[name][new] for name in without}
+        gains.append(quality(ours, rows(X, new), Y[new]) - quality(theirs, both, Y[new]))
+    assert np.mean(gains) > 0.01
+
+
+def test_unlabelled_rows_help():
+    gains = []
+    for seed in range(4):
+        X, Y, _ = planted(600, noise=6.0, widths={"sound": 60, "text": 40, "image": 30}, seed=seed)
+        new, few = np.arange(600) >= 400, np.arange(600) < 20
+        semi = LSAMML(3).fit(rows(X, ~new), Y[~new], few[~new])
+        alone = LSAMML(3).fit(rows(X, few), Y[few])
+        gains.append(quality(semi, rows(X, new), Y[new]) - quality(alone, rows(X, new), Y[new]))
+    assert min(gains) > 0.03
+
+
+@pytest.mark.parametrize("centre", [False, True])
+def test_sparse_and_dense_views_are_the_same(centre):
+    X, Y, _ = planted()
+    X = {name: np.where(np.abs(view) < 1, 0, view) for name, view in X.items()}
+    mixed = X | {"text": sp.csr_array(X["text"]), "image": sp.coo_array(X["image"])}
+    missing = {"text": np.arange(200) % 4 == 0}
+    dense, sparse = (fit(each, Y, None, missing, n_components=4, max_iter=15, centre=centre) for each in (X, mixed))
+    np.testing.assert_allclose(sparse.objective_trace_, dense.objective_trace_, rtol=1e-9)
+    np.testing.assert_allclose(sparse.decision_function(mixed), dense.decision_function(X), rtol=1e-6, atol=1e-8)
+
+
+def test_entries_of_a_sparse_view_may_stand_in_any_order_and_twice():
+    X, Y, _ = planted()
+    entries = sp.coo_array(X["text"])
+    order = np.random.default_rng(0).permutation(2 * entries.nnz)
+    where = [np.tile(axis, 2)[order] for axis in (entries.row, entries.col)]
+    halves = np.tile(entries.data / 2, 2)[order]
+    coo = sp.coo_array((halves, where), shape=entries.shape)
+    by_row = np.argsort(where[0], kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=200))])
+    twice = sp.csr_array((halves[by_row], where[1][by_row], indptr), shape=entries.shape)
+    assert twice.nnz == 2 * entries.nnz
+    expected = LSAMML(3).fit(X | {"text": sp.csr_array(X["text"])}, Y).view_scales_
+    for view in (coo, twice):
+        np.testing.assert_allclose(LSAMML(3).fit(X | {"text": view}, Y).view_scales_, expected, rtol=1e-12)
+    assert twice.nnz == 2 * entries.nnz
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"gamma": 0.0}, {"centre": False}, {"beta": 1e-6}, {"n_components": 15, "limit_components": False}],
+)
+def test_components_beyond_the_rank_of_views_do_not_hang_on_rounding(parameters):
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(100, 3))
+    X = {"a": hidden @ rng.normal(size=(3, 12)), "b": hidden @ rng.normal(size=(3, 10))}
+    Y = (hidden @ rng.normal(size=(3, 5)) > 0).astype(int)
+    expected = fit(X, Y, **parameters)
+    assert expected.n_components_ > 8  # of views and labels, the rank
+    for other in (
+        {name: sp.csr_array(view) for name, view in X.items()},
+        {name: view + 1e-13 * rng.normal(size=view.shape) for name, view in X.items()},
+    ):
+        np.testing.assert_allclose(fit(other, Y, **parameters).label_scores(X), expected.label_scores(X), atol=1e-10)
+
+
+def test_labels_that_views_say_nothing_of_do_not_take_all_components():
+    rng = np.random.default_rng(0)
+    seen, unseen = np.split(np.linalg.qr(rng.normal(size=(60, 5)))[0], [3], axis=1)
+    X = {"a": seen @ rng.normal(size=(3, 6)), "b": seen @ rng.normal(size=(3, 5))}
+    blocks = [Block(view, None, np.zeros(view.shape[1]), np.linalg.norm(view) / 60**0.5) for view in X.values()]
+    labels = Block(sp.csr_array(unseen), None, np.zeros(2), 1.0)
+    model = start(blocks, labels, Prices(2.0, 1e6, 0.01, 0.5, 1.0, 1.0), 2, np.random.RandomState(0))
+    for view, B in zip(X.values(), model.bases, strict=True):
+        rank = np.linalg.matrix_rank(np.vstack([view, B.T]))
+        assert rank == 3  # bases are of the rows of the views
+    assert np.linalg.norm(model.bases[0], axis=0).min() > 0.1
+
+
+@pytest.mark.parametrize("view_floor", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("lacking", [0.0, 0.3])
+def test_the_objective_is_the_one_that_is_documented(view_floor, lacking):
+    X, Y, _ = planted(80)
+    n, labelled, rng = 80, np.arange(80) < 50, np.random.default_rng(1)
+    there = {"sound": rng.random(n) >= lacking, "text": np.ones(n, bool), "image": rng.random(n) >= lacking}
+    missing = {name: ~mask for name, mask in there.items()}
+    model = fit(X, Y, labelled, missing, n_components=4, beta=0.7, refit=False, view_floor=view_floor)
+    means = np.split(model.view_means_, np.cumsum(model.view_widths_)[:-1])
+    shares = np.array([mask.mean() for mask in there.values()])
+    f = (model.view_weights_ * shares.sum()) ** 2.0
+    assert model.view_weights_ @ shares == pytest.approx(1.0)
+    centred = np.where(labelled[:, None], Y - Y[labelled].mean(axis=0), 0.0)
+    weight = 0.7 / ((centred**2).sum() / labelled.sum())
+    terms = [
+        (factor, mask, (X[name] - mean) / scale, model.bases_[name])
+        for factor, (name, mask), mean, scale in zip(f, there.items(), means, model.view_scales_, strict=True)
+    ]
+    W, P = model.coef_, np.empty((n, 4))
+    for i in range(n):
+        has = [(c, x[i], B) for c, mask, x, B in terms if mask[i]] + [(weight, centred[i], W)] * int(labelled[i])
+        P[i] = np.linalg.solve(0.5 * np.eye(4) + sum(c * B.T @ B for c, _, B in has), sum(c * x @ B for c, x, B in has))
+    total = 0.5 * (P**2).sum() + weight * (((centred - P @ W.T)[labelled] ** 2).sum() + (W**2).sum())
+    for factor, mask, x, B in terms:
+        total += factor * (((x - P @ B.T)[mask] ** 2).sum() + mask.sum() * view_floor)
+    C = np.eye(4) - 0.25
+    grams = [C @ B.T @ B @ C for _, _, _, B in terms]
+    pairs = sum(np.vdot(one, other) for v, one in enumerate(grams) for w, other in enumerate(grams) if v != w)
+    assert model.objective_trace_[-1] == pytest.approx(total / n - 0.01 * pairs / 3**2, rel=1e-10)
+
+
+def test_sparse_views_stay_sparse():
+    rng = np.random.default_rng(0)
+    wide = sp.random_array((2_000, 40_000), density=2e-4, format="csr", rng=rng)
+    Y = rng.integers(0, 2, (2_000, 3))
+    tracemalloc.start()
+    fit({"words": wide, "few": sp.random_array((2_000, 40), density=0.1, rng=rng)}, Y, n_components=5, max_iter=2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6  # dense: 640e6
+
+
+def test_scales_of_views_do_not_matter():
+    X, Y, _ = planted()
+    model = LSAMML(4).fit(X, Y)
+    other = {"sound": X["sound"] * 1e90, "text": X["text"] * 1e-90, "image": X["image"]}
+    again = LSAMML(4).fit(other, Y)
+    np.testing.assert_allclose(again.view_weights_, model.view_weights_, rtol=1e-6)
+    np.testing.assert_allclose(again.decision_function(other), model.decision_function(X), rtol=1e-5, atol=1e-7)
+
+
+def test_labels_of_one_class_are_predicted_as_that_class():
+    X, Y, _ = planted()
+    Y[:, 1], Y[:, 3] = 0, 1
+    for rule in ("f1", "errors", "prevalence", "half"):
+        predicted = LSAMML(3, threshold=rule).fit(X, Y).predict(X)
+        assert not predicted[:, 1].any()
+        assert predicted[:, 3].all()
+    assert (LSAMML(3).fit(X, np.ones((200, 2))).predict(X) == 1).all()
+
+
+def test_thresholds_do_what_their_names_say():
+    X, Y, _ = planted(noise=3.0)
+    labelled = np.arange(200) < 120
+    models = {rule: LSAMML(3, threshold=rule).fit(X, Y, labelled) for rule in ("f1", "errors", "prevalence", "half")}
+    known, truth = rows(X, labelled), Y[labelled]
+    predicted = {rule: model.predict(known) for rule, model in models.items()}
+    assert (predicted["prevalence"].sum(axis=0) == truth.sum(axis=0)).all()
+    np.testing.assert_array_equal(models["half"].threshold_, 0.5)
+    scores = models["f1"].label_scores(known)
+
+    def f1(P):
+        return 2 * (P * truth).sum(axis=0) / (P.sum(axis=0) + truth.sum(axis=0))
+
+    for cut in np.quantile(scores, np.linspace(0, 1, 41), axis=0):
+        other = scores > cut
+        assert (f1(predicted["f1"]) >= f1(other) - 1e-12).all()
+        assert ((predicted["errors"] != truth).sum(axis=0) <= (other != truth).sum(axis=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [("f1", [0.55, 0.15]), ("errors", [0.75, 0.15]), ("prevalence", [0.65, 0.15]), ("half", [0.5, 0.5])],
+)
+def test_a_threshold_is_midway_between_scores(rule, expected):
+    scores = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+    Y = np.array([[1, 1, 0, 1, 0, 0, 0, 0]]).T
+    scores = np.column_stack([scores, np.where(scores > 0.15, 0.2, 0.1)])
+    scores[-1, 1] = 0.1
+    both = np.column_stack([Y, [1, 1, 1, 1, 1, 1, 1, 0]])
+    np.testing.assert_allclose(thresholds(scores, both, rule), expected)
+
+
+def test_weights_of_labels_are_fitted_again_to_what_views_tell():
+    X, Y, _ = planted(noise=3.0)
+    labelled = np.arange(200) < 120
+    model = LSAMML(3, warm_start=True).fit(X, Y, labelled)
+    P, centred = model.transform(rows(X, labelled)), Y[labelled] - Y[labelled].mean(axis=0)
+    expected = np.linalg.solve(P.T @ P + model.label_ridge * np.eye(3), P.T @ centred).T
+    np.testing.assert_allclose(model.coef_, expected, rtol=1e-9)
+    plain = LSAMML(3, refit=False).fit(X, Y, labelled)
+    np.testing.assert_array_equal(plain.coef_, model.joint_coef_)
+    assert np.abs(plain.coef_ - model.coef_).max() > 1e-3
+
+
+RESUMED = {"n_components": 4, "tol": 1e-5, "max_iter": 1000, "warm_start": True}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("stops", [(1,), (2, 3), (1, 1, 5, 8)])
+def test_a_stopped_fit_goes_on_to_the_same_end_bit_by_bit(stops, sparse):
+    X, Y, _ = planted(noise=2.0)
+    X = {name: sp.csr_array(view) if sparse else view for name, view in X.items()}
+    rest = (Y, np.arange(200) < 90, {"text": np.arange(200) % 3 == 0})
+    whole = LSAMML(**RESUMED).fit(X, *rest)
+    assert whole.n_iter_ > sum(stops) + 3
+    model, total = LSAMML(**RESUMED), 0
+    for k, stop in enumerate(stops):
+        if k % 2:
+            with pytest.warns(ConvergenceWarning):
+                model.set_params(max_iter=stop).fit(X, *rest)
+        else:
+            model.fit(X, *rest, progress=lambda progress, stop=stop: progress.iteration == stop)
+        total += stop
+        assert model.n_iter_ == total
+        assert len(model.objective_trace_) == 1 + 4 * total
+        model = LSAMML.from_bytes(model.to_bytes()).set_params(max_iter=RESUMED["max_iter"])
+        X = {name: view.copy() for name, view in X.items()}
+    told = []
+    model.fit(X, *rest, progress=told.append)
+    assert [progress.iteration for progress in told] == [*range(1, whole.n_iter_ - total + 1)]
+    assert model.to_bytes() == whole.to_bytes()
+
+
+def test_a_fit_at_its_end_stays_there():
+    X, Y, _ = planted()
+    model = LSAMML(**RESUMED).fit(X, Y)
+    before, told = model.to_bytes(), []
+    model.fit(X, Y, progress=told.append)
+    assert not told
+    assert model.to_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["Y", "X", "views", "rows lack views", "beta", "n_components"])
+def test_a_warm_start_after_a_change_is_a_start(change):
+    X, Y, _ = planted(noise=2.0)
+    model = LSAMML(**RESUMED | {"tol": 1e-4}).fit(X, Y)
+    missing = None
+    if change == "Y":
+        Y = 1 - Y
+    elif change == "X":
+        X = {name: view[::-1] for name, view in X.items()}
+    elif change == "views":
+        X = {name: X[name] for name in ("sound", "text")}
+    elif change == "rows lack views":
+        missing = {"sound": np.arange(200) % 2 == 0}
+    else:
+        model.set_params(**{change: 3})
+    told = []
+    model.fit(X, Y, missing=missing, progress=told.append)
+    assert len(told) == model.n_iter_ > 0
+    check_trace(model)
+    assert model.view_weights_ @ model.view_shares_ == pytest.approx(1)
+    anew = clone(model).fit(X, Y, missing=missing)
+    assert model.objective_trace_[-1] == pytest.approx(anew.objective_trace_[-1], rel=0.03)
+
+
+def test_progress_tells_every_iteration():
+    X, Y, _ = planted()
+    told = []
+    model = LSAMML(3).fit(X, Y, progress=told.append)
+    assert [progress.iteration for progress in told] == [*range(1, model.n_iter_ + 1)]
+    assert [progress.objective for progress in told] == model.objective_trace_[4::4].tolist()
+    falls = -np.diff(model.objective_trace_[::4]) / np.abs(model.objective_trace_[4::4])
+    np.testing.assert_allclose([progress.gap for progress in told], falls)
+    assert told[-1].gap == model.relative_change_ <= model.tol < told[-2].gap
+
+
+def test_too_few_iterations_are_a_warning():
+    X, Y, _ = planted()
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 iterations: the last one lowered the objective by"):
+        model = LSAMML(3, max_iter=2).fit(X, Y)
+    assert model.n_iter_ == 2
+
+
+def test_a_model_comes_back_as_it_was():
+    X, Y, _ = planted()
+    model = LSAMML(3, warm_start=True, random_state=7).fit(X, Y, label_names=["a", "ö", "", "d", "e", "f" * 300])
+    back = LSAMML.from_bytes(model.to_bytes())
+    assert back.to_bytes() == model.to_bytes()
+    assert back.get_params() == model.get_params()
+    assert [*back.view_names_] == [*WIDTHS]
+    assert [*back.label_names_] == ["a", "ö", "", "d", "e", "f" * 300]
+    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
+    for name, B in model.bases_.items():
+        np.testing.assert_array_equal(back.bases_[name], B)
+
+
+def test_the_same_parameters_give_the_same_bits():
+    X, Y, _ = planted()
+    models = [LSAMML(3, random_state=5).fit(X, Y) for _ in range(2)]
+    assert models[0].to_bytes() == models[1].to_bytes()
+
+
+def test_input_is_left_as_it_was():
+    X, Y, _ = planted()
+    X["text"] = sp.csr_array(X["text"])
+    missing = {"text": np.arange(200) % 2 == 0, "sound": np.arange(200) % 3 == 1}
+    for array in (X["sound"], X["text"].data, X["text"].indices, X["image"], Y, *missing.values()):
+        array.flags.writeable = False
+    LSAMML(3).fit(X, Y, missing=missing).predict(X, missing)
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(2, 20),
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.integers(1, 2),
+    st.integers(1, 6),
+    st.floats(0, 0.6),
+    st.integers(0, 2**16),
+)
+def test_any_shape_is_learnt(n, widths, n_labels, n_components, lacking, seed):
+    rng = np.random.default_rng(seed)
+    X = {str(v): rng.normal(size=(n, d)) for v, d in enumerate(widths)}
+    if seed % 2:
+        X["0"] = sp.csr_array(X["0"])
+    missing = {str(v): rng.random(n) < lacking for v in range(1, len(widths))}
+    for mask in missing.values():
+        mask[:2] = False
+    labelled = rng.random(n) < 0.5
+    labelled[0] = True
+    k = min(n_components, n, sum(widths))
+    model = fit(
+        X, rng.integers(0, 2, (n, n_labels)), labelled, missing, n_components=k, max_iter=8, limit_components=False
+    )
+    check_trace(model)
+    assert max(np.linalg.norm(B, axis=0).max() for B in model.bases_.values()) <= 1 + 1e-12
+    assert model.view_weights_ @ model.view_shares_ == pytest.approx(1)
+    assert model.predict(X, missing).shape == (n, n_labels)
+    assert np.isfinite(model.decision_function(X)).all()
+    assert model.transform({"0": X["0"]}).shape == (n, k)

@@ -1,0 +1,139 @@
+"""Batch learners to bytes and back: the same scores, bit for bit, and nothing else accepted."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core import priors
+from manylabel_core.batch import M3L, MLRL, SSMLRL
+from manylabel_core.batch.base.problem import Expansion
+from manylabel_core.state import DamagedState, dump, load
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    X[np.abs(X) < 0.3] = 0
+    return X, (X @ rng.normal(size=(4, 3)) > 0).astype(int)
+
+
+X, Y = data()
+MODELS = {
+    "linear": M3L(R=priors.category_attributes(Y[:2]), warm_start=True),
+    "matrix": M3L(C=0.1, R=np.array([[2.0, 0.3, 0], [0.3, 1, 0], [0, 0, 1]]), random_state=None),
+    "rbf": M3L(kernel="rbf", gamma=0.3),
+    "mean distance": MLRL(kernel="rbf", warm_start=True),
+    "poly": MLRL(kernel="poly", gamma="scale", degree=2, coef0=1.0),
+    "relations": MLRL(lam=0.01, covariance_init=np.diag([1.0, 2.0, 3.0])),
+    "semi": SSMLRL(kernel="rbf"),
+    "semi linear": SSMLRL(),
+}
+
+
+def equal(one, other) -> bool:
+    if isinstance(one, priors.Prior):
+        return one.eps == other.eps and equal(one.R, other.R)
+    if sp.issparse(one):
+        return (one != other).nnz == 0
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return type(one) is type(other) and one == other
+
+
+@pytest.mark.parametrize("kind", ["dense", "float32", "sparse"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_comes_back_as_it_was(name, kind):
+    examples = {"dense": X, "float32": X.astype(np.float32), "sparse": sp.csr_array(X)}[kind]
+    model = MODELS[name].fit(examples, Y, label_names=["däs", "", "c" * 300])
+    back = type(model).from_bytes(model.to_bytes())
+    assert back.to_bytes() == model.to_bytes()
+    np.testing.assert_array_equal(back.decision_function(examples), model.decision_function(examples))
+    assert vars(back).keys() == vars(model).keys()
+    for attribute, value in vars(model).items():
+        assert equal(value, getattr(back, attribute)), attribute
+
+
+def test_a_restored_model_goes_on_where_it_was():
+    model = M3L(C=10.0, kernel="rbf", tol=1e-6, max_iter=10_000, warm_start=True)
+    model.fit(X, Y, progress=lambda progress: progress.iteration == 1)
+    back = M3L.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(back.fit(X, Y).decision_function(X), model.fit(X, Y).decision_function(X))
+
+
+def test_names_of_features_are_kept():
+    model = M3L().fit(X, Y)
+    model.feature_names_in_ = np.array(["a", "b", "c", "d"], dtype=object)
+    assert list(M3L.from_bytes(model.to_bytes()).feature_names_in_) == ["a", "b", "c", "d"]
+
+
+def test_a_model_without_support_comes_back():
+    model = M3L(kernel="rbf", fit_intercept=False).fit(np.vstack([X, X]), np.zeros((60, 1)))
+    model._keep_model(Expansion(X, np.zeros((30, 3)), np.zeros(3)))
+    back = M3L.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(back.decision_function(X), np.zeros((30, 3)))
+
+
+def test_a_callable_kernel_is_given_again():
+    def kernel(A, B):
+        return A @ B.T
+
+    model = MLRL(kernel=kernel, gamma=0.5).fit(X, Y)
+    back = MLRL.from_bytes(model.to_bytes(), kernel=kernel)
+    np.testing.assert_array_equal(back.decision_function(X), model.decision_function(X))
+
+
+def test_a_parameter_that_cannot_be_written_is_named():
+    model = M3L(random_state=np.random.RandomState(0)).fit(X, Y)
+    with pytest.raises(ValueError, match="random_state cannot be written: RandomState"):
+        model.to_bytes()
+
+
+def test_the_bytes_of_another_estimator_are_refused():
+    data = MLRL().fit(X, Y).to_bytes()
+    with pytest.raises(ValueError, match="data holds the state of MLRL, not of M3L"):
+        M3L.from_bytes(data)
+    with pytest.raises(ValueError, match="data holds the state of None, not of M3L"):
+        M3L.from_bytes(dump({}, {}))
+
+
+def test_every_flipped_byte_is_noticed():
+    model = M3L().fit(X, Y)
+    written = model.to_bytes()
+    rng = np.random.default_rng(0)
+    for position in [*range(16), *rng.integers(0, len(written), 60)]:
+        damaged = bytearray(written)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        try:
+            back = M3L.from_bytes(bytes(damaged))
+        except (DamagedState, ValueError):
+            continue
+        assert back.to_bytes() == written  # only the spelling of the JSON was touched
+    with pytest.raises(DamagedState):
+        M3L.from_bytes(written[:-1])
+
+
+def test_a_state_that_names_what_is_no_attribute_is_refused():
+    arrays, header = load(M3L().fit(X, Y).to_bytes())
+    for name in ("fit", "__class__", "_seed", "a b_"):
+        forged = {**header, "model": {name: ["plain", 1]}}
+        with pytest.raises(DamagedState, match="no fitted attribute"):
+            M3L.from_bytes(dump(arrays, forged))
+
+
+@pytest.mark.parametrize("entry", [["texts", None], ["csr", [1, 2]], ["unheard of", None], "plain", ["array", None]])
+def test_a_state_whose_parts_are_missing_is_refused(entry):
+    header = {"estimator": "M3L", "parameters": {}, "model": {"coef_": entry}}
+    with pytest.raises(DamagedState):
+        M3L.from_bytes(dump({}, header))
+
+
+def test_an_unfitted_learner_has_no_state():
+    with pytest.raises(ValueError, match="not fitted"):
+        M3L().to_bytes()
+    with pytest.raises(ValueError, match="not fitted"):
+        M3L().state()
+
+
+def test_the_arrays_alone_can_be_had():
+    model = M3L().fit(X, Y)
+    assert set(model.state()) == {"coef_", "intercept_", "classes_"}

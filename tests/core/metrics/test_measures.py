@@ -1,0 +1,268 @@
+"""The batch measures against literal transcriptions of their definitions, and against scikit-learn."""
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from manylabel_core import metrics
+from manylabel_core.metrics import inputs
+
+RNG = np.random.default_rng(5)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _mean(values: list[float]) -> float:
+    return _ratio(sum(values), len(values))
+
+
+class Definitions:
+    """The measures as the papers write them: loops over sets, one example or label at a time."""
+
+    @staticmethod
+    def _sets(matrix: np.ndarray) -> list[set[int]]:
+        return [set(np.flatnonzero(row).tolist()) for row in matrix]
+
+    @classmethod
+    def precision(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        return _mean([_ratio(len(y & p), len(p)) for y, p in zip(cls._sets(Y), cls._sets(P), strict=True)])
+
+    @classmethod
+    def recall(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        return _mean([_ratio(len(y & p), len(y)) for y, p in zip(cls._sets(Y), cls._sets(P), strict=True)])
+
+    @classmethod
+    def f1(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        p, r = cls.precision(Y, P), cls.recall(Y, P)
+        return _ratio(2 * p * r, p + r)
+
+    @classmethod
+    def example_f1(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        sets = zip(cls._sets(Y), cls._sets(P), strict=True)
+        return _mean([_ratio(2 * len(y & p), len(y) + len(p)) for y, p in sets])
+
+    @classmethod
+    def macro_f1(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        return cls.example_f1(Y.T, P.T)
+
+    @staticmethod
+    def micro_f1(Y: np.ndarray, P: np.ndarray) -> float:
+        pairs = list(zip(Y.ravel().tolist(), P.ravel().tolist(), strict=True))
+        tp, fp, fn = (pairs.count(outcome) for outcome in ((1, 1), (0, 1), (1, 0)))
+        return _ratio(2 * tp, 2 * tp + fp + fn)
+
+    @classmethod
+    def hamming_loss(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        sets = zip(cls._sets(Y), cls._sets(P), strict=True)
+        return _mean([_ratio(len(y ^ p), Y.shape[1]) for y, p in sets])
+
+    @classmethod
+    def subset_accuracy(cls, Y: np.ndarray, P: np.ndarray) -> float:
+        return _mean([float(y == p) for y, p in zip(cls._sets(Y), cls._sets(P), strict=True)])
+
+    @staticmethod
+    def _rows(Y: np.ndarray, S: np.ndarray) -> Iterator[tuple[list[int], list[int], Callable[[int], int]]]:
+        for y, s in zip(Y, S, strict=True):
+            relevant, irrelevant = np.flatnonzero(y == 1).tolist(), np.flatnonzero(y == 0).tolist()
+            yield relevant, irrelevant, lambda label, s=s: sum(s[k] >= s[label] for k in range(len(s)))
+
+    @classmethod
+    def ranking_loss(cls, Y: np.ndarray, S: np.ndarray) -> float:
+        rows = zip(cls._rows(Y, S), S, strict=True)
+        return _mean(
+            [
+                _ratio(sum(s[j] <= s[k] for j in relevant for k in irrelevant), len(relevant) * len(irrelevant))
+                for (relevant, irrelevant, _), s in rows
+            ]
+        )
+
+    @classmethod
+    def one_error(cls, Y: np.ndarray, S: np.ndarray) -> float:
+        rows = zip(cls._rows(Y, S), S, strict=True)
+        return _mean(
+            [
+                float(not any(all(s[j] > s[k] for k in irrelevant) for j in relevant))
+                for (relevant, irrelevant, _), s in rows
+            ]
+        )
+
+    @classmethod
+    def coverage(cls, Y: np.ndarray, S: np.ndarray) -> float:
+        return _mean([max((rank(j) for j in relevant), default=1) - 1 for relevant, _, rank in cls._rows(Y, S)])
+
+    @classmethod
+    def average_precision(cls, Y: np.ndarray, S: np.ndarray) -> float:
+        return _mean(
+            [
+                _mean([sum(rank(k) <= rank(j) for k in relevant) / rank(j) for j in relevant])
+                for relevant, _, rank in cls._rows(Y, S)
+            ]
+        )
+
+    @staticmethod
+    def macro_auc(Y: np.ndarray, S: np.ndarray) -> float:
+        areas = []
+        for y, s in zip(Y.T, S.T, strict=True):
+            pairs = [(p > q) + (p == q) / 2 for p in s[y == 1] for q in s[y == 0]]
+            areas += [_mean(pairs)] if pairs else []
+        return _mean(areas)
+
+
+DECISIONS = [
+    "precision",
+    "recall",
+    "f1",
+    "example_f1",
+    "macro_f1",
+    "micro_f1",
+    "hamming_loss",
+    "subset_accuracy",
+]
+RANKINGS = ["ranking_loss", "one_error", "coverage", "average_precision", "macro_auc"]
+
+SHAPES = st.tuples(st.integers(0, 5), st.integers(0, 5))
+INDICATORS = SHAPES.flatmap(lambda shape: hnp.arrays(np.int8, (2, *shape), elements=st.integers(0, 1)))
+SCORES = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 0.5, 2.0, np.inf])  # few values, so that many tie
+
+
+def _call(name: str, *arguments: Any) -> float:
+    value = getattr(metrics, name)(*arguments)
+    assert type(value) is float
+    return value
+
+
+@pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
+@pytest.mark.parametrize("name", DECISIONS)
+@given(INDICATORS)
+def test_decisions_follow_the_definition(block: int, name: str, pair: np.ndarray) -> None:
+    Y, P = pair
+    expected = pytest.approx(getattr(Definitions, name)(Y, P), rel=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "_BLOCK_ELEMENTS", block)
+        assert _call(name, Y, P) == expected
+        assert _call(name, Y.astype(bool), P.astype(np.float32)) == expected
+        assert _call(name, sp.csr_array(Y), sp.csc_matrix(P)) == expected
+        assert _call(name, sp.coo_array(Y), P) == expected
+
+
+@pytest.mark.parametrize("block", [1, 7, inputs._BLOCK_ELEMENTS])
+@pytest.mark.parametrize("name", RANKINGS)
+@given(INDICATORS, st.data())
+def test_rankings_follow_the_definition(block: int, name: str, pair: np.ndarray, data: st.DataObject) -> None:
+    Y = pair[0]
+    S = data.draw(hnp.arrays(np.float64, Y.shape, elements=SCORES))
+    expected = pytest.approx(getattr(Definitions, name)(Y, S), rel=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "_BLOCK_ELEMENTS", block)
+        assert _call(name, Y, S) == expected
+        assert _call(name, sp.csr_array(Y), S.astype(np.float32)) == expected
+
+
+@given(INDICATORS, st.data())
+def test_normalised_coverage(pair: np.ndarray, data: st.DataObject) -> None:
+    Y = pair[0]
+    S = data.draw(hnp.arrays(np.float64, Y.shape, elements=SCORES))
+    expected = _ratio(Definitions.coverage(Y, S), Y.shape[1])
+    assert metrics.coverage(Y, S, normalize=True) == pytest.approx(expected, rel=1e-12)
+
+
+def _problem(ties: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels with empty rows, full rows and labels of one class; predictions; scores."""
+    Y, P = (RNG.random((2, 60, 9)) < 0.4).astype(int)
+    Y[0], Y[1], P[2] = 0, 1, 0
+    Y[2:, 0], Y[2:, 1], P[:, 1] = 0, 1, 0
+    S = RNG.integers(0, 4, size=Y.shape) / 2 if ties else RNG.normal(size=Y.shape)
+    return Y, P, S
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("precision", lambda Y, P: sklearn.metrics.precision_score(Y, P, average="samples", zero_division=0)),
+        ("recall", lambda Y, P: sklearn.metrics.recall_score(Y, P, average="samples", zero_division=0)),
+        ("example_f1", lambda Y, P: sklearn.metrics.f1_score(Y, P, average="samples", zero_division=0)),
+        ("micro_f1", lambda Y, P: sklearn.metrics.f1_score(Y, P, average="micro", zero_division=0)),
+        ("macro_f1", lambda Y, P: sklearn.metrics.f1_score(Y, P, average="macro", zero_division=0)),
+        ("hamming_loss", sklearn.metrics.hamming_loss),
+        ("subset_accuracy", sklearn.metrics.accuracy_score),
+    ],
+)
+def test_decisions_as_in_scikit_learn(name: str, theirs: Callable[..., float]) -> None:
+    Y, P, _ = _problem(ties=False)
+    assert _call(name, Y, P) == pytest.approx(theirs(Y, P), rel=1e-12)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_rankings_as_in_scikit_learn(ties: bool) -> None:
+    Y, _, S = _problem(ties)
+    assert _call("ranking_loss", Y, S) == pytest.approx(sklearn.metrics.label_ranking_loss(Y, S))
+    both = (Y.min(axis=0) == 0) & (Y.max(axis=0) == 1)
+    assert _call("macro_auc", Y[:, both], S[:, both]) == pytest.approx(
+        sklearn.metrics.roc_auc_score(Y[:, both], S[:, both], average="macro")
+    )
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_where_rankings_differ_from_scikit_learn(ties: bool) -> None:
+    Y, _, S = _problem(ties)
+    empty = (Y.sum(axis=1) == 0).mean()
+    assert empty > 0
+    theirs = sklearn.metrics.coverage_error(Y, S)
+    assert _call("coverage", Y, S) == pytest.approx(theirs - (1 - empty))
+    theirs = sklearn.metrics.label_ranking_average_precision_score(Y, S)
+    assert _call("average_precision", Y, S) == pytest.approx(theirs - empty)
+    one_class = np.column_stack([Y, np.zeros(len(Y), dtype=int), np.ones(len(Y), dtype=int)])
+    scores = np.column_stack([S, S[:, :2]])
+    assert _call("macro_auc", one_class, scores) == _call("macro_auc", Y, S)
+
+
+@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+@pytest.mark.parametrize(
+    ("Y", "other", "field"),
+    [
+        ([[0, 2]], [[0, 1]], "Y"),
+        ([[0, -1]], [[0, 1]], "Y"),
+        ([[0, float("nan")]], [[0, 1]], "Y"),
+        ([0, 1], [0, 1], "Y"),
+        (sp.csr_array(([1, 1], [1, 1], [0, 2]), shape=(1, 2)), [[0, 1]], "Y"),
+        ([[0, 1]], [[0, 1, 0]], "P|scores"),
+        ([[0, 1]], [[0], [1]], "P|scores"),
+        ([[0, 1]], [0, 1], "P|scores"),
+        ([[0, 1]], [[0, float("nan")]], "P|scores"),
+        ([[0, 1]], [["0", "1"]], "P|scores"),
+    ],
+    ids=range(10),
+)
+def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None:
+    with pytest.raises(ValueError, match=f"^({field}): must"):
+        getattr(metrics, name)(Y, other)
+
+
+def test_a_sparse_input_keeps_its_values() -> None:
+    Y = sp.coo_array(([1, 0, 1], ([0, 0, 1], [1, 0, 0])), shape=(2, 2)).tocsr()
+    before = Y.copy()
+    assert metrics.hamming_loss(Y, Y) == 0.0
+    assert Y.nnz == before.nnz == 3
+
+
+@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+def test_memory_is_bounded(name: str) -> None:
+    Y = RNG.random((6_000, 1_000), dtype=np.float32) < 0.1
+    other = RNG.random(Y.shape, dtype=np.float32) if name in RANKINGS else Y
+    tracemalloc.start()
+    try:
+        getattr(metrics, name)(Y, other)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 25e6  # one int64 array of this shape would be 48 MB

@@ -1,0 +1,300 @@
+"""The SVM+ dual with two slacks: against a general solver, its gap, its feasibility, its path."""
+
+from itertools import pairwise
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
+from manylabel_core.solvers.privileged.repair import ByProgram
+from manylabel_core.solvers.privileged.task import kinds_of
+
+N, D, L = 40, 5, 5
+PRICES = [(0.1, 0.05), (0.1, 0.3), (0.1, np.inf), (1.0, 20.0), (2.0, 2.0), (0.01, 0.03)]
+"""C and rho; with the second at most as large as the first, the privileged features are idle."""
+
+
+def data(n: int = N, d: int = D, n_labels: int = L, seed: int = 0):
+    """Features with a constant, and signs; duplicates of examples and labels, and a label with one class."""
+    rng = np.random.default_rng(seed)
+    X = np.hstack([rng.normal(size=(n, d)), np.ones((n, 1))])
+    Y = np.where(X[:, :-1] @ rng.normal(size=(d, n_labels)) + rng.normal(size=(n, n_labels)) > 0.7, 1, -1)
+    X[1], Y[1] = X[0], Y[0]
+    Y[:, -1] = -1
+    Y[:, 0] = Y[:, 1]
+    X[2, :-1] = 0
+    return X, Y.astype(np.int8)
+
+
+def coupling(n_labels: int = L, rank: int = 3) -> np.ndarray:
+    return np.random.default_rng(5).normal(size=(rank, n_labels))
+
+
+def features(Y: np.ndarray, label: int, mask: np.ndarray, constant: bool) -> np.ndarray:
+    """The privileged features of all examples for a label, by their definition."""
+    listed = Y[:, mask[label]].astype(float)
+    return np.hstack([listed, np.ones((len(Y), 1))]) if constant else listed
+
+
+def optimum(X, Y, C, rho, gamma, *, W=None, scale=1.0, mask=None, constant=True) -> float:
+    """The primal problem as it is written, by an interior-point method."""
+    n_labels = Y.shape[1]
+    mask = ~np.eye(n_labels, dtype=bool) if mask is None else mask
+    if W is None:
+        Z = cp.Variable((X.shape[1], n_labels))
+        cost, scores = cp.sum_squares(Z) / (2 * scale), X @ Z
+    else:
+        dictionary = cp.Variable((len(W), X.shape[1]))
+        cost, scores = cp.sum_squares(dictionary) / 2, X @ dictionary.T @ W
+    limits = []
+    for label in range(n_labels):
+        T = features(Y, label, mask, constant)
+        w = cp.Variable(T.shape[1])
+        margin = cp.multiply(Y[:, label].astype(float), scores[:, label])
+        cost += gamma / 2 * cp.sum_squares(w) + C * cp.sum(T @ w)
+        limits.append(T @ w >= 0)
+        if np.isinf(rho):
+            limits.append(margin >= 1 - T @ w)
+        else:
+            cost += rho * cp.sum(cp.pos(1 - margin - T @ w))
+    problem = cp.Problem(cp.Minimize(cost), limits)
+    return float(problem.solve(solver=cp.CLARABEL))
+
+
+def check(result, best: float, tol: float) -> None:
+    """Both objectives are on their sides of the optimum, and as near to it as the gap says."""
+    slack = 1e-7 * max(1.0, abs(best))
+    assert result.converged
+    assert result.gap <= tol
+    assert best * (1 - tol) - slack <= result.dual <= best + slack
+    assert best - slack <= result.primal <= best * (1 + 1.1 * tol) + slack
+
+
+TOL = 1e-5
+
+
+@pytest.mark.parametrize("gamma", [0.3, 20.0])
+@pytest.mark.parametrize(("C", "rho"), PRICES)
+def test_independent_labels_reach_the_optimum(C, rho, gamma):
+    X, Y = data()
+    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=rho, gamma=gamma), scale=0.5, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, C, rho, gamma, scale=0.5), TOL)
+
+
+@pytest.mark.parametrize("rank", [2, 5])
+@pytest.mark.parametrize(("C", "rho"), PRICES)
+def test_coupled_labels_reach_the_optimum(C, rho, rank):
+    X, Y = data()
+    W = coupling(rank=rank)
+    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=rho, gamma=1.0), W=W, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, C, rho, 1.0, W=W), TOL)
+    np.testing.assert_allclose(result.Z, W.T @ result.D, atol=1e-9)
+    sums = (result.at.alpha * Y.T) @ X
+    np.testing.assert_allclose(result.D, W @ sums, atol=1e-8)
+
+
+def test_some_privileged_labels_only():
+    X, Y = data()
+    mask = np.zeros((L, L), dtype=bool)
+    mask[[0, 0, 1, 2, 3], [1, 3, 0, 1, 2]] = True  # the last label has none
+    result = solve_privileged_dual(X, Privileged(Y, C=0.1, rho=0.4, gamma=1.0, mask=mask), tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, 0.1, 0.4, 1.0, mask=mask), TOL)
+    assert (result.at.known[:, :-1][~mask] == 0).all()
+
+
+@pytest.mark.parametrize("rho", [0.3, np.inf])
+@pytest.mark.parametrize("coupled", [False, True])
+def test_the_printed_problem_where_it_can_be_solved(coupled, rho):
+    """A label that all examples have gives every other one the constant that the printed problem lacks."""
+    X, Y = data()
+    Y = Y.copy()
+    Y[:, 2], Y[:, 3] = 1, 1
+    W = coupling() if coupled else None
+    problem = Privileged(Y, C=0.1, rho=rho, gamma=1.0, constant=False)
+    result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, 0.1, rho, 1.0, W=W, constant=False), TOL)
+    assert (result.at.known[:, -1] == 0).all()
+
+
+def test_the_printed_problem_with_slacks_that_are_forced_to_zero():
+    """With a finite rho it is always feasible, even where no w~ gives an example any slack."""
+    X, Y = data(n_labels=3)
+    Y = Y.copy()
+    Y[:20, 2], Y[20:, 2] = 1, -1  # the first label's features: some are the negative of others
+    problem = Privileged(Y, C=0.1, rho=0.4, gamma=1.0, constant=False)
+    assert any(len(cone.forced) for cone in problem.repair._cones)
+    result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, 0.1, 0.4, 1.0, constant=False), TOL)
+
+
+def test_an_unbounded_dual_is_told():
+    X, Y = data(n_labels=3)
+    Y = Y.copy()
+    Y[:20, 2], Y[20:, 2] = 1, -1
+    assert optimum(X, Y, 0.1, np.inf, 1.0, constant=False) == np.inf
+    with pytest.raises(Unbounded, match=r"no slack for .* Set literal=False, .*, or a finite rho"):
+        Privileged(Y, C=0.1, rho=np.inf, gamma=1.0, constant=False)
+
+
+def test_the_cones_of_the_printed_problem():
+    """Directions raise every slack that can be above 0 by 1, and projections leave the others at 0."""
+    _, Y = data(n_labels=3)
+    Y = Y.copy()
+    Y[:20, 2], Y[20:, 2] = 1, -1
+    task = Privileged(Y, C=0.1, rho=1.0, gamma=1.0, constant=False).task
+    repair = ByProgram(task)
+    for label in range(3):
+        T = task.features(label)
+        v, direction = repair(label, np.random.default_rng(label).normal(size=4))
+        slack = T @ direction
+        free = slack > 0.5
+        assert (slack[free] >= 1 - 1e-9).all()
+        np.testing.assert_allclose(slack[~free], 0, atol=1e-9)
+        np.testing.assert_allclose((T @ v)[~free], 0, atol=1e-9)
+
+
+def test_an_idle_teacher_leaves_an_ordinary_machine():
+    """With rho <= C, nothing is gained by a slack that costs C: gamma and the labels of others do not matter."""
+    X, Y = data()
+    one = solve_privileged_dual(X, Privileged(Y, C=0.2, rho=0.2, gamma=1.0), tol=1e-6, max_iter=20_000)
+    other = solve_privileged_dual(X, Privileged(Y, C=5.0, rho=0.2, gamma=0.01), tol=1e-6, max_iter=20_000)
+    np.testing.assert_allclose(one.Z, other.Z, atol=1e-3)
+    assert (one.at.known == 0).all()
+    Z = cp.Variable((X.shape[1], L))
+    loss = cp.sum(cp.pos(1 - cp.multiply(Y.astype(float), X @ Z)))
+    best = cp.Problem(cp.Minimize(cp.sum_squares(Z) / 2 + 0.2 * loss)).solve(solver=cp.CLARABEL)
+    check(one, float(best), 1e-6)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_points_are_feasible_and_gaps_not_negative(drawn):
+    """Whatever the problem, and wherever it is stopped."""
+    n, n_labels = drawn.draw(st.integers(1, 12)), drawn.draw(st.integers(1, 5))
+    rng = np.random.default_rng(drawn.draw(st.integers(0, 2**16)))
+    X = np.hstack([rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.6), np.ones((n, 1))])
+    Y = np.where(rng.random((n, n_labels)) < 0.4, 1, -1)
+    C = drawn.draw(st.sampled_from([1e-6, 0.1, 1.0, 1e4]))
+    rho = drawn.draw(st.sampled_from([1e-6, 0.1, 3.0, 1e4, np.inf]))
+    gamma = drawn.draw(st.sampled_from([1e-3, 1.0, 1e4]))
+    W = rng.normal(size=(2, n_labels)) if drawn.draw(st.booleans()) else None
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma)
+    result = solve_privileged_dual(X, problem, W=W, tol=1e-6, max_iter=drawn.draw(st.integers(0, 8)))
+    at, task = result.at, problem.task
+    assert (at.alpha >= 0).all()
+    assert (at.alpha <= rho).all()
+    assert (at.beta >= 0).all()
+    for label in range(n_labels):
+        assert (task.features(label) @ at.known[label] >= -1e-9 * max(1.0, np.abs(at.known).max())).all()
+    assert result.gap >= -1e-7
+    assert (np.diff([step.objective for step in result.trace]) >= -1e-9 * max(1.0, abs(result.primal))).all()
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_the_gap_is_that_of_the_problem_as_written(coupled):
+    """Far from the optimum, from Z, w~, alpha and beta alone."""
+    X, Y = data()
+    C, rho, gamma, W = 0.1, 0.5, 2.0, coupling() if coupled else None
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma)
+    result = solve_privileged_dual(X, problem, W=W, tol=1e-9, max_iter=1)
+    primal = np.sum(result.Z**2) / 2 if W is None else np.sum(result.D**2) / 2
+    dual = result.at.alpha.sum() - primal
+    for label in range(L):
+        T = problem.task.features(label)[problem.task.kinds]
+        w, a = result.at.known[label], result.at.alpha[label]
+        slack = T @ w
+        primal += gamma / 2 * w @ w + C * slack.sum()
+        primal += rho * np.maximum(0, 1 - Y[:, label] * (X @ result.Z[label]) - slack).sum()
+        e = a - C + (result.at.beta[label] / problem.task.sizes)[problem.task.kinds]
+        dual -= np.sum((T.T @ e) ** 2) / (2 * gamma)
+    assert result.primal == pytest.approx(primal)
+    assert result.dual == pytest.approx(dual)
+    assert 1e-3 < result.gap < 1
+
+
+@pytest.mark.parametrize("coupled", [False, True])
+def test_sparse_and_dense_rows_and_threads_agree(coupled):
+    X, Y = data(100, 6, 40)
+    X[np.abs(X) < 0.5] = 0
+    W = coupling(40, 6) if coupled else None
+    problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
+    dense = solve_privileged_dual(X, problem, W=W, tol=1e-3)
+    sparse = solve_privileged_dual(sp.csr_array(X), problem, W=W, tol=1e-3)
+    assert sparse.primal == pytest.approx(dense.primal, rel=1e-3)
+    threads = solve_privileged_dual(X, problem, W=W, tol=1e-3, n_threads=3)
+    np.testing.assert_allclose(threads.Z, dense.Z, atol=1e-9 if not coupled else 1e-6)
+
+
+def test_a_stopped_solver_goes_on_bit_by_bit():
+    X, Y = data(100, 6, 40)
+    problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
+    whole = solve_privileged_dual(X, problem, tol=1e-4)
+    part = solve_privileged_dual(X, problem, tol=1e-4, progress=lambda now: now.iteration == 2)
+    assert not part.converged
+    rest = solve_privileged_dual(X, problem, tol=1e-4, start=part.at, weights=part.Z, done=part.n_iter)
+    np.testing.assert_array_equal(rest.Z, whole.Z)
+    for one, other in zip(rest.at, whole.at, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (rest.primal, rest.dual, rest.n_iter) == (whole.primal, whole.dual, whole.n_iter)
+
+
+def test_weights_of_other_variables_are_not_believed():
+    X, Y = data()
+    problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
+    part = solve_privileged_dual(X, problem, tol=1e-2)
+    misled = solve_privileged_dual(X, problem, tol=1e-5, start=part.at, weights=part.Z + 1, max_iter=20_000)
+    check(misled, optimum(X, Y, 0.1, 0.3, 1.0), 1e-5)
+
+
+def test_a_start_is_made_feasible_and_not_changed():
+    X, Y = data()
+    far = solve_privileged_dual(X, Privileged(Y, C=1.0, rho=50.0, gamma=1.0)).at
+    before = far.copy()
+    near = solve_privileged_dual(X, Privileged(Y, C=0.1, rho=0.3, gamma=1.0), start=far, tol=TOL, max_iter=20_000)
+    check(near, optimum(X, Y, 0.1, 0.3, 1.0), TOL)
+    for one, other in zip(far, before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_kinds_are_the_different_label_sets():
+    Y = np.array([[1, -1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1]], dtype=np.int8)
+    kinds, sizes, indptr, indices = kinds_of(Y)
+    assert kinds.tolist() == [0, 1, 0, 2]
+    assert sizes.tolist() == [2, 1, 1]
+    assert [indices[a:b].tolist() for a, b in pairwise(indptr)] == [[0, 2], [], [1]]
+
+
+X, Y = data(10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"C": 0.0}, "C: must be a number above 0"),
+        ({"rho": np.nan}, "rho: must be a number above 0"),
+        ({"gamma": np.inf}, "gamma: must be a number above 0"),
+        ({"mask": np.eye(L, dtype=bool)}, "mask: must have the shape .* False on its diagonal"),
+        ({"Y": np.zeros((10, L))}, "Y: must hold only -1 and \\+1"),
+    ],
+)
+def test_a_bad_problem_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Privileged(**{"Y": Y, "C": 0.1, "rho": 0.2, "gamma": 1.0, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": X[:-1]}, "X: must have as many rows as Y, 10, got 9"),
+        ({"X": X * np.nan}, "X: must be finite"),
+        ({"W": np.ones((2, 3))}, "W: must be finite, of shape"),
+        ({"tol": 0.0}, "tol: must be"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        solve_privileged_dual(**{"X": X, "problem": Privileged(Y, C=0.1, rho=0.2, gamma=1.0), **arguments})
