@@ -9,7 +9,7 @@ import pytest
 from tests.clients.talks import Talk, ok
 
 from manylabel_clients import Alarms, AsyncClient, Client, Drift, Invalid, Prediction
-from manylabel_clients.command.output import labels_shown
+from manylabel_clients.command.output.models import labels_shown
 from manylabel_clients.http import types
 from manylabel_clients.http._model_calls import ModelCalls
 from manylabel_clients.http.retry import Retry

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from manylabel_clients import Client
-from manylabel_clients.command.progress import FitBar
+from manylabel_clients.command.output.progress import FitBar
 
 Run = Callable[..., Any]
 SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9", "--param", "max_iter=1000000")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manylabel_clients.command.fitting import ESTIMATORS
-from manylabel_clients.command.progress import FitBar
+from manylabel_clients.command.output.progress import FitBar
+from manylabel_clients.command.training.fitting import ESTIMATORS
 from manylabel_core import batch, metrics
 from manylabel_core.datasets import read_dataset
 

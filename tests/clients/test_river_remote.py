@@ -13,7 +13,7 @@ from river import datasets, evaluate, metrics, preprocessing
 
 from manylabel_clients import Client, NotFound
 from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, remote
-from manylabel_clients.river._encoding import named_values
+from manylabel_clients.river.encoding import named_values
 
 PARAMS = {
     "falt": (FALT, {"eta": 0.3, "passes": 2.0}),

@@ -11,7 +11,7 @@ drift       "adwin": watch for drift, label by label and over all; `on_drift`: w
 """
 
 import manylabel_core as core
-from manylabel_clients.river._estimator import OnlineClassifier, of_core
+from manylabel_clients.river.online_classifier import OnlineClassifier, of_core
 from manylabel_core.online.learner import OnlineLearner
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Example, Labels, Metrics, TrainedStatus, Updated
-from manylabel_clients.river._encoding import named_truths, named_values
+from manylabel_clients.river.encoding import named_truths, named_values
 
 BATCH_SIZE = 64
 """Examples in one update, unless told otherwise."""

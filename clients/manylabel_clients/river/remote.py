@@ -9,7 +9,7 @@ from river import base
 from manylabel_clients.http._base import DEFAULT_URL
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.model import Model
-from manylabel_clients.river._encoding import (
+from manylabel_clients.river.encoding import (
     PredictedLabels,
     PredictedProbabilities,
     both,

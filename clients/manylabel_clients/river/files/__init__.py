@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from manylabel_clients.river._arff import ArffFile
-from manylabel_clients.river._libsvm import LibsvmFile
-from manylabel_clients.river._npz import NpzFile
-from manylabel_clients.river._stream import FileFormatError, FileStream
+from manylabel_clients.river.files.arff import ArffFile
+from manylabel_clients.river.files.libsvm import LibsvmFile
+from manylabel_clients.river.files.npz import NpzFile
+from manylabel_clients.river.files.stream import FileFormatError, FileStream
 
 __all__ = ["ArffFile", "FileFormatError", "FileStream", "LibsvmFile", "NpzFile", "open_stream"]
 

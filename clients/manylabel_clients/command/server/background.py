@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.serve import server_command
+from manylabel_clients.command.server.serve import server_command
 
 START_SECONDS = 300.0
 """How long a start may take. The first one on a machine compiles every kernel."""

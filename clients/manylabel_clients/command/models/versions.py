@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
-from manylabel_clients.command.output import human_size, print_json, print_table
+from manylabel_clients.command.output.text import human_size, print_json, print_table
 from manylabel_clients.http.version_types import Version
 
 MEASURE = "micro_f1"

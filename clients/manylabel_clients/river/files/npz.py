@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river._stream import FileFormatError, FileStream, Row, naming
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming
 from manylabel_core.datasets import BadDataset
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 

@@ -6,8 +6,8 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.failures import REFUSED
-from manylabel_clients.command.job_output import print_result
-from manylabel_clients.command.output import print_json
+from manylabel_clients.command.output.jobs import print_result
+from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import Conflict
 from manylabel_clients.http.job import Job
 from manylabel_clients.http.job_types import JobEvent
@@ -40,7 +40,7 @@ def follow(job: Job, as_json: bool) -> None:
 
 
 def _show(job: Job) -> None:
-    from manylabel_clients.command.progress import FitBar
+    from manylabel_clients.command.output.progress import FitBar
 
     status = job.status()
     with FitBar(True, float(status.params.get("tol", 0.0))) as bar:

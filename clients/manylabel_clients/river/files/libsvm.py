@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
-from manylabel_clients.river._stream import FileFormatError, FileStream, Row, naming
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming
 from manylabel_core.datasets.formats.libsvm import Words, begin
 from manylabel_core.datasets.formats.text import check_names, numbered_lines
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from manylabel_clients.command.files import LabelColumns, OptionalFile, ZeroBased, open_file, readable
+from manylabel_clients.command.data.files import LabelColumns, OptionalFile, ZeroBased, open_file, readable
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
-from manylabel_clients.command.output import measure_rows, print_json, print_metrics, print_table
+from manylabel_clients.command.output.measures import measure_rows, print_metrics
+from manylabel_clients.command.output.text import print_json, print_table
 from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Prediction
 

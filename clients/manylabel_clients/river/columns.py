@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river._encoding import truths, values
+from manylabel_clients.river.encoding import truths, values
 from manylabel_core.rows import Rows, Targets
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.output import MEASURES
-from manylabel_clients.command.progress import FitBar
+from manylabel_clients.command.output.measures import MEASURES
+from manylabel_clients.command.output.progress import FitBar
 from manylabel_core import batch, metrics, priors
 from manylabel_core.datasets import Dataset
 from manylabel_core.solvers import Progress as Reached

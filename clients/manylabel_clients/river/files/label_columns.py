@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from manylabel_clients.river._stream import FileFormatError, naming
+from manylabel_clients.river.files.stream import FileFormatError, naming
 from manylabel_core.datasets.formats.arff_header import Header, choose_labels, meka_option
 from manylabel_core.datasets.formats.mulan import read_label_names
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import httpx2
 import typer
 
-from manylabel_clients.command.background import START_SECONDS, Background
 from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.server.background import START_SECONDS, Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
 from manylabel_clients.http.model import Model

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from os import PathLike
 
-from manylabel_clients.river._mulan_labels import find_labels
-from manylabel_clients.river._stream import NO_LIMITS, FileStream, Row, naming
+from manylabel_clients.river.files.label_columns import find_labels
+from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming
 from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
 from manylabel_core.datasets.formats.arff_header import read_header
 from manylabel_core.datasets.formats.text import numbered_lines

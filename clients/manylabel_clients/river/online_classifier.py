@@ -7,8 +7,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from river import base
 
-from manylabel_clients.river._columns import Encoder
-from manylabel_clients.river._encoding import PredictedLabels, PredictedProbabilities, both
+from manylabel_clients.river.columns import Encoder
+from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
 from manylabel_core.online.learner import OnlineLearner
 
 P = ParamSpec("P")

@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.job_output import print_job, print_jobs, print_trainers
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
-from manylabel_clients.command.output import print_json
-from manylabel_clients.command.training_options import Holdout, Params, Seed, named_values, search_of
-from manylabel_clients.command.watching import follow
+from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.training.options import Holdout, Params, Seed, named_values, search_of
+from manylabel_clients.command.training.watch import follow
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
 

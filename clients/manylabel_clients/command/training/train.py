@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from manylabel_clients.command.data.files import ZeroBased, read_file
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.files import ZeroBased, read_file
 from manylabel_clients.command.options import AsJson
-from manylabel_clients.command.output import measure_rows, print_json, print_table
-from manylabel_clients.command.training_options import Holdout, Params, Seed, named_values
+from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.text import print_json, print_table
+from manylabel_clients.command.training.options import Holdout, Params, Seed, named_values
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
@@ -76,7 +77,7 @@ def train(
     learnt, measured = _divided(whole, other, holdout, seed)
     threads = threads or os.cpu_count() or 1
 
-    from manylabel_clients.command.fitting import fitted, measures_of
+    from manylabel_clients.command.training.fitting import fitted, measures_of
 
     model, stopped = fitted(trainer, named_values(param), learnt, seed=seed, threads=threads, shown=not as_json)
     if out is not None:

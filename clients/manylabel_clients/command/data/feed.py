@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manylabel_clients.command.bookmarks import Bookmark, DigestedRows, bookmark_path
+from manylabel_clients.command.data.checkpoints import Bookmark, DigestedRows, bookmark_path
+from manylabel_clients.command.data.files import File, LabelColumns, ZeroBased, open_file
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.files import File, LabelColumns, ZeroBased, open_file
 from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
-from manylabel_clients.command.output import print_json, print_metrics
+from manylabel_clients.command.output.measures import print_metrics
+from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import TrainedStatus, Updated

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.files import label_columns
+from manylabel_clients.command.data.files import label_columns
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
-from manylabel_clients.command.output import human_size, print_facts, print_json, print_table
+from manylabel_clients.command.output.text import human_size, print_facts, print_json, print_table
 from manylabel_clients.http.dataset_types import DatasetInfo, ReportBytes
 
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the data set.")]

@@ -5,7 +5,8 @@ from typing import Any
 
 import typer
 
-from manylabel_clients.command.output import measure_rows, print_facts, print_table
+from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.text import print_facts, print_table
 from manylabel_clients.http.job_types import JobResult, JobStatus, Trainer
 
 

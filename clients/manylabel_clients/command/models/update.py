@@ -18,7 +18,7 @@ from manylabel_clients.command.options import (
     Url,
     connect,
 )
-from manylabel_clients.command.output import print_json
+from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.model import Model
 from manylabel_clients.http.types import Updated

@@ -6,7 +6,8 @@ import typer
 
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
-from manylabel_clients.command.output import labels_shown, print_json, print_prediction
+from manylabel_clients.command.output.models import labels_shown, print_prediction
+from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.types import Prediction
 
 
