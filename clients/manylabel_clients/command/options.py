@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.http._base import DEFAULT_URL as DEFAULT_URL
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.retry import Retry
+from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
+from manylabel_clients.http.transport.retry import Retry
 
 
 def _checked_url(url: str) -> str:

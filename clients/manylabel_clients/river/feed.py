@@ -9,8 +9,11 @@ from itertools import islice
 from typing import Any
 
 from manylabel_clients.http.errors import ApiError
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Example, Labels, Metrics, TrainedStatus, Updated
+from manylabel_clients.http.resources.examples import Example, Labels
+from manylabel_clients.http.resources.metrics import Metrics
+from manylabel_clients.http.resources.model_status import TrainedStatus
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Updated
 from manylabel_clients.river.encoding import named_truths, named_values
 
 BATCH_SIZE = 64

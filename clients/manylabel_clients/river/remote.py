@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from river import base
 
-from manylabel_clients.http._base import DEFAULT_URL
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.model import Model
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.transport.connections import DEFAULT_URL
 from manylabel_clients.river.encoding import (
     PredictedLabels,
     PredictedProbabilities,

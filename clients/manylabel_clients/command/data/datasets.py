@@ -10,7 +10,8 @@ import typer
 from manylabel_clients.command.data.files import label_columns
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
 from manylabel_clients.command.output.text import human_size, print_facts, print_json, print_table
-from manylabel_clients.http.dataset_types import DatasetInfo, ReportBytes
+from manylabel_clients.http.resources.datasets import DatasetInfo
+from manylabel_clients.http.transport.upload import ReportBytes
 
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the data set.")]
 MOST_LABELS = 20

@@ -14,8 +14,9 @@ from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, Batc
 from manylabel_clients.command.output.measures import print_metrics
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import TrainedStatus, Updated
+from manylabel_clients.http.resources.model_status import TrainedStatus
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Updated
 
 if TYPE_CHECKING:
     from manylabel_clients.river.feed import FeedResult

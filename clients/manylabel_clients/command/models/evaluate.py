@@ -11,8 +11,8 @@ from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import measure_rows, print_metrics
 from manylabel_clients.command.output.text import print_json, print_table
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Prediction
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Prediction
 
 if TYPE_CHECKING:
     from manylabel_core.metrics import Prequential

@@ -8,7 +8,7 @@ from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
 from manylabel_clients.command.output.models import labels_shown, print_prediction
 from manylabel_clients.command.output.text import print_json
-from manylabel_clients.http.types import Prediction
+from manylabel_clients.http.resources.predictions import Prediction
 
 
 def register(app: typer.Typer) -> None:

@@ -20,8 +20,8 @@ from manylabel_clients.command.options import (
 )
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Updated
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Updated
 
 
 def register(app: typer.Typer) -> None:

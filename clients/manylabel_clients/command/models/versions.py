@@ -6,7 +6,7 @@ import typer
 
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.text import human_size, print_json, print_table
-from manylabel_clients.http.version_types import Version
+from manylabel_clients.http.resources.versions import Version
 
 MEASURE = "micro_f1"
 """The one shown in the list."""

@@ -7,7 +7,7 @@ import typer
 
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.text import print_facts, print_table
-from manylabel_clients.http.job_types import JobResult, JobStatus, Trainer
+from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
 
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:

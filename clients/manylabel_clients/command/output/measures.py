@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.output.text import MAX_LABELS, print_table
-from manylabel_clients.http.types import Drift, Metrics
+from manylabel_clients.http.resources.metrics import Drift, Metrics
 
 MEASURES = {
     "micro_f1": "micro-F1",

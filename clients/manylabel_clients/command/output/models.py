@@ -7,7 +7,8 @@ import typer
 
 from manylabel_clients.command.output.measures import measure_rows, print_metrics
 from manylabel_clients.command.output.text import MAX_LABELS, human_size, print_facts, print_table
-from manylabel_clients.http.types import AnyStatus, AnySummary, ModelStatus, Prediction, TrainedStatus
+from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
+from manylabel_clients.http.resources.predictions import Prediction
 
 
 def print_models(models: Sequence[AnySummary]) -> None:

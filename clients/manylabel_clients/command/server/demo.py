@@ -17,7 +17,7 @@ from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.server.background import START_SECONDS, Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
-from manylabel_clients.http.model import Model
+from manylabel_clients.http.resources.models import Model
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -9,8 +9,7 @@ from manylabel_clients.command.failures import REFUSED
 from manylabel_clients.command.output.jobs import print_result
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import Conflict
-from manylabel_clients.http.job import Job
-from manylabel_clients.http.job_types import JobEvent
+from manylabel_clients.http.resources.jobs import Job, JobEvent
 
 
 def follow(job: Job, as_json: bool) -> None:
