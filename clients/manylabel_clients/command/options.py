@@ -1,6 +1,7 @@
 """Options that several commands have, and the client they make."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
@@ -49,3 +50,18 @@ def refuse_options_of(context: typer.Context, command: str) -> None:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"give it after {command}", param_hint=option)
+
+
+def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
+    """What was given as NAME=VALUE; a value that is no JSON is a word."""
+    return dict(_named_value(pair, option) for pair in pairs or [])
+
+
+def _named_value(text: str, option: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint=option)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

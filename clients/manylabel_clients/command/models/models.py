@@ -5,10 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from manylabel_clients.command.models import versions
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect, refuse_options_of
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    AsJson,
+    ModelName,
+    Url,
+    connect,
+    named_values,
+    refuse_options_of,
+)
 from manylabel_clients.command.output.models import print_models, print_status
 from manylabel_clients.command.output.text import print_json
-from manylabel_clients.command.training.options import named_values
 
 
 def register(app: typer.Typer) -> None:

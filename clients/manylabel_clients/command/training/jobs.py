@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, named_values, refuse_options_of
 from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
 from manylabel_clients.command.output.text import print_json
-from manylabel_clients.command.training.options import Holdout, Params, Seed, named_values, search_of
+from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
 from manylabel_clients.command.training.watch import follow
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]

@@ -8,10 +8,10 @@ import typer
 
 from manylabel_clients.command.data.files import ZeroBased, read_file
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import AsJson
+from manylabel_clients.command.options import AsJson, named_values
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.text import print_json, print_table
-from manylabel_clients.command.training.options import Holdout, Params, Seed, named_values
+from manylabel_clients.command.training.options import Holdout, Params, Seed
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
