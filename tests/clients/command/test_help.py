@@ -10,7 +10,9 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
+from manylabel_clients import plots
 from manylabel_clients.command.app import app
+from manylabel_clients.command.models import plot
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -28,6 +30,7 @@ def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
         "serve", "demo", "predict", "update", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
+        "models plot",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
@@ -48,6 +51,10 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeyp
     for name, sub in getattr(command, "commands", {}).items():
         assert name in text
         assert sub.help
+
+
+def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
+    assert tuple(plots.KINDS) == plot.KINDS
 
 
 def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:
@@ -75,7 +82,10 @@ try:
     main()
 except SystemExit:
     pass
-heavy = {"numpy", "scipy", "numba", "sklearn", "fastapi", "pydantic", "river", "manylabel_core", "manylabel_service"}
+heavy = {
+    "numpy", "scipy", "numba", "matplotlib", "sklearn", "fastapi", "pydantic", "river", "manylabel_core",
+    "manylabel_service",
+}
 print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -97,6 +107,8 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys
         ["jobs", "--state", "queued", "show", "j"],
         ["datasets", "add", "d", "no-such-file.csv"],
         ["train", "no-such-file.csv"],
+        ["models", "plot", "m", "--kind", "pie"],
+        ["models", "plot", "m", "--out", "scores.gif"],
     ],
 )
 def test_wrong_usage_has_status_2(wrong: list[str]) -> None:

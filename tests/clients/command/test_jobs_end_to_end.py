@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -146,9 +147,34 @@ def test_what_there_is_to_see_of_models(client: Client, jobs: dict[str, Job]) ->
     assert np.allclose(np.diag(seen.label_correlation["values"]), 1)
     assert len(seen.convergence["iteration"]) == len(seen.convergence["objective"]) > 1
     assert client.model("by-lsa_mml").detail(1).view_weights.keys() == {"sound", "text"}
-    assert client.model("by-mlrl").plot("label-correlation").startswith(b"\x89PNG")
-    assert b"<svg" in client.model("by-lsa_mml").plot("view-weights", format="svg")
     assert {model.name for model in client.models()} >= {f"by-{trainer}" for trainer in ("mlrl", "lsa_mml")}
+
+
+def test_the_command_draws_them(
+    command: Callable[..., Any], client: Client, jobs: dict[str, Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for trainer in ("m3l", "mlrl", "lsa_mml"):
+        jobs[trainer].wait(WAIT_SECONDS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    done = command("models", "plot", "by-m3l")
+    assert (done.status, done.out) == (0, "label-scores of by-m3l, version 1, drawn in by-m3l-label-scores.png\n")
+    assert Path("by-m3l-label-scores.png").read_bytes().startswith(b"\x89PNG")
+    for model, kind, out in (
+        ("by-mlrl", "label-correlation", "a.svg"),
+        ("by-lsa_mml", "view-weights", "b.pdf"),
+        ("by-mlrl", "convergence", "c.PNG"),
+    ):
+        assert command("models", "plot", model, "--kind", kind, "--version", "1", "--out", out).status == 0
+        assert Path(out).stat().st_size > 1000
+    refused = command("models", "plot", "by-m3l", "--kind", "view-weights", "--out", "none.png")
+    assert (refused.status, refused.err) == (
+        1, "manylabel: version 1 has no weights of views: m3l learns from one view\n"
+    )  # fmt: skip
+    assert command("models", "plot", "by-m3l", "--version", "9").status == 1
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install 'manylabel[plots]'" in command("models", "plot", "by-m3l").err
+    assert not Path("none.png").exists()
 
 
 def test_a_search_finds_what_is_best_on_its_folds(client: Client) -> None:

@@ -7,6 +7,7 @@ HEAVY = (
     "numpy",
     "scipy",
     "numba",
+    "matplotlib",
     "sklearn",
     "fastapi",
     "pydantic",

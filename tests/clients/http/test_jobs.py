@@ -308,7 +308,7 @@ def test_versions_are_listed_promoted_and_looked_into() -> None:
     }  # fmt: skip
     promoted = {"model": "m", "version": 1, "previous": 2, "position": "5"}
     fake = FakeServer(
-        ok({"versions": [one]}), CUT, ok(promoted), ok(detail), ok(detail), httpx2.Response(200, content=b"PNG"),
+        ok({"versions": [one]}), CUT, ok(promoted), ok(detail), ok(detail),
         httpx2.Response(200, content=b"model"),
     )  # fmt: skip
     calls = ModelRequests("m", RETRY)
@@ -316,12 +316,11 @@ def test_versions_are_listed_promoted_and_looked_into() -> None:
     assert (version.served, version.bytes) == (True, 9)
     assert fake(calls.promote(1)).previous == 2
     assert fake(calls.detail()) == fake(calls.detail(1))
-    assert fake(calls.plot("label-scores", format="svg", version=1)) == b"PNG"
     assert fake(calls.download_version(1)) == b"model"
     assert [f"{request.method} {request.path}" for request in fake.requests] == [
         "GET /v1/models/m/versions", "POST /v1/models/m/promote", "POST /v1/models/m/promote",
         "GET /v1/models/m/detail", "GET /v1/models/m/detail?version=1",
-        "GET /v1/models/m/plots/label-scores.svg?version=1", "GET /v1/models/m/versions/1",
+        "GET /v1/models/m/versions/1",
     ]  # fmt: skip
     assert fake.bodies == [{"version": 1}] * 2
 

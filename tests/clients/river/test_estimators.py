@@ -21,7 +21,7 @@ from manylabel_clients.river import (
     KernelPassiveAggressive,
     KernelSALT,
     PassiveAggressive,
-    _encoding,
+    encoding,
     estimators,
 )
 
@@ -282,7 +282,7 @@ def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
 
 
 def test_limits_agree_with_core() -> None:
-    assert core.rows.MAX_MAGNITUDE == _encoding.MAX_MAGNITUDE
+    assert core.rows.MAX_MAGNITUDE == encoding.MAX_MAGNITUDE
 
 
 def test_the_examples_in_the_docstrings() -> None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from manylabel_clients.command.models import versions
+from manylabel_clients.command.models import plot, versions
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     AsJson,
@@ -25,7 +25,9 @@ def register(app: typer.Typer) -> None:
     models.command()(create)
     models.command()(show)
     models.command()(delete)
-    versions.register(models)
+    models.command()(versions.versions)
+    models.command()(versions.promote)
+    models.command()(plot.plot)
     app.add_typer(models, name="models")
 
 

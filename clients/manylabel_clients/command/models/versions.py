@@ -12,12 +12,6 @@ MEASURE = "micro_f1"
 """The one shown in the list."""
 
 
-def register(models: typer.Typer) -> None:
-    """Add the commands to those about models."""
-    models.command()(versions)
-    models.command()(promote)
-
-
 def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List the versions that jobs have made of a model."""
     with connect(url) as client:

@@ -303,7 +303,6 @@ class Model(SyncResource[ModelRequests]):
     download_version = sync(ModelRequests.download_version)
     delete_version = sync(ModelRequests.delete_version)
     detail = sync(ModelRequests.detail)
-    plot = sync(ModelRequests.plot)
 
     @documented_as(ModelRequests.predict_many)
     def predict_many(
@@ -394,7 +393,6 @@ class AsyncModel(AsyncResource[ModelRequests]):
     download_version = awaited(ModelRequests.download_version)
     delete_version = awaited(ModelRequests.delete_version)
     detail = awaited(ModelRequests.detail)
-    plot = awaited(ModelRequests.plot)
 
     predict_many = awaited(ModelRequests.predict_many)
     update_many = awaited(ModelRequests.update_many)

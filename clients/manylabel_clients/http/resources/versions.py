@@ -93,20 +93,6 @@ class VersionRequests(Requests):
         """
         return (yield from self._get(f"{self._path}/detail{_query(version)}", partial(from_json, ModelDetail)))
 
-    def plot(self, what: str, *, format: str = "png", version: int | None = None) -> Exchange[bytes]:
-        """Return a picture of what `detail` has.
-
-        Parameters
-        ----------
-        what : str
-            ``label-scores``, ``label-correlation``, ``view-weights`` or ``convergence``.
-        format : str
-            ``png`` or ``svg``.
-        version : int, optional
-            None is the one served.
-        """
-        return (yield from self._download(f"{self._path}/plots/{what}.{format}{_query(version)}"))
-
 
 def _query(version: int | None) -> str:
     return "" if version is None else f"?{urlencode({'version': version})}"
