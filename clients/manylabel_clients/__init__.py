@@ -1,6 +1,7 @@
-"""What users import or run: HTTP clients, river adapters, the `manylabel` command.
+"""Clients of a ManyLabel server, river adapters and the `manylabel` command: what users import or run.
 
-Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams.
+Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams,
+`manylabel_clients.plots` draws what a trained model has learnt.
 """
 
 from manylabel_clients.http.client import AsyncClient, Client

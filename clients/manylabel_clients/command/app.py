@@ -1,4 +1,4 @@
-"""The command as a whole: its subcommands, and what becomes of errors."""
+"""The command as a whole: its subcommands, and the exit status of errors."""
 
 import sys
 from typing import NoReturn

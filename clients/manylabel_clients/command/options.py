@@ -40,12 +40,12 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 
 
 def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
-    """A client that soon gives up: a person is waiting."""
+    """Return a client that soon gives up: a person is waiting."""
     return Client(url, retry=retry)
 
 
 def refuse_options_of(context: typer.Context, command: str) -> None:
-    """Options before the subcommand would be those of the list, and silently not be heeded."""
+    """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
     for name, option in (("url", "--url"), ("as_json", "--json"), ("state", "--state")):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
@@ -53,7 +53,7 @@ def refuse_options_of(context: typer.Context, command: str) -> None:
 
 
 def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
-    """What was given as NAME=VALUE; a value that is no JSON is a word."""
+    """Return what was given as NAME=VALUE; a value that is no JSON is a word."""
     return dict(_named_value(pair, option) for pair in pairs or [])
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 
 class ManyLabelError(Exception):
-    """Base of everything a client raises on purpose.
+    """An error of a client: the base of everything it raises on purpose.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class UnexpectedAnswer(ManyLabelError):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field of a request that is wrong."""
+    """A field error says which field of a request is wrong."""
 
     detail: str
     """What is allowed there."""

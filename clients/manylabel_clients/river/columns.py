@@ -1,4 +1,4 @@
-"""From river's dicts to the index arrays that the learners of core take."""
+"""Index arrays, which the learners of core take, made of river's dicts."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import count
@@ -12,7 +12,7 @@ from manylabel_core.rows import Rows, Targets
 
 
 class Encoder:
-    """Features and labels as columns, in order of first appearance, under the keys they were given."""
+    """An encoder gives features and labels columns, in order of first appearance, by the keys they have."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype

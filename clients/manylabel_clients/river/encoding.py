@@ -1,4 +1,4 @@
-"""Check river's dicts of features and labels, and give their values in the order of the dict."""
+"""Values of river's dicts of features and labels, checked, in the order of the dict."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ MAX_MAGNITUDE = 1e15
 
 
 class PredictedLabels(dict[Hashable, bool]):
-    """Labels known to the model, True where predicted. A label it has never met is not predicted: False.
+    """Predicted labels are those known to the model, True where predicted. One it has never met is False.
 
     river's metrics look up every label of the truth; a label that appears there for the first time is
     thereby counted as missed, where a plain dict would raise KeyError.
@@ -22,14 +22,14 @@ class PredictedLabels(dict[Hashable, bool]):
 
 
 class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
-    """The same of probabilities: a label that the model has never met has none."""
+    """Predicted probabilities are those of the labels known to the model. One it has never met has 0."""
 
     def __missing__(self, label: Hashable) -> dict[bool, float]:
         return both(0.0)
 
 
 def both(probability: float) -> dict[bool, float]:
-    """A label's probability as river has it."""
+    """Return a label's probability as river has it."""
     return {False: 1.0 - probability, True: probability}
 
 

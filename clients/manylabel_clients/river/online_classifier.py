@@ -1,4 +1,4 @@
-"""What all estimators have in common: a learner of core behind river's dicts."""
+"""The base of all estimators: a learner of core behind river's dicts."""
 
 import inspect
 from collections.abc import Callable, Hashable
@@ -35,15 +35,15 @@ def of_core(
             constructor(self, learner(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        shown = signature.replace(parameters=[own, *signature.parameters.values()])
-        construct.__signature__ = shown  # type: ignore[attr-defined]  # what `inspect`, and so river, reads
+        own_signature = signature.replace(parameters=[own, *signature.parameters.values()])
+        construct.__signature__ = own_signature  # type: ignore[attr-defined]  # what `inspect`, and so river, reads
         return construct
 
     return decorated
 
 
 class OnlineClassifier(base.MultiLabelClassifier):
-    """A learner of core as a multi-label classifier of river."""
+    """An online classifier is a learner of core as a multi-label classifier of river."""
 
     def __init__(self, learner: OnlineLearner) -> None:
         learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
@@ -101,10 +101,10 @@ class OnlineClassifier(base.MultiLabelClassifier):
 
     @property
     def drift_detected(self) -> bool:
-        """Whether a detector, of a label or of all, sounded at the last example learnt; only with `drift`."""
+        """Whether a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
         return bool(self._learner.sounded)
 
     @property
     def n_drifts_detected(self) -> int:
-        """How often any of the detectors has sounded so far."""
+        """How many alarms all detectors have given so far."""
         return int(self._learner.alarms().counts.sum())

@@ -91,7 +91,7 @@ def test_ctrl_c_asks_whether_to_cancel(manylabel: Run, songs: str, monkeypatch: 
 
     job = good(manylabel("jobs", "submit", "--dataset", songs, "--model", "cmd-never", *SLOW, "--detach")).strip()
     with monkeypatch.context() as patch:
-        patch.setattr(FitBar, "say", interrupt)
+        patch.setattr(FitBar, "print", interrupt)
         for answer in ("n\n", ""):
             left = manylabel("jobs", "watch", job, stdin=answer)
             assert (left.status, f"manylabel jobs watch {job}" in left.err) == (130, True)

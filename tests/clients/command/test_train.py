@@ -234,16 +234,16 @@ def test_where_a_model_cannot_be_kept_nothing_is_learnt(files: dict[str, Path], 
 
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, iterations: set[int], times: int = 1) -> None:
-    tell = FitBar.tell
+    update = FitBar.update
 
     def interrupted(self: FitBar, iteration: int, gap: float | None, seconds: float) -> None:
-        tell(self, iteration, gap, seconds)
+        update(self, iteration, gap, seconds)
         if iteration in iterations:
             iterations.discard(iteration)
             for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(FitBar, "tell", interrupted)
+    monkeypatch.setattr(FitBar, "update", interrupted)
 
 
 def test_the_readers_and_the_command_know_the_same_endings(files: dict[str, Path]) -> None:

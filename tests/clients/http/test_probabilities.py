@@ -9,7 +9,7 @@ import pytest
 from tests.clients.http.fake_server import FakeServer, ok
 
 from manylabel_clients import Alarms, AsyncClient, Client, Drift, Invalid, Prediction
-from manylabel_clients.command.output.models import labels_shown
+from manylabel_clients.command.output.models import label_texts
 from manylabel_clients.http.resources.metrics import Measures, metrics
 from manylabel_clients.http.resources.model_status import ModelStatus
 from manylabel_clients.http.resources.models import ModelRequests
@@ -59,9 +59,9 @@ def test_drift_from_its_json() -> None:
 
 def test_a_line_of_the_command_says_how_likely_its_labels_are() -> None:
     prediction = Prediction(["a", "b"], {"a": 1.0, "c": -1.0, "b": 0.5}, 0.0, "1")
-    assert labels_shown(prediction) == ["a", "b"]
+    assert label_texts(prediction) == ["a", "b"]
     likely = Prediction(["a", "b"], {}, 0.0, "1", probabilities={"a": 0.756, "c": 0.1, "b": 0.5})
-    assert labels_shown(likely) == ["a (0.76)", "b (0.50)"]
+    assert label_texts(likely) == ["a (0.76)", "b (0.50)"]
 
 
 def test_probabilities(client: Client, name: str) -> None:

@@ -1,4 +1,4 @@
-"""Where feeds of files have got to, kept on this machine."""
+"""Checkpoints of feeds: how far files have been fed, kept on this machine."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from manylabel_clients.command.failures import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Bookmark:
-    """What it takes to go on with a feed exactly."""
+class FeedCheckpoint:
+    """A checkpoint holds what a feed needs to be resumed exactly."""
 
     feed_id: str
     batch_size: int
@@ -27,7 +27,7 @@ class Bookmark:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """The bookmark at `path`.
+        """Read the checkpoint at `path`.
 
         Raises
         ------
@@ -39,10 +39,10 @@ class Bookmark:
         try:
             return cls(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
-            raise Failure(f"{path}, where the feed had got to, is damaged; leave out --resume") from error
+            raise Failure(f"{path}, the checkpoint of the feed, is damaged; leave out --resume") from error
 
     def save(self, path: Path) -> None:
-        """Put it in place in one step: a kill leaves the old one or the new one."""
+        """Replace the file in one step: a kill leaves the old checkpoint or the new one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".new")
         draft.write_text(json.dumps(asdict(self)))
@@ -50,48 +50,48 @@ class Bookmark:
 
 
 class DigestedRows:
-    """A stream that keeps a digest of the rows it has given, and checks those that were given before.
+    """A stream keeps a digest of the rows that it has given, and checks those that were fed before.
 
     Parameters
     ----------
     rows : the stream.
-    mark : where the feed had got to.
+    checkpoint : how far the feed had got.
 
     Raises
     ------
     Failure
-        On iteration, before the first row after the mark, if those up to it are not the ones it stands for.
+        On iteration, before the first row after the checkpoint, if the rows before it are not those that were fed.
     """
 
-    def __init__(self, rows: Iterable[Any], mark: Bookmark) -> None:
+    def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint) -> None:
         self.n_samples: int | None = getattr(rows, "n_samples", None)
         self._rows = rows
-        self._mark = mark
+        self._checkpoint = checkpoint
         self._hash = blake2b(digest_size=16)
 
     @property
     def digest(self) -> str:
-        """Of all rows given so far."""
+        """The digest of all rows given so far."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[Any]:
         given = 0
         for row in self._rows:
-            if given == self._mark.offset:
+            if given == self._checkpoint.offset:
                 self._check()
             self._hash.update(repr(row).encode())
             given += 1
             yield row
-        if given <= self._mark.offset:
+        if given <= self._checkpoint.offset:
             self._check()
 
     def _check(self) -> None:
-        if self._mark.offset and self.digest != self._mark.digest:
+        if self._checkpoint.offset and self.digest != self._checkpoint.digest:
             raise Failure("the file does not begin with the rows that were fed")
 
 
-def bookmark_path(url: str, model: str, file: Path) -> Path:
-    """Where the feed of this file into this model has its bookmark."""
+def checkpoint_path(url: str, model: str, file: Path) -> Path:
+    """Return where the feed of this file into this model has its checkpoint."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = blake2b("\n".join((url, model, str(file.resolve()))).encode(), digest_size=16).hexdigest()
     return base / "manylabel" / "feeds" / f"{name}.json"

@@ -14,8 +14,6 @@ from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
 
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the data set.")]
-MOST_LABELS = 20
-"""Labels shown to a person; JSON has all."""
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +69,7 @@ def add(
     Example: `manylabel datasets add songs songs.arff --labels songs.xml`
     """
     columns = None if labels is None else label_columns(labels)
-    with connect(url) as client, _bar(file.stat().st_size, shown=not as_json) as report:
+    with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
         added = client.upload_dataset(name, file, format=format, labels=columns, train_rows=train_rows, report=report)
     if as_json:
         print_json(added)
@@ -128,10 +126,10 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 @contextmanager
-def _bar(total_bytes: int, shown: bool) -> Iterator[ReportBytes]:
+def _bar(total_bytes: int, visible: bool) -> Iterator[ReportBytes]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
     columns = (TextColumn("sending"), BarColumn(), DownloadColumn())
-    with Progress(*columns, transient=True, disable=not shown) as bar:
+    with Progress(*columns, transient=True, disable=not visible) as bar:
         task = bar.add_task("", total=total_bytes)
         yield lambda done: bar.update(task, completed=done)

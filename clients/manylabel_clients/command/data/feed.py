@@ -1,4 +1,4 @@
-"""`manylabel feed`: a labelled file into a model, so that it can be interrupted and gone on with."""
+"""`manylabel feed`: learn a labelled file, in a way that can be interrupted and resumed."""
 
 import uuid
 from dataclasses import asdict, replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from manylabel_clients.command.data.checkpoints import Bookmark, DigestedRows, bookmark_path
+from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
 from manylabel_clients.command.data.files import File, LabelColumns, ZeroBased, open_file
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
@@ -53,13 +53,13 @@ def feed(
     However it is interrupted, --resume goes on exactly: no row is left out, none learnt twice. It also learns what
     was added to the file since. (What was done is noted under ~/.local/state/manylabel.)
     """
-    path = bookmark_path(url, model, file)
+    path = checkpoint_path(url, model, file)
     with connect(url, PATIENT) as client:
         handle = client.model(model)
-        mark = _found(path, file, handle) if resume else Bookmark(uuid.uuid4().hex, batch_size, complete)
+        checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
-        mark.save(path)
-        result = _run(handle, open_file(file, labels, zero_based), mark, path, progress=not as_json)
+        checkpoint.save(path)
+        result = _run(handle, open_file(file, labels, zero_based), checkpoint, path, progress=not as_json)
     if as_json:
         print_json(asdict(result))
     else:
@@ -67,22 +67,22 @@ def feed(
         print_metrics(result.metrics)
 
 
-def _run(model: Model, stream: "FileStream", mark: Bookmark, path: Path, progress: bool) -> "FeedResult":
+def _run(model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: Path, progress: bool) -> "FeedResult":
     from manylabel_clients.river.feed import FeedInterrupted, feed
 
-    rows = DigestedRows(stream, mark)
+    rows = DigestedRows(stream, checkpoint)
 
     def note(offset: int, receipt: Updated) -> None:
-        replace(mark, offset=offset, digest=rows.digest, updates=receipt.updates).save(path)
+        replace(checkpoint, offset=offset, digest=rows.digest, updates=receipt.updates).save(path)
 
     try:
         return feed(
             rows,
             model,
-            start=mark.offset,
-            batch_size=mark.batch_size,
-            feed_id=mark.feed_id,
-            complete=mark.complete,
+            start=checkpoint.offset,
+            batch_size=checkpoint.batch_size,
+            feed_id=checkpoint.feed_id,
+            complete=checkpoint.complete,
             progress=progress,
             on_batch=note,
         )
@@ -93,20 +93,20 @@ def _run(model: Model, stream: "FileStream", mark: Bookmark, path: Path, progres
         raise typer.Exit(130) from None
 
 
-def _found(path: Path, file: Path, model: Model) -> Bookmark:
-    """Where to go on, if the model is still the same."""
+def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
+    """Return the checkpoint to resume from, if the model is still the same."""
     try:
-        mark = Bookmark.load(path)
+        checkpoint = FeedCheckpoint.load(path)
     except FileNotFoundError:
         raise Failure(f"no feed of {file} into {model.name} was begun here; leave out --resume") from None
     status = model.status()
-    if isinstance(status, TrainedStatus) or status.updates < mark.updates:
+    if isinstance(status, TrainedStatus) or status.updates < checkpoint.updates:
         raise Failure(f"{model.name} is not the model that was fed (it has learnt less); leave out --resume")
-    return mark
+    return checkpoint
 
 
 def _stopped(cause: BaseException | None, offset: int) -> Exception:
-    """What stopped the feed, with how to go on."""
+    """Return what stopped the feed, with how to resume it."""
     if isinstance(cause, Failure):
         return cause
     error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))

@@ -35,7 +35,7 @@ ZeroBased = Annotated[
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
-    """A labelled file as a stream of (x, y).
+    """Return a labelled file as a stream of (x, y).
 
     Raises
     ------
@@ -57,7 +57,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
 
 
 def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
-    """A labelled file as a whole.
+    """Return a labelled file as a whole.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def readable(path: Path | None = None) -> Iterator[None]:
 
 
 def label_columns(text: str) -> Any:
-    """What --labels says: a Mulan XML file, a number of columns, or their names."""
+    """Return what --labels means: a Mulan XML file, a number of columns, or their names."""
     if text.lower().endswith(".xml"):
         return Path(text)
     return int(text) if text.lstrip("-").isdecimal() else [name.strip() for name in text.split(",")]

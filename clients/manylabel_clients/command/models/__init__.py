@@ -1,1 +1,1 @@
-"""Commands about models: create, predict, update, evaluate, versions."""
+"""Commands about models: create, predict, update, evaluate, versions, plots."""

@@ -1,4 +1,4 @@
-"""`manylabel evaluate`: how good a model is, on what it has learnt or on a labelled file."""
+"""`manylabel evaluate`: how well a model predicts, on its stream or on a labelled file."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

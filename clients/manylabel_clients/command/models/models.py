@@ -134,12 +134,12 @@ def _limits(given: list[str] | None) -> dict[str, Any] | None:
 
 
 def _limit(text: str) -> dict[str, Any]:
-    most, _, policy = text.partition(",")
-    if not most.isdecimal() or not policy:
+    maximum, _, policy = text.partition(",")
+    if not maximum.isdecimal() or not policy:
         raise typer.BadParameter(
             f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
         )
-    return {"most": int(most), "policy": policy.strip()}
+    return {"most": int(maximum), "policy": policy.strip()}
 
 
 def _features(text: str | None) -> int | list[str] | None:

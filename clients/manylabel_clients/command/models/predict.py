@@ -1,4 +1,4 @@
-"""`manylabel predict`."""
+"""`manylabel predict`: labels of examples."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ import typer
 
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
-from manylabel_clients.command.output.models import labels_shown, print_prediction
+from manylabel_clients.command.output.models import label_texts, print_prediction
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -48,4 +48,4 @@ def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
     elif is_alone:
         print_prediction(prediction)
     else:
-        typer.echo(", ".join(labels_shown(prediction)))
+        typer.echo(", ".join(label_texts(prediction)))

@@ -1,4 +1,4 @@
-"""`manylabel update`."""
+"""`manylabel update`: examples with their true labels."""
 
 import uuid
 from collections.abc import Iterable
@@ -50,7 +50,7 @@ def update(
     if as_json:
         print_json(receipt)
     else:
-        _tell(model, learnt, receipt)
+        _print(model, learnt, receipt)
 
 
 def _learn(model: Model, items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:
@@ -71,7 +71,7 @@ def _learn(model: Model, items: Iterable[Item], batch_size: int, key: str) -> tu
     return learnt, receipt
 
 
-def _tell(model: str, learnt: int, receipt: Updated) -> None:
+def _print(model: str, learnt: int, receipt: Updated) -> None:
     what = "example" if learnt == 1 else "examples"
     how = " (had been learnt before)" if receipt.replayed else ""
     typer.echo(

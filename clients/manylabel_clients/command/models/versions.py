@@ -1,4 +1,4 @@
-"""`manylabel models versions` and `promote`: what jobs have made of a model."""
+"""`manylabel models versions` and `promote`: versions that jobs have made of a model."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ from manylabel_clients.command.output.text import human_size, print_json, print_
 from manylabel_clients.http.resources.versions import Version
 
 MEASURE = "micro_f1"
-"""The one shown in the list."""
+"""The measure in the list."""
 
 
 def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:

@@ -1,4 +1,4 @@
-"""What is printed about jobs and trainers."""
+"""Printed jobs and trainers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
 
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:
-    """A line for each job."""
+    """Print a line for each job."""
     columns = ("job", "state", "trainer", "model", "data", "created")
     rows = [(job.id, job.state, job.trainer, job.model, _data(job.data), job.created) for job in jobs]
     print_table(columns, rows, words=len(columns))
 
 
 def print_job(job: JobStatus) -> None:
-    """All there is to know about one job."""
+    """Print all there is to know about one job."""
     facts = {
         "job": job.id,
         "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",
@@ -39,7 +39,7 @@ def print_job(job: JobStatus) -> None:
 
 
 def print_result(result: JobResult) -> None:
-    """What came of a job."""
+    """Print the result of a job."""
     typer.echo(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
     if result.trials:
         typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
@@ -49,7 +49,7 @@ def print_result(result: JobResult) -> None:
 
 
 def print_trainers(trainers: Sequence[Trainer]) -> None:
-    """Each trainer with its parameters."""
+    """Print each trainer with its parameters."""
     for one in trainers:
         typer.echo(f"{one.name}: {one.title}\n  learns from {one.needs}")
         rows = [
@@ -59,7 +59,7 @@ def print_trainers(trainers: Sequence[Trainer]) -> None:
 
 
 def _varied(result: JobResult) -> dict[str, Any]:
-    """The parameters that a search decided."""
+    """Return the parameters that a search decided."""
     return {name: result.params[name] for name in result.trials[0]["params"]}
 
 
@@ -78,7 +78,7 @@ def _data(data: dict[str, Any]) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """What a JSON schema allows, in a few words."""
+    """Return what a JSON schema allows, in a few words."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
     if "enum" in schema or "const" in schema:

@@ -23,11 +23,11 @@ MEASURES = {
     "coverage": "coverage",
     "macro_auc": "macro-AUC",
 }
-"""Measures in the order shown, with their names for people."""
+"""Measures in the order of the tables, with their names for people."""
 
 
 def print_metrics(metrics: Metrics) -> None:
-    """Prequential measures, overall and over the window."""
+    """Print prequential measures, overall and over the window."""
     both = (metrics.cumulative, metrics.window)
     columns = ("predicted before learnt", "all", f"last {metrics.window.size:,}")
     counts = ("examples", *(f"{measures.examples:,}" for measures in both))
@@ -37,16 +37,16 @@ def print_metrics(metrics: Metrics) -> None:
 
 
 def print_drift(drift: Drift) -> None:
-    """How often the detectors of drift have sounded, those of single labels by their number of alarms."""
+    """Print the alarms of drift, those of single labels by their number."""
     ranked = sorted(drift.labels.items(), key=lambda label: -label[1].alarms)
-    sounded = [("(all labels)", drift), *ranked[:MAX_LABELS]]
-    rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in sounded]
+    detectors = [("(all labels)", drift), *ranked[:MAX_LABELS]]
+    rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in detectors]
     print_table(("drift of", "alarms", "last after examples"), rows)
     if len(ranked) > MAX_LABELS:
         typer.echo(f"and {len(ranked) - MAX_LABELS} labels with fewer alarms; --json has all")
 
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A row for each measure that there is, a column for each set of them."""
+    """Return a row for each measure that there is, with a column for each set of them."""
     known = [name for name in MEASURES if name in measures[0]]
     return [(MEASURES[name], *(f"{one[name]:.4f}" for one in measures)) for name in known]

@@ -12,7 +12,7 @@ from manylabel_clients.http.resources.predictions import Prediction
 
 
 def print_models(models: Sequence[AnySummary]) -> None:
-    """A line for each model."""
+    """Print a line for each model."""
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
     print_table(columns, [_row(model) for model in models])
 
@@ -30,9 +30,9 @@ def _row(model: AnySummary) -> tuple[str, ...]:
 
 
 def print_status(status: AnyStatus) -> None:
-    """All there is to know about one model."""
+    """Print all there is to know about one model."""
     if isinstance(status, TrainedStatus):
-        print_facts(_of_trained(status))
+        print_facts(_facts_of_trained(status))
         if status.measures is not None:
             print_table(("held out", f"version {status.version}"), measure_rows(status.measures))
         return
@@ -51,7 +51,7 @@ def print_status(status: AnyStatus) -> None:
     print_metrics(status.metrics)
 
 
-def _of_trained(status: TrainedStatus) -> dict[str, str]:
+def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
     return {
         "model": status.name,
         "algorithm": status.algorithm,
@@ -64,7 +64,7 @@ def _of_trained(status: TrainedStatus) -> dict[str, str]:
 
 
 def _limits(status: ModelStatus) -> Iterator[str]:
-    """Most features and labels, the policy, and how much has been ignored."""
+    """Yield the highest number of features and of labels, the policy, and how much has been ignored."""
     for kind, limit in (status.limits or {}).items():
         if limit is not None:
             ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
@@ -72,8 +72,8 @@ def _limits(status: ModelStatus) -> Iterator[str]:
 
 
 def _size(status: ModelStatus) -> str:
-    most = "" if status.bytes_at_most is None else f" (at most {human_size(status.bytes_at_most)})"
-    return human_size(status.bytes) + most
+    limit = "" if status.bytes_at_most is None else f" (at most {human_size(status.bytes_at_most)})"
+    return human_size(status.bytes) + limit
 
 
 def _params(params: dict[str, Any] | None) -> str:
@@ -81,7 +81,7 @@ def _params(params: dict[str, Any] | None) -> str:
 
 
 def print_prediction(prediction: Prediction) -> None:
-    """One prediction with the scores behind it, highest first, and probabilities if it has them."""
+    """Print one prediction with the scores behind it, highest first, and probabilities if it has them."""
     typer.echo(", ".join(prediction.labels) or "(no label)")
     ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
     likely = prediction.probabilities
@@ -95,8 +95,8 @@ def print_prediction(prediction: Prediction) -> None:
         typer.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
 
 
-def labels_shown(prediction: Prediction) -> list[str]:
-    """The labels predicted, each with its probability if there are some."""
+def label_texts(prediction: Prediction) -> list[str]:
+    """Return the labels predicted, each with its probability if there are some."""
     likely = prediction.probabilities
     if likely is None:
         return prediction.labels

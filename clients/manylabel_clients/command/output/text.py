@@ -13,14 +13,14 @@ MAX_LABELS = 20
 
 
 def as_json(value: Any) -> str:
-    """A value, or a dataclass, on one line."""
+    """Return a value, or a dataclass, as JSON on one line."""
     if hasattr(value, "__dataclass_fields__"):
         value = asdict(value)
     return json.dumps(value, ensure_ascii=False)
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON, at once: something may wait for it at the other end of a pipe."""
+    """Print one line of JSON, at once: something may wait for it at the other end of a pipe."""
     typer.echo(as_json(value))
     sys.stdout.flush()
 
@@ -28,7 +28,7 @@ def print_json(value: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
 ) -> None:
-    """A table whose first columns are words, so many, and whose others are numbers."""
+    """Print a table whose first columns are words, so many, and whose others are numbers."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -44,14 +44,14 @@ def print_table(
 
 
 def print_facts(facts: Mapping[str, str]) -> None:
-    """A line for each fact that there is."""
+    """Print a line for each fact that there is."""
     for name, fact in facts.items():
         if fact:
             typer.echo(f"{name:<12}{fact}")
 
 
 def human_size(size_bytes: int) -> str:
-    """Bytes in the unit that leaves few digits."""
+    """Return a number of bytes in the unit that leaves few digits."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

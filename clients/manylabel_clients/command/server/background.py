@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """The server of a data directory in the background: where it is, and what is kept about it."""
+    """A server runs in the background, on a data directory that has its log and its process id."""
 
     host: str
     port: int
@@ -27,21 +27,21 @@ class Background:
 
     @property
     def url(self) -> str:
-        """Its address, from this machine."""
+        """The address of the server, from this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def log(self) -> Path:
-        """The log of all its lives."""
+        """The log of all runs of the server."""
         return self.data_dir / "server.log"
 
     @property
-    def _note(self) -> Path:
+    def _pid_file(self) -> Path:
         return self.data_dir / "server.json"
 
     def is_running(self) -> bool:
-        """Whether a ManyLabel server, this one or another, answers there.
+        """Return whether a ManyLabel server, this one or another, answers there.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Background:
         return True
 
     def start(self) -> None:
-        """Start it in a session of its own, and wait until it is ready.
+        """Start the server in a session of its own, and wait until it is ready.
 
         Raises
         ------
@@ -84,30 +84,30 @@ class Background:
             process.terminate()
             process.wait()
             raise
-        self._note.write_text(json.dumps({"pid": process.pid, "url": self.url}))
+        self._pid_file.write_text(json.dumps({"pid": process.pid, "url": self.url}))
 
     def pid(self) -> int | None:
-        """Its process, if it was started here and still runs."""
+        """Return its process id, if it was started here and still runs."""
         try:
-            note = json.loads(self._note.read_text())
-            pid = int(note["pid"])
+            content = json.loads(self._pid_file.read_text())
+            pid = int(content["pid"])
             os.kill(pid, 0)
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return pid if note["url"] == self.url and _is_server(pid) else None
+        return pid if content["url"] == self.url and _is_server(pid) else None
 
     def _wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + START_SECONDS
         with httpx2.Client(trust_env=False, timeout=5) as http:
             while not _is_ready(http, self.url):
                 if process.poll() is not None:
-                    raise Failure(f"the server could not start: {self._last_words()}")
+                    raise Failure(f"the server could not start: {self._last_error()}")
                 if time.monotonic() > deadline:
                     raise Failure(f"the server is not ready after {START_SECONDS:.0f} s; see {self.log}")
                 time.sleep(_POLL_SECONDS)
 
-    def _last_words(self) -> str:
-        """The error the server ended with, from its log."""
+    def _last_error(self) -> str:
+        """Return the error that the server ended with, from its log."""
         lines = self.log.read_text(errors="replace").splitlines()
         for line in reversed(lines[-20:]):
             try:
@@ -127,7 +127,7 @@ def _is_ready(http: httpx2.Client, url: str) -> bool:
 
 
 def _is_server(pid: int) -> bool:
-    """Whether the process is a server and not one that got the number of a dead one; True if nobody can say."""
+    """Return whether the process is a server and not one that got the number of a dead one; True if nobody can say."""
     try:
         return b"manylabel_service" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""`manylabel demo`: a server, a real stream through it, and how to go on."""
+"""`manylabel demo`: a server, a real stream through it, and commands to try next."""
 
 import json
 import os
@@ -26,7 +26,7 @@ MODEL = "demo"
 BATCH_SIZE = 16
 REPORT_EVERY = 240
 COLUMNS = ("examples", "micro-F1", "macro-F1", "Hamming loss")
-FEATURES_SHOWN = 4
+EXAMPLE_FEATURES = 4
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +56,7 @@ def demo(
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
         client.wait_ready(START_SECONDS)
         x, y = _stream_yeast(_fresh_model(client))
-    _say_how_to_go_on(server, x, y)
+    _print_next_steps(server, x, y)
 
 
 def _fresh_model(client: Client) -> Model:
@@ -66,7 +66,7 @@ def _fresh_model(client: Client) -> Model:
 
 
 def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
-    """Have the model predict, then learn, every row; gives one back for the examples to paste."""
+    """Have the model predict, then learn, every row; return one for the examples to paste."""
     from river import datasets
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]
@@ -99,8 +99,8 @@ def _line(model: Model) -> str:
     return f"{so_far.examples:>14,}" + "".join(f"{measure:>14.3f}" for measure in measures)
 
 
-def _say_how_to_go_on(server: Background, x: dict[str, float], y: dict[str, bool]) -> None:
-    strongest = sorted(x, key=lambda name: -abs(x[name]))[:FEATURES_SHOWN]
+def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool]) -> None:
+    strongest = sorted(x, key=lambda name: -abs(x[name]))[:EXAMPLE_FEATURES]
     example: dict[str, Any] = {"x": {name: round(x[name], 2) for name in strongest}}
     labelled = {**example, "y": [name for name, relevant in y.items() if relevant]}
     command = _this_command()
@@ -122,7 +122,7 @@ log      {server.log}""")
 
 
 def _this_command() -> str:
-    """How this command is called from here: by its path where the shell would not find it."""
+    """Return how this command is called from here: by its path where the shell would not find it."""
     return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 

@@ -19,6 +19,6 @@ def serve(context: typer.Context) -> None:
 
 
 def server_command(flags: list[str]) -> list[str]:
-    """The command line of a server."""
+    """Return the command line of a server."""
     # -P: files in the current directory must not shadow modules, as they do not for `manylabel` itself.
     return [sys.executable, "-P", "-m", "manylabel_service", *flags]

@@ -1,4 +1,4 @@
-"""A batch learner of core fitted to a data set, with a bar that shows how far it is, until its end or Ctrl-C."""
+"""Fits of the batch learners of core, with a bar that shows how far they are, until their end or Ctrl-C."""
 
 import inspect
 import signal
@@ -36,9 +36,9 @@ _OURS = ("warm_start", "n_threads", "random_state")
 
 
 def fitted(
-    trainer: str, params: Mapping[str, Any], data: Dataset, *, seed: int, threads: int, shown: bool
+    trainer: str, params: Mapping[str, Any], data: Dataset, *, seed: int, threads: int, visible: bool
 ) -> tuple[Any, bool]:
-    """A fitted estimator, and whether it was stopped by Ctrl-C.
+    """Return a fitted estimator, and whether it was stopped by Ctrl-C.
 
     Raises
     ------
@@ -46,10 +46,10 @@ def fitted(
         For an unknown trainer or parameter, or a data set that it cannot learn from.
     """
     estimator = _estimator(trainer, params, data).set_params(random_state=seed, n_threads=threads)
-    with FitBar(shown, getattr(estimator, "tol", 0.0)) as bar, _interruptible() as is_asked_to_stop:
+    with FitBar(visible, getattr(estimator, "tol", 0.0)) as bar, _interruptible() as is_asked_to_stop:
 
         def progress(reached: Reached) -> bool:
-            bar.tell(reached.iteration, reached.gap, reached.seconds)
+            bar.update(reached.iteration, reached.gap, reached.seconds)
             return is_asked_to_stop()
 
         try:
@@ -60,7 +60,7 @@ def fitted(
 
 
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
-    """The measures of the table, on rows that were not learnt."""
+    """Return the measures of the table, on rows that were not learnt."""
     scores = estimator.decision_function(data.views if trainer in OF_VIEWS else data.X)
     return {
         name: getattr(metrics, name)(data.Y, scores if name in _OF_SCORES else scores > 0)
@@ -100,7 +100,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noted, for the fit to end where it can; a second one ends everything at once."""
+    """Note Ctrl-C, for the fit to end where it can; a second one ends everything at once."""
     asked = False
 
     def note(_: int, __: FrameType | None) -> None:

@@ -20,7 +20,7 @@ Seed = Annotated[int, typer.Option(min=0, help="Of all that is up to chance.")]
 
 
 def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: str) -> dict[str, Any] | None:
-    """The search that the options describe; None without any."""
+    """Return the search that the options describe; None without any."""
     if not pairs:
         return None
     params = named_values(pairs, "--search")

@@ -79,11 +79,11 @@ def train(
 
     from manylabel_clients.command.training.fitting import fitted, measures_of
 
-    model, stopped = fitted(trainer, named_values(param), learnt, seed=seed, threads=threads, shown=not as_json)
+    model, stopped = fitted(trainer, named_values(param), learnt, seed=seed, threads=threads, visible=not as_json)
     if out is not None:
         _keep(model.to_bytes(), out)
     measures = None if measured is None else measures_of(model, trainer, measured)
-    _tell(learnt, measures, measured, out, as_json)
+    _print(learnt, measures, measured, out, as_json)
     if stopped:
         typer.echo("stopped before its end", err=True)
         raise typer.Exit(130)
@@ -92,7 +92,7 @@ def train(
 def _divided(
     whole: "Dataset", other: "Dataset | None", holdout: float | None, seed: int
 ) -> "tuple[Dataset, Dataset | None]":
-    """The rows to learn from, and those to measure on."""
+    """Return the rows to learn from, and those to measure on."""
     if other is not None:
         from manylabel_core.datasets.aligning import aligned
 
@@ -108,7 +108,7 @@ def _divided(
 
 
 def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Dataset]":
-    """A share of the labelled rows is held out; all others, unlabelled ones too, may be learnt from."""
+    """Hold out a share of the labelled rows; all others, unlabelled ones too, may be learnt from."""
     import numpy as np
 
     from manylabel_core.datasets.division import held_out
@@ -136,13 +136,13 @@ def _check_writable(out: Path, files: list[Path]) -> None:
 
 
 def _keep(data: bytes, path: Path) -> None:
-    """Put it in place in one step: what was there before stays until all of it is written."""
+    """Replace the file in one step: what was there before stays until all of it is written."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_bytes(data)
     draft.replace(path)
 
 
-def _tell(
+def _print(
     learnt: "Dataset", measures: dict[str, Any] | None, measured: "Dataset | None", out: Path | None, as_json: bool
 ) -> None:
     if as_json:

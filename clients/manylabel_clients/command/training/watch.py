@@ -1,4 +1,4 @@
-"""Watch a job, with bars for a person and lines of JSON for a script."""
+"""A job watched to its end, with bars for a person and lines of JSON for a script."""
 
 import contextlib
 from typing import Any
@@ -13,7 +13,7 @@ from manylabel_clients.http.resources.jobs import Job, JobEvent
 
 
 def follow(job: Job, as_json: bool) -> None:
-    """Watch a job until it has ended, then say what came of it; Ctrl-C asks whether to cancel it.
+    """Watch a job until it has ended, then print its result; Ctrl-C asks whether to cancel it.
 
     Raises
     ------
@@ -43,24 +43,24 @@ def _show(job: Job) -> None:
 
     status = job.status()
     with FitBar(True, float(status.params.get("tol", 0.0))) as bar:
-        bar.say(f"job {job.id}: {status.trainer} for {status.model}")
+        bar.print(f"job {job.id}: {status.trainer} for {status.model}")
         for event in job.events():
-            _tell(bar, event)
+            _show_event(bar, event)
 
 
-def _tell(bar: Any, event: JobEvent) -> None:
+def _show_event(bar: Any, event: JobEvent) -> None:
     data = event.data
     if event.kind == "log":
-        bar.say(data["text"])
+        bar.print(data["text"])
     elif event.kind == "progress":
-        bar.tell(data["iteration"], data["gap"], data["seconds"])
+        bar.update(data["iteration"], data["gap"], data["seconds"])
         if data["trials"]:
             best = data["best"] and data["best"]["score"]
-            bar.tell_trials(data["trials"]["done"], data["trials"]["total"], best)
+            bar.update_trials(data["trials"]["done"], data["trials"]["total"], best)
 
 
 def _ask(job: Job) -> None:
-    """Whether to cancel; without an answer the job goes on."""
+    """Ask whether to cancel the job; without an answer it goes on."""
     typer.echo("", err=True)
     try:
         shall_end = typer.confirm(f"Cancel job {job.id}? (If not, it goes on.)", default=False, err=True)

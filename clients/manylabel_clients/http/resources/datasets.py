@@ -1,4 +1,4 @@
-"""Data sets of a server: upload, list, look, delete."""
+"""Data sets of a server: upload, list, show, delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of a server: learn, predict, stream, look."""
+"""Models of a server: learn, predict, stream, watch."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ModelRequests(SnapshotRequests, VersionRequests):
         x : Features
             The example.
         keep : bool
-            Whether the server keeps the example, so that its truth can be told later: see `label`.
+            Whether the server keeps the example, so that its truth can be given later: see `label`.
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
         probabilities : bool
@@ -119,7 +119,7 @@ class ModelRequests(SnapshotRequests, VersionRequests):
     def predict_update(
         self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
     ) -> Exchange[tuple[Prediction, Updated]]:
-        """Learn one example; answers what was predicted before."""
+        """Learn one example; return what was predicted before."""
         body = with_probabilities(encode_example(x, y), probabilities)
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
@@ -132,7 +132,7 @@ class ModelRequests(SnapshotRequests, VersionRequests):
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[list[Prediction], Updated]]:
-        """Learn many examples, in their order; answers what was predicted just before each was learnt."""
+        """Learn many examples, in their order; return what was predicted just before each was learnt."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, probabilities)
         receipt = _receipt(responses)
@@ -155,7 +155,7 @@ class ModelRequests(SnapshotRequests, VersionRequests):
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many such examples, pairs of id and y, in their order. The receipt is that of the last request."""
+        """Learn many predicted examples, pairs of id and y, in their order. The receipt is that of the last request."""
         batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size)
         key = new_key(key, MAX_KEY_OF_MANY)
         return _receipt((yield from self._post_many(f"{self._path}/labels", batches, key)))
@@ -169,7 +169,7 @@ class ModelRequests(SnapshotRequests, VersionRequests):
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
     ) -> ExampleStream:
-        """Learn any number of examples, and say for each what was predicted before; lazily, batch by batch.
+        """Learn any number of examples, and yield for each what was predicted before; lazily, batch by batch.
 
         A batch that breaks off, whatever the reason, is continued where it did: each example is learnt once. One
         that the server refuses is answered with its `error`, and the others are still learnt.

@@ -14,7 +14,7 @@ Items: TypeAlias = Iterable[T] | AsyncIterable[T]
 """Items of a call; asynchronous ones for the asynchronous client only."""
 
 BATCH_SIZE = 500
-"""Examples in one request of a call with many, unless told otherwise."""
+"""Examples in one request of a call with many, by default."""
 BATCH_BYTES = 2**20
 """A request is closed before its body grows past this: a quarter of what a server takes by default."""
 

@@ -66,7 +66,7 @@ def format_of(source: Source) -> str:
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
     suffix = Path(name).suffix.lower() if isinstance(name, str) else ""
     if suffix not in FORMATS:
-        raise ValueError(f"format must be given where the name does not tell ({', '.join(FORMATS)} do)")
+        raise ValueError(f"format must be given where the name has none of the endings {', '.join(FORMATS)}")
     return FORMATS[suffix]
 
 

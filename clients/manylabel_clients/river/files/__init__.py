@@ -22,7 +22,7 @@ FORMATS: dict[str, type[FileStream]] = {
     ".svm": LibsvmFile,
     ".svmlight": LibsvmFile,
 }
-"""What reads a file, by its extension."""
+"""The class that reads a file, by its extension."""
 
 
 def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:

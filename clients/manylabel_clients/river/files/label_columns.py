@@ -1,4 +1,4 @@
-"""Which attributes of an ARFF file are labels: by Mulan's XML, MEKA's option or what the user says."""
+"""The attributes of an ARFF file that are labels: by Mulan's XML, MEKA's option or the user's choice."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the multi-label files have in common: rows as river gives them, bounds, and errors that say where."""
+"""The base of multi-label files: rows as river has them, bounds, and errors that say where."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ NO_LIMITS = Limits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2*
 
 
 class FileFormatError(ValueError):
-    """A file is not what its format promises; the message has the line (from 1) or the row (from 0)."""
+    """A file does not have the format that it promises; the message has the line (from 1) or the row (from 0)."""
 
     def __init__(self, path: Path, detail: str, *, line: int | None = None, row: int | None = None) -> None:
         place = f", line {line}" if line is not None else f", row {row}" if row is not None else ""
@@ -30,7 +30,7 @@ class FileFormatError(ValueError):
 
 
 class FileStream(ABC):
-    """A multi-label file as a river stream: iterate over it, as often as wanted, for ``(x, y)``.
+    """A multi-label file is a river stream: iterate over it, as often as wanted, for ``(x, y)``.
 
     ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
     the iteration goes on, one row in memory at a time, from its beginning at each iteration.
@@ -76,7 +76,7 @@ class FileStream(ABC):
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Whatever is wrong with a file that is read inside is wrong with this one."""
+    """Name the file in the error of what is read inside."""
     try:
         yield
     except BadDataset as error:
