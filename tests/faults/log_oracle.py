@@ -45,7 +45,7 @@ class LogReader:
             await asyncio.sleep(READ_SECONDS)  # its pace: it reads what is there
 
     async def read_to_end(self) -> None:
-        while entries := await self._store.read(self.record, self.position, 1_000):
+        while entries := await self._store.logs.read(self.record, self.position, 1_000):
             self.entries += entries
 
 

@@ -149,9 +149,9 @@ async def _replay(data_dir: Path) -> Replayed:
     store = SQLiteStore(data_dir)
     await store.open()
     try:
-        (record,) = await store.models()
-        entries = await store.read(record, "0", 10_000_000)
-        while more := await store.read(record, entries[-1].position, 10_000_000):
+        (record,) = await store.models.all()
+        entries = await store.logs.read(record, "0", 10_000_000)
+        while more := await store.logs.read(record, entries[-1].position, 10_000_000):
             entries += more
     finally:
         await store.close()

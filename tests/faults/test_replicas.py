@@ -80,7 +80,7 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
         await _start(servers)
         await _create_models(servers[0].url)
         async with _store(redis.url) as store:
-            readers = [LogReader(store, record) for record in await store.models()]
+            readers = [LogReader(store, record) for record in await store.models.all()]
             async with asyncio.TaskGroup() as following:
                 followers = [following.create_task(reader.follow()) for reader in readers]
                 await _disturb(servers, redis, faults, seed, history, disturbed)
@@ -291,8 +291,8 @@ async def _snapshot_of(url: str, reader: LogReader, history: History) -> tuple[s
 async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
     """The log's fold; every snapshot in the store, whoever took it when, is a state of it."""
     record: ModelRecord = reader.record
-    kept = [snapshot.position for snapshot in await store.snapshots(record)]
+    kept = [snapshot.position for snapshot in await store.snapshots.all(record)]
     folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})
     for position in kept:
-        assert await store.get_snapshot(record, position) == folded.states[position], f"snapshot {position}"
+        assert await store.snapshots.get(record, position) == folded.states[position], f"snapshot {position}"
     return folded

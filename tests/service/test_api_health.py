@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,19 @@ from manylabel_service.app import create_app
 from manylabel_service.errors import StorageGone, StoreLocked
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SQLiteStore
+from manylabel_service.storage.sqlite.models import SQLiteModels
+
+
+class ModelsOnDemand(SQLiteModels):
+    """Lists its models as a function says."""
+
+    def __init__(self, store: SQLiteStore, before: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(store.engine)
+        self._before = before
+
+    async def all(self) -> list[ModelRecord]:
+        await self._before()
+        return await super().all()
 
 
 class SlowStore(SQLiteStore):
@@ -21,10 +34,10 @@ class SlowStore(SQLiteStore):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.may_list = threading.Event()
+        self.models = ModelsOnDemand(self, self._let)
 
-    async def models(self) -> list[ModelRecord]:
+    async def _let(self) -> None:
         await asyncio.to_thread(self.may_list.wait)
-        return await super().models()
 
     def __enter__(self) -> "SlowStore":
         return self
@@ -76,13 +89,14 @@ class BrokenStore(SQLiteStore):
     def __init__(self, directory: Path, on_open: Exception | None, on_models: Exception | None) -> None:
         super().__init__(directory)
         self.on_open, self.on_models = on_open, on_models
+        self.models = ModelsOnDemand(self, self._fail)
 
     async def open(self) -> None:
         if self.on_open is not None:
             raise self.on_open
         await super().open()
 
-    async def models(self) -> list[ModelRecord]:
+    async def _fail(self) -> None:
         assert self.on_models is not None
         raise self.on_models
 

@@ -14,27 +14,37 @@ from manylabel_service.app import create_app
 from manylabel_service.errors import StorageGone
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Durability, Entry, ModelRecord, SQLiteStore
+from manylabel_service.storage.sqlite.logs import SQLiteLogs
 
 ITEM = {"x": {"a": 1}, "y": ["p"]}
 
 
-class StuckStore(SQLiteStore):
+class StuckLogs(SQLiteLogs):
     """Appends nothing until it is let, then fails if it is told to."""
+
+    def __init__(self, store: "StuckStore") -> None:
+        super().__init__(store.engine)
+        self.store = store
+
+    async def append(
+        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+    ) -> list[Entry]:
+        self.store.appending.set()
+        await asyncio.to_thread(self.store.may_append.wait)
+        if self.store.failure is not None:
+            raise self.store.failure
+        return await super().append(record, payloads, after, durability)
+
+
+class StuckStore(SQLiteStore):
+    """A store whose appends are held up."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.may_append, self.appending = threading.Event(), threading.Event()
         self.may_append.set()
         self.failure: StorageGone | None = None
-
-    async def append(
-        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
-    ) -> list[Entry]:
-        self.appending.set()
-        await asyncio.to_thread(self.may_append.wait)
-        if self.failure is not None:
-            raise self.failure
-        return await super().append(record, payloads, after, durability)
+        self.logs = StuckLogs(self)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
-"""Failures of a command, and its exit status."""
+"""What ends a command other than success."""
 
 REFUSED = 1
-"""Exit status when the server refused, or something went wrong here. (2 is wrong usage.)"""
+"""The server refused, or something went wrong here. (2 is wrong usage.)"""
 UNREACHABLE = 3
-"""Exit status when no server is there, or it is not ready."""
+"""No server is there, or it is not ready."""
 
 
 class Failure(Exception):
-    """A failure ends the command with its message, without a traceback."""
+    """The command cannot go on; the message is all there is to say."""

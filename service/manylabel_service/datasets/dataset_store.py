@@ -88,7 +88,7 @@ class DatasetStore:
         ------
         DatasetExists, LimitExceeded
         """
-        listed = {document.name: _stored(document) for document in await self._store.list_documents(KIND)}
+        listed = {document.name: _stored(document) for document in await self._store.documents.all(KIND)}
         if name in listed and not listed[name].deleting:
             raise DatasetExists(name)
         n_others = len(listed.keys() - {name})
@@ -161,8 +161,8 @@ class DatasetStore:
         """Blobs first, then the document; a failure leaves neither, or what `_tidy` removes."""
         name = stored.record.name
         try:
-            await self._store.put_blob(stored.data_key, _pieces(result))
-            await self._store.put_blob(stored.details_key, pieces_of(json.dumps(details).encode()))
+            await self._store.blobs.put(stored.data_key, _pieces(result))
+            await self._store.blobs.put(stored.details_key, pieces_of(json.dumps(details).encode()))
             await self._put(stored)
         except (DocumentChanged, StorageFull, asyncio.CancelledError, DatasetExists) as error:
             await self._remove_blobs(stored)
@@ -171,12 +171,12 @@ class DatasetStore:
             raise
 
     async def _put(self, stored: Stored) -> None:
-        found = await self._store.get_document(KIND, stored.record.name)
+        found = await self._store.documents.get(KIND, stored.record.name)
         if found is not None and not _stored(found).deleting:
             raise DatasetExists(stored.record.name)
         # One that is being deleted by a process that died meanwhile makes room.
         revision = None if found is None else found.revision
-        await self._store.put_document(KIND, stored.record.name, _written(stored), revision=revision)
+        await self._store.documents.put(KIND, stored.record.name, _written(stored), revision=revision)
 
     async def get(self, name: str) -> DatasetRecord:
         """What is known of a data set; raises DatasetNotFound."""
@@ -186,14 +186,14 @@ class DatasetStore:
         """More of it: the names of its labels, how many rows have each, how many have none known."""
         _, stored = await self._find(name)
         try:
-            details: Details = json.loads(await blob_bytes(self._store, stored.details_key))
+            details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))
         except BlobNotFound:
             raise DatasetNotFound(name) from None
         return details
 
     async def list(self) -> list[DatasetRecord]:
         """All data sets, by name."""
-        stored = map(_stored, await self._store.list_documents(KIND))
+        stored = map(_stored, await self._store.documents.all(KIND))
         return sorted((one.record for one in stored if not one.deleting), key=lambda record: record.name)
 
     async def fetch(self, name: str, to: Path) -> DatasetRecord:
@@ -208,7 +208,7 @@ class DatasetStore:
         """
         _, stored = await self._find(name)
         try:
-            await blob_to_file(self._store, stored.data_key, to)
+            await blob_to_file(self._store.blobs, stored.data_key, to)
         except BlobNotFound:
             raise DatasetNotFound(name) from None
         return stored.record
@@ -228,13 +228,13 @@ class DatasetStore:
         document, stored = await self._find(name)
         marked = stored.model_copy(update={"deleting": True})
         try:
-            revision = await self._store.put_document(KIND, name, _written(marked), revision=document.revision)
+            revision = await self._store.documents.put(KIND, name, _written(marked), revision=document.revision)
         except DocumentChanged:
             raise DatasetNotFound(name) from None  # somebody else has deleted it
         if in_use is not None and await self._needed(stored, revision, in_use):
             raise DatasetInUse(name)
         with suppress(DocumentChanged):
-            await self._store.delete_document(KIND, name, revision=revision)
+            await self._store.documents.delete(KIND, name, revision=revision)
             await self._remove_blobs(stored)
         log.info("dataset_deleted", dataset=name)
 
@@ -246,11 +246,11 @@ class DatasetStore:
         finally:
             if needed:
                 with suppress(DocumentChanged):
-                    await self._store.put_document(KIND, stored.record.name, _written(stored), revision=revision)
+                    await self._store.documents.put(KIND, stored.record.name, _written(stored), revision=revision)
         return needed
 
     async def _find(self, name: str) -> tuple[Document, Stored]:
-        document = await self._store.get_document(KIND, name)
+        document = await self._store.documents.get(KIND, name)
         if document is None or (stored := _stored(document)).deleting:
             raise DatasetNotFound(name)
         return document, stored
@@ -258,19 +258,19 @@ class DatasetStore:
     async def _remove_blobs(self, stored: Stored) -> None:
         with suppress(StorageError):  # what stays, `_tidy` removes
             for key in (stored.data_key, stored.details_key):
-                await self._store.delete_blob(key)
+                await self._store.blobs.delete(key)
 
     async def _tidy(self) -> None:
         """Remove old blobs that no document names."""
         oldest_ms = time.time_ns() // 1_000_000 - int(FORGOTTEN_SECONDS * 1_000)
-        keys = await self._store.list_blobs(PREFIX)
+        keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
-        known = {_stored(document).id for document in await self._store.list_documents(KIND)}
+        known = {_stored(document).id for document in await self._store.documents.all(KIND)}
         for key in keys:
             id = id_of(key)
             if id not in known and prediction_ids.valid(id) and prediction_ids.timestamp_of(id) < oldest_ms:
-                await self._store.delete_blob(key)
+                await self._store.blobs.delete(key)
 
 
 def _stored(document: Document) -> Stored:

@@ -70,7 +70,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     OSError
         A file cannot be written.
     """
-    record = await store.find_model(model)
+    record = await store.models.find(model)
     if record is None:
         raise ModelNotFound(model)
     if is_trained(record.spec):
@@ -94,12 +94,12 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
 async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[str | None]:
     """Where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
-    snapshots = sorted((snapshot.position for snapshot in await store.snapshots(record)), key=position_key)
+    snapshots = sorted((snapshot.position for snapshot in await store.snapshots.all(record)), key=position_key)
     failure: LogTrimmed | LogLost | None = None
     found = False
     for base in (None, *snapshots):
         try:
-            await store.read(record, base or START, 1)
+            await store.logs.read(record, base or START, 1)
         except (LogTrimmed, LogLost) as error:
             failure = error
         else:
@@ -144,7 +144,7 @@ async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[
     if base is not None:
         await _put_snapshot(store, record, base, file, BASE)
     position = base or START
-    while entries := await store.read(record, position, READ_ENTRIES):
+    while entries := await store.logs.read(record, position, READ_ENTRIES):
         for target in await asyncio.to_thread(_targets, entries):
             if target not in written:
                 await _put_snapshot(store, record, target, file, SNAPSHOT)
@@ -154,7 +154,7 @@ async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[
 
 
 async def _put_snapshot(store: Store, record: ModelRecord, at: str, file: IO[bytes], kind: int) -> None:
-    data = await store.get_snapshot(record, at)
+    data = await store.snapshots.get(record, at)
     if data is None:
         raise DamagedState(f"there is no snapshot at {at}")
     await asyncio.to_thread(write_frame, file, kind, at, data)

@@ -79,7 +79,7 @@ class JobService:
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
         """The job that the key has made; raises KeyReused if that was ordered otherwise."""
-        document = await self._office.store.get_document(KIND, id)
+        document = await self._office.store.documents.get(KIND, id)
         if document is None:
             return None
         record = JobRecord.read(document)

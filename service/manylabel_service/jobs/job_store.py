@@ -61,12 +61,12 @@ class JobStore:
 
     async def add(self, record: JobRecord) -> JobRecord:
         """Add a job; raises DocumentChanged if there is one with its id."""
-        revision = await self._store.put_document(KIND, record.id, record.written(), revision=None)
+        revision = await self._store.documents.put(KIND, record.id, record.written(), revision=None)
         return JobRecord.read(Document(record.id, revision, record.written()))
 
     async def get(self, id: str) -> JobRecord:
         """A job as it is now; raises JobNotFound."""
-        document = await self._store.get_document(KIND, id) if 0 < len(id) <= 64 else None
+        document = await self._store.documents.get(KIND, id) if 0 < len(id) <= 64 else None
         if document is None:
             raise JobNotFound(id)
         return JobRecord.read(document)
@@ -88,7 +88,7 @@ class JobStore:
                 return record
             value = _fitting(record)
             try:
-                revision = await self._store.put_document(KIND, id, value, revision=record.revision)
+                revision = await self._store.documents.put(KIND, id, value, revision=record.revision)
             except DocumentChanged:
                 continue
             return JobRecord.read(Document(id, revision, value))
@@ -96,7 +96,7 @@ class JobStore:
     async def remove(self, record: JobRecord) -> None:
         """Forget a job and its blobs; does nothing if it has changed meanwhile."""
         try:
-            await self._store.delete_document(KIND, record.id, revision=record.revision)
+            await self._store.documents.delete(KIND, record.id, revision=record.revision)
         except DocumentChanged as error:
             if error.found is not None:
                 return
@@ -105,8 +105,8 @@ class JobStore:
 
     async def remove_blobs(self, id: str, keep: Iterable[str] = ()) -> None:
         """Remove what is stored for a job beside its document, but for some keys."""
-        for key in set(await self._store.list_blobs(blobs_of(id))) - set(keep):
-            await self._store.delete_blob(key)
+        for key in set(await self._store.blobs.keys(blobs_of(id))) - set(keep):
+            await self._store.blobs.delete(key)
 
     async def refresh(self, whole: bool = False) -> None:
         """Look what has changed; wakes those that wait for it.
@@ -117,7 +117,7 @@ class JobStore:
             older data has lost.
         """
         async with self._refreshing:
-            documents = await self._store.list_documents(KIND, 0 if whole else self._seen)
+            documents = await self._store.documents.all(KIND, 0 if whole else self._seen)
             if not (documents or whole):
                 return
             new = [document for document in documents if not self._knows(document)]

@@ -120,7 +120,7 @@ class JobMonitor:
         ended.sort(key=lambda record: record.ended or "")
         for record in ended[: max(0, len(ended) - self._office.settings.max_jobs)]:
             await ledger.remove(record)
-        for id in {key.split("/")[1] for key in await self._office.store.list_blobs("jobs/")}:
+        for id in {key.split("/")[1] for key in await self._office.store.blobs.keys("jobs/")}:
             try:
                 unneeded = (await ledger.get(id)).state == "succeeded"
             except JobNotFound:

@@ -88,7 +88,7 @@ def _check_alike(at: Path, other: DatasetRecord, found: DatasetRecord) -> None:
 async def _check_stream(office: JobContext, spec: JobSpec, data: DataOfStream) -> None:
     if TRAINERS[spec.trainer].views:
         raise InvalidJob(("data", "stream"), f"must be a data set with several views for {spec.trainer}")
-    record = await office.store.find_model(data.stream)
+    record = await office.store.models.find(data.stream)
     if record is None:
         raise ModelNotFound(data.stream)
     if is_trained(record.spec):

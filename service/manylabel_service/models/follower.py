@@ -62,7 +62,7 @@ class Follower:
     async def _follow(self) -> None:
         following = {replica.record: replica for replica in self._replicas() if replica.following}
         positions = {record: replica.position for record, replica in following.items()}
-        changed = await self._store.changed(positions, WAIT_SECONDS)
+        changed = await self._store.logs.changed(positions, WAIT_SECONDS)
         if self._contact.heard():
             self._look_everywhere()
             return

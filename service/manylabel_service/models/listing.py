@@ -40,7 +40,7 @@ class Listing:
         StorageGone
         """
         statuses = []
-        for record in sorted(await self._store.models(), key=lambda record: record.name):
+        for record in sorted(await self._store.models.all(), key=lambda record: record.name):
             hosted = self._resident.get(record.name)
             if hosted is None or hosted.record != record or not hosted.following:
                 if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
@@ -56,7 +56,7 @@ class Listing:
             return set(names)
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
-                there = {record.name for record in await self._store.models()}
+                there = {record.name for record in await self._store.models.all()}
         except (StorageGone, TimeoutError):
             return set(names)
         return there.union(self._following()).intersection(names)

@@ -78,7 +78,7 @@ class Registry:
         StorageError
             The list of models, or all of them, cannot be read. What has been done need not be done again.
         """
-        records = await self._store.models() if self._settings.preload else []
+        records = await self._store.models.all() if self._settings.preload else []
         self._contact.heard()
         await asyncio.to_thread(warm_up)
         if not self._tasks:
@@ -97,7 +97,7 @@ class Registry:
         except ModelGone:
             pass
         except StorageGone as error:
-            await self._store.find_model(record.name)  # if that fails too, it is not for this model
+            await self._store.models.find(record.name)  # if that fails too, it is not for this model
             log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
 
     async def _restored(self, record: ModelRecord) -> HostedModel:
@@ -184,7 +184,7 @@ class Registry:
 
     async def _still_there(self, replica: HostedModel) -> bool:
         """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
-        record = await self._store.find_model(replica.record.name)
+        record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
         return record == replica.record
@@ -214,8 +214,8 @@ class Registry:
         """
         self.require_ready()
         durability = spec.durability or self._settings.durability
-        if durability not in self._store.durabilities:
-            raise DurabilityUnavailable(durability, self._store.durabilities)
+        if durability not in self._store.logs.durabilities:
+            raise DurabilityUnavailable(durability, self._store.logs.durabilities)
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:
@@ -224,17 +224,17 @@ class Registry:
             self._creating.discard(spec.name)
 
     async def _created(self, spec: ModelSpec, state: OnlineModel | None) -> HostedModel:
-        records = await self._store.models()
+        records = await self._store.models.all()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if state is None:
-            replica = self._online(await self._store.create_model(spec.name, spec.to_bytes()))
+            replica = self._online(await self._store.models.create(spec.name, spec.to_bytes()))
             replica.start()
             return await self._host(replica)
         seed = await asyncio.to_thread(state.as_seed, spec.name)
         data = await asyncio.to_thread(seed.to_bytes)
-        return await self._restored(await self._store.create_model(spec.name, seed.spec.to_bytes(), data))
+        return await self._restored(await self._store.models.create(spec.name, seed.spec.to_bytes(), data))
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -244,10 +244,10 @@ class Registry:
         NotReady, ModelNotFound, StorageError
         """
         self.require_ready()
-        record = await self._store.find_model(name)
+        record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
-        await self._store.delete_model(record)
+        await self._store.models.delete(record)
         replica = self._replicas.get(name)
         if replica is not None and replica.record == record:
             del self._replicas[name]
@@ -274,14 +274,14 @@ class Registry:
         return replica
 
     async def _load(self, name: str) -> HostedModel:
-        record = await self._store.find_model(name)
+        record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
         async with self._loads.turn:
             resident = self._replicas.get(name)
             if resident is not None and resident.record == record:
                 return resident
-            snapshots = await self._store.snapshots(record)
+            snapshots = await self._store.snapshots.all(record)
             await self._eviction.sweep(room_for=snapshots[0].size_bytes if snapshots else 0)
             try:
                 replica = await self._restored(record)

@@ -38,7 +38,7 @@ class PredictionStore:
         PredictionsFull, StorageGone, ModelGone
         """
         kept = {id: encode_features(x) for id, x in zip(ids, xs, strict=True)}
-        await self._store.put_predictions(self._record, kept, self._ttl_seconds, self._most)
+        await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most)
 
     async def get(self, ids: Sequence[str]) -> list[Features]:
         """What was predicted from, for each id; the ids have been checked to be some.
@@ -47,7 +47,7 @@ class PredictionStore:
         ------
         PredictionNotFound, PredictionExpired, StorageGone, ModelGone
         """
-        kept = await self._store.get_predictions(self._record, ids)
+        kept = await self._store.predictions.get(self._record, ids)
         return [self._found(id, features) for id, features in zip(ids, kept, strict=True)]
 
     def _found(self, id: str, kept: bytes | None) -> Features:

@@ -13,7 +13,7 @@ PIECE_BYTES = 4 << 20
 
 
 class _Readable(Protocol):
-    def read_blob(self, key: str) -> AsyncGenerator[bytes, None]: ...
+    def read(self, key: str) -> AsyncGenerator[bytes, None]: ...
 
 
 async def pieces_of(data: bytes) -> AsyncGenerator[bytes, None]:
@@ -33,7 +33,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
         await asyncio.to_thread(file.close)
 
 
-async def blob_to_file(store: _Readable, key: str, path: Path) -> int:
+async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
     """Write a blob to a file, in a thread; how many bytes it has. What is there of it after an error is worthless.
 
     Raises
@@ -46,7 +46,7 @@ async def blob_to_file(store: _Readable, key: str, path: Path) -> int:
     size = 0
     file = await asyncio.to_thread(path.open, "wb")
     try:
-        async with aclosing(store.read_blob(key)) as pieces:
+        async with aclosing(blobs.read(key)) as pieces:
             async for piece in pieces:
                 size += await asyncio.to_thread(file.write, piece)
     finally:
@@ -54,9 +54,9 @@ async def blob_to_file(store: _Readable, key: str, path: Path) -> int:
     return size
 
 
-async def blob_bytes(store: _Readable, key: str) -> bytes:
+async def blob_bytes(blobs: _Readable, key: str) -> bytes:
     """A whole blob, for one that is known to be small. Raises `BlobNotFound`, as `blob_to_file`."""
-    async with aclosing(store.read_blob(key)) as pieces:
+    async with aclosing(blobs.read(key)) as pieces:
         return b"".join([piece async for piece in pieces])
 
 

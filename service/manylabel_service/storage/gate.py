@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from manylabel_service.errors import StorageGone
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Gate:
@@ -68,3 +70,24 @@ class Gate:
 
 def _not_open() -> StorageGone:
     return StorageGone("the store is not open", heals=False)
+
+
+class Gated(Protocol):
+    """A part of a store has the gate of its store."""
+
+    @property
+    def gate(self) -> Gate: ...
+
+
+G = TypeVar("G", bound=Gated)
+
+
+def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
+    """Let each call of a method pass the gate of its store, which waits for the call before it closes."""
+
+    @wraps(method)
+    async def call(self: G, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.gate:
+            return await method(self, *args, **kwargs)
+
+    return call  # type: ignore[return-value]  # it binds as a method, which `wraps` hides

@@ -111,33 +111,10 @@ class Document(NamedTuple):
     value: bytes
 
 
-class Store(Protocol):
-    """Records, logs and snapshots of any number of models; documents and blobs.
+class Models(Protocol):
+    """Models hold the records of what is there: a name, an incarnation, a spec."""
 
-    Attributes
-    ----------
-    durabilities : what an append can be asked for; known once the store is open.
-    """
-
-    durabilities: frozenset[Durability]
-
-    async def open(self) -> None:
-        """Make the store ready; called before anything else.
-
-        Raises `StoreUnusable` when it cannot be used, `StorageGone` when it cannot be reached now: then it
-        may be called again. Either way it holds nothing open. Unfinished work of a process that died is
-        finished or undone, at the latest in the background.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Wait for the calls under way, then let go of everything.
-
-        Later calls raise `StorageGone`; a second close does nothing.
-        """
-        ...
-
-    async def create_model(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
         """Add a model with an empty log.
 
         Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
@@ -147,15 +124,15 @@ class Store(Protocol):
         """
         ...
 
-    async def find_model(self, name: str) -> ModelRecord | None:
+    async def find(self, name: str) -> ModelRecord | None:
         """The model that has the name now; None if there is none."""
         ...
 
-    async def models(self) -> list[ModelRecord]:
+    async def all(self) -> list[ModelRecord]:
         """All models, in the order of their creation."""
         ...
 
-    async def delete_model(self, record: ModelRecord) -> None:
+    async def delete(self, record: ModelRecord) -> None:
         """Remove the model with its log and its snapshots.
 
         When this returns, the name is free and every call with this record raises `ModelGone`, one
@@ -163,6 +140,17 @@ class Store(Protocol):
         back later, bit by bit.
         """
         ...
+
+
+class Logs(Protocol):
+    """Logs hold the entries of all models.
+
+    Attributes
+    ----------
+    durabilities : what an append can be asked for; known once the store is open.
+    """
+
+    durabilities: frozenset[Durability]
 
     async def append(
         self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
@@ -225,7 +213,11 @@ class Store(Protocol):
         """
         ...
 
-    async def put_snapshot(self, record: ModelRecord, position: str, data: bytes) -> None:
+
+class Snapshots(Protocol):
+    """Snapshots of the states of all models, each at a position of its log, are kept as bytes."""
+
+    async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
         It is listed, and can be had, only once all of it is in place, and nothing that takes it away
@@ -234,47 +226,52 @@ class Store(Protocol):
         """
         ...
 
-    async def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
+    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
         """The snapshots of a model, the highest position first. Raises `ModelGone`."""
         ...
 
-    async def get_snapshot(self, record: ModelRecord, position: str) -> bytes | None:
+    async def get(self, record: ModelRecord, position: str) -> bytes | None:
         """The bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
 
         None if there is no snapshot at the position, or one whose bytes are lost. Raises `ModelGone`.
         """
         ...
 
-    async def delete_snapshot(self, record: ModelRecord, position: str) -> None:
+    async def delete(self, record: ModelRecord, position: str) -> None:
         """Remove a snapshot; does nothing where there is none, or a pinned one. Raises `ModelGone`."""
         ...
 
-    async def pin_snapshot(self, record: ModelRecord, position: str, pinned: bool) -> bool:
-        """Protect a snapshot from `delete_snapshot`, or protect it no longer.
+    async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+        """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
 
         False if there is no snapshot at the position. Raises `ModelGone`.
         """
         ...
 
-    # Predictions whose truth may come later: opaque bytes under ids that the caller makes.
 
-    async def put_predictions(
-        self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int
-    ) -> None:
+class Predictions(Protocol):
+    """Predictions whose truth may come later are kept as bytes under ids that the caller makes."""
+
+    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
         """Keep predictions, all or none, for so many seconds; not longer than the model lives.
 
         Raises `ModelGone`, and `PredictionsFull` if more than `most` would be kept for this model then.
         """
         ...
 
-    async def get_predictions(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         """What is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
         ...
 
-    # Documents. A kind is like "jobs" (lower-case letters, digits, "-", "_", "."; at most 64), a name any text of 1 to
-    # 256 bytes; ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
 
-    async def put_document(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+class Documents(Protocol):
+    """Documents are small values under a kind and a name, changed by compare-and-set.
+
+    A kind is like "jobs" (lower-case letters, digits, "-", "_", "."; at most 64), a name any text of 1 to 256 bytes;
+    ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
+    """
+
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
         """Change a document that is at a revision, or add one that must not exist; the new revision.
 
         Raises `DocumentChanged` if it is at another revision, or not there; or there, for None. Of several
@@ -282,11 +279,11 @@ class Store(Protocol):
         """
         ...
 
-    async def get_document(self, kind: str, name: str) -> Document | None:
+    async def get(self, kind: str, name: str) -> Document | None:
         """A document as it is now; None if there is none."""
         ...
 
-    async def list_documents(self, kind: str, after: int = 0) -> list[Document]:
+    async def all(self, kind: str, after: int = 0) -> list[Document]:
         """The documents of a kind that changed after a revision, as they are now, in the order of their revisions.
 
         Each is there once. With 0: all there are. Whoever passes the highest revision of the answer as the next
@@ -295,13 +292,15 @@ class Store(Protocol):
         """
         ...
 
-    async def delete_document(self, kind: str, name: str, *, revision: int) -> None:
+    async def delete(self, kind: str, name: str, *, revision: int) -> None:
         """Remove a document that is at a revision. Raises `DocumentChanged` if it is at another, or not there."""
         ...
 
-    # Blobs. A key is any text of 1 to 256 bytes; ValueError for others.
 
-    async def put_blob(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+class Blobs(Protocol):
+    """Blobs are large bytes under a key, which is any text of 1 to 256 bytes; ValueError for others."""
+
+    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         """Store the joined pieces under a key; how many bytes they are.
 
         It is there, in place of what was there before, once all of it is kept: at the end, in one step. Where
@@ -311,7 +310,7 @@ class Store(Protocol):
         """
         ...
 
-    def read_blob(self, key: str) -> AsyncGenerator[bytes, None]:
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
         """The bytes of a blob, in order, in pieces of a few megabytes.
 
         All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
@@ -319,10 +318,43 @@ class Store(Protocol):
         """
         ...
 
-    async def delete_blob(self, key: str) -> None:
+    async def delete(self, key: str) -> None:
         """Remove a blob, if it is there."""
         ...
 
-    async def list_blobs(self, prefix: str = "") -> list[str]:
+    async def keys(self, prefix: str = "") -> list[str]:
         """The keys of all blobs that begin so, sorted."""
+        ...
+
+
+class Store(Protocol):
+    """A store has six parts; they are there from the beginning, and answer while the store is open."""
+
+    @property
+    def models(self) -> Models: ...
+    @property
+    def logs(self) -> Logs: ...
+    @property
+    def snapshots(self) -> Snapshots: ...
+    @property
+    def predictions(self) -> Predictions: ...
+    @property
+    def documents(self) -> Documents: ...
+    @property
+    def blobs(self) -> Blobs: ...
+
+    async def open(self) -> None:
+        """Make the store ready; called before anything else.
+
+        Raises `StoreUnusable` when it cannot be used, `StorageGone` when it cannot be reached now: then it
+        may be called again. Either way it holds nothing open. Unfinished work of a process that died is
+        finished or undone, at the latest in the background.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Wait for the calls under way, then let go of everything.
+
+        Later calls raise `StorageGone`; a second close does nothing.
+        """
         ...

@@ -126,7 +126,7 @@ class ActiveVersion:
         async with self._turn:
             if self.serving is not None and self.serving.version == version:
                 return self.serving
-            data = await self._store.get_snapshot(self._record, version.position)
+            data = await self._store.snapshots.get(self._record, version.position)
             if data is None:
                 raise VersionDamaged(self._record.name, version.number, "its contents are gone")
             try:

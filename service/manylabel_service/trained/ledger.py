@@ -82,17 +82,17 @@ class VersionLog:
 
     async def _append(self, entry: Entry) -> Outcome:
         position = self.catalogue.position
-        return self._fold(await self._store.append(self._record, [encode(entry)], position, self._durability))
+        return self._fold(await self._store.logs.append(self._record, [encode(entry)], position, self._durability))
 
     async def _read_on(self) -> None:
-        while entries := await self._store.read(self._record, self.catalogue.position, READ_ENTRIES):
+        while entries := await self._store.logs.read(self._record, self.catalogue.position, READ_ENTRIES):
             self._fold(entries)
 
     async def _read_anew(self) -> None:
         catalogue = VersionCatalogue(self._record.name)
         while True:
             try:
-                entries = await self._store.read(self._record, catalogue.position, READ_ENTRIES)
+                entries = await self._store.logs.read(self._record, catalogue.position, READ_ENTRIES)
             except LogTrimmed as error:
                 catalogue = await self._summarised(error.trimmed)
                 continue
@@ -105,13 +105,13 @@ class VersionLog:
 
     async def _summarised(self, trimmed: str) -> VersionCatalogue:
         """The catalogue as of the position up to which the log is trimmed."""
-        entries = await self._store.read(self._record, trimmed, READ_ENTRIES)
+        entries = await self._store.logs.read(self._record, trimmed, READ_ENTRIES)
         while entries:
             for _, payload in entries:
                 entry = decode(payload)
                 if isinstance(entry, Compaction) and position_key(entry.as_of) == position_key(trimmed):
                     return VersionCatalogue.from_summary(self._record.name, entry)
-            entries = await self._store.read(self._record, entries[-1].position, READ_ENTRIES)
+            entries = await self._store.logs.read(self._record, entries[-1].position, READ_ENTRIES)
         raise UnreadableEntry(f"the log is trimmed up to {trimmed}, and has no summary of what was before")
 
     async def _summarise(self) -> None:
@@ -119,7 +119,7 @@ class VersionLog:
         summary = self.catalogue.summary()
         try:
             await self._append(summary)
-            await self._store.trim(self._record, summary.as_of)
+            await self._store.logs.trim(self._record, summary.as_of)
         except StorageError as error:  # what was asked for is done; the next one tries again
             log.warning("log_not_summarised", model=self._record.name, error=str(error))
 

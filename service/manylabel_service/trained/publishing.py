@@ -37,9 +37,9 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
         There are as many models, or versions of this one, as may be.
     StorageGone
     """
-    record = await store.find_model(name)
+    record = await store.models.find(name)
     if record is None:
-        check_limit("the number of models", len(await store.models()) + 1, settings.max_models)
+        check_limit("the number of models", len(await store.models.all()) + 1, settings.max_models)
         return
     _check_trained(record)
     ledger = VersionLog(record, store, settings)
@@ -125,20 +125,20 @@ class _Publication:
         position = ledger.catalogue.drafts.get(self.meta.job)
         if position is None:
             return ledger.catalogue.of_job(self.meta.job)
-        await self.store.put_snapshot(record, position, self.contents)
-        await self.store.pin_snapshot(record, position, True)
+        await self.store.snapshots.put(record, position, self.contents)
+        await self.store.snapshots.pin(record, position, True)
         version = (await ledger.append(self._whole(position))).version
         await sweep(self.store, record, ledger.catalogue)
         return version
 
     async def _record(self) -> ModelRecord:
-        record = await self.store.find_model(self.name)
+        record = await self.store.models.find(self.name)
         if record is None:
-            check_limit("the number of models", len(await self.store.models()) + 1, self.settings.max_models)
+            check_limit("the number of models", len(await self.store.models.all()) + 1, self.settings.max_models)
             try:
-                return await self.store.create_model(self.name, TrainedSpec(name=self.name).written)
+                return await self.store.models.create(self.name, TrainedSpec(name=self.name).written)
             except ModelExists:
-                record = await self.store.find_model(self.name)
+                record = await self.store.models.find(self.name)
                 if record is None:
                     raise NotReady(f"model {self.name!r} is being deleted") from None
         _check_trained(record)
@@ -168,8 +168,8 @@ async def sweep(store: Store, record: ModelRecord, catalogue: VersionCatalogue) 
     """
     needed = {version.position for version in catalogue.versions.values()} | set(catalogue.drafts.values())
     here = position_key(catalogue.position)
-    for snapshot in await store.snapshots(record):
+    for snapshot in await store.snapshots.all(record):
         # Of what stands behind the last entry known here, nothing is known.
         if snapshot.position not in needed and position_key(snapshot.position) <= here:
-            await store.pin_snapshot(record, snapshot.position, False)
-            await store.delete_snapshot(record, snapshot.position)
+            await store.snapshots.pin(record, snapshot.position, False)
+            await store.snapshots.delete(record, snapshot.position)

@@ -65,7 +65,7 @@ class VersionService:
         if number is None:
             raise NoVersionServed(self._record.name)
         version = catalogue.find(number)
-        data = await self._store.get_snapshot(self._record, version.position)
+        data = await self._store.snapshots.get(self._record, version.position)
         if data is None:
             raise VersionDamaged(self._record.name, number, "its contents are gone")
         return version, data

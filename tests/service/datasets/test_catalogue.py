@@ -72,7 +72,7 @@ def _command(pid: int) -> bytes:
 
 
 async def blobs(store: Store) -> int:
-    return len(await store.list_blobs())
+    return len(await store.blobs.keys())
 
 
 async def test_what_is_added_can_be_listed_fetched_and_deleted(
@@ -200,10 +200,10 @@ async def test_one_stays_when_nobody_can_tell_whether_it_is_in_use(sqlite_store:
 async def test_a_delete_that_died_half_way_leaves_the_name_free(store: Store, catalogue: Catalogue) -> None:
     datasets = catalogue(store)
     await add(datasets)
-    document = await store.get_document(KIND, "songs")
+    document = await store.documents.get(KIND, "songs")
     assert document is not None
     marked = Stored.model_validate_json(document.value).model_copy(update={"deleting": True})
-    await store.put_document(KIND, "songs", marked.model_dump_json().encode(), revision=document.revision)
+    await store.documents.put(KIND, "songs", marked.model_dump_json().encode(), revision=document.revision)
     assert await datasets.list() == []
     with pytest.raises(DatasetNotFound):
         await datasets.get("songs")
@@ -218,10 +218,10 @@ async def test_blobs_that_belong_to_nothing_go_when_they_are_old(
     made_ms = time.time_ns() // 1_000_000 - 1_000 * age_seconds
     id = prediction_ids.make(made_ms, bytes(10))
     for key in (f"datasets/{id}/data", f"datasets/{id}/details", "others/x"):
-        await sqlite_store.put_blob(key, pieces_of(b"x"))
+        await sqlite_store.blobs.put(key, pieces_of(b"x"))
     await add(catalogue(sqlite_store))
-    assert len(await sqlite_store.list_blobs("datasets/")) == left
-    assert await sqlite_store.list_blobs("others/") == ["others/x"]
+    assert len(await sqlite_store.blobs.keys("datasets/")) == left
+    assert await sqlite_store.blobs.keys("others/") == ["others/x"]
 
 
 # -- the process that reads -------------------------------------------------------------------------------------------

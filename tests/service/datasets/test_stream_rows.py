@@ -39,12 +39,12 @@ class Stream:
 
     async def create(self, **spec: Any) -> None:
         self.model = new_model(**spec)
-        self.record = await self.store.create_model("m", self.model.spec.model_dump_json().encode())
+        self.record = await self.store.models.create("m", self.model.spec.model_dump_json().encode())
         self.position = START
 
     async def append(self, change: Change) -> str:
         """Add to the log, and fold in; the position of the entry."""
-        (entry,) = await self.store.append(self.record, [encode(change)], self.position, "log")
+        (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position, "log")
         self.position = entry.position
         folding = Fold(self.model, [LogEntry(entry.position, change)])
         while folding.step(100):
@@ -57,7 +57,7 @@ class Stream:
 
     async def snapshot(self) -> str:
         self.states[self.position] = self.model.to_bytes()
-        await self.store.put_snapshot(self.record, self.position, self.states[self.position])
+        await self.store.snapshots.put(self.record, self.position, self.states[self.position])
         return self.position
 
     async def rows(self, last: int) -> tuple[StreamCounts, Dataset]:
@@ -166,7 +166,7 @@ async def test_what_the_log_no_longer_has_cannot_be_had(stream: Stream) -> None:
     middle = await stream.snapshot()
     await stream.learn((named(c=2), ["z"]), (named(b=3), ["y"]))
     await stream.snapshot()
-    await stream.store.trim(stream.record, middle)
+    await stream.store.logs.trim(stream.record, middle)
     counts, dataset = await stream.rows(10)
     assert counts.rows == 2
     assert told(dataset) == [({"c": 2}, {"z"}), ({"b": 3}, {"y"})]
@@ -253,9 +253,9 @@ async def test_a_damaged_snapshot_is_passed_over(sqlite_stream: Stream) -> None:
     await sqlite_stream.learn((named(b=2), ["y"]))
     await sqlite_stream.snapshot()
     await sqlite_stream.learn((named(c=3), ["z"]))
-    await sqlite_stream.store.trim(sqlite_stream.record, first)
+    await sqlite_stream.store.logs.trim(sqlite_stream.record, first)
     damaged = sqlite_stream.states[first][:-1] + b"!"
-    await sqlite_stream.store.put_snapshot(sqlite_stream.record, first, damaged)
+    await sqlite_stream.store.snapshots.put(sqlite_stream.record, first, damaged)
     counts, dataset = await sqlite_stream.rows(10)
     assert counts.rows == 1
     assert told(dataset) == [({"c": 3}, {"z"})]
@@ -268,10 +268,10 @@ async def test_models_that_have_no_rows(sqlite_store: Store, settings_with: Sett
 
     with pytest.raises(ModelNotFound):
         await ask("nobody")
-    await sqlite_store.create_model("t", TrainedSpec(name="t").written)
+    await sqlite_store.models.create("t", TrainedSpec(name="t").written)
     with pytest.raises(ModelIsTrained):
         await ask("t")
-    await sqlite_store.create_model("m", new_model().spec.model_dump_json().encode())
+    await sqlite_store.models.create("m", new_model().spec.model_dump_json().encode())
     with pytest.raises(InvalidDataset, match="the log has no example of which all labels are known"):
         await ask("m")
 
@@ -314,7 +314,7 @@ async def test_any_log(stream: Stream) -> None:
     _, latest = await stream.rows(5)
     assert told(latest) == told(dataset)[-5:]
     trimmed = backs[len(backs) // 2]
-    await stream.store.trim(stream.record, trimmed)
+    await stream.store.logs.trim(stream.record, trimmed)
     expected = [row for position, row in kept if order(position) > order(trimmed)]
     if expected:
         counts, dataset = await stream.rows(1_000)

@@ -183,11 +183,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 async def estimator_of(office: JobContext, model: str, number: int = 1) -> bytes:
     """The estimator of a version of a model."""
-    record = await office.store.find_model(model)
+    record = await office.store.models.find(model)
     assert record is not None
     ledger = VersionLog(record, office.store, office.settings)
     await ledger.read()
     assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
-    contents = await office.store.get_snapshot(record, ledger.catalogue.versions[number].position)
+    contents = await office.store.snapshots.get(record, ledger.catalogue.versions[number].position)
     assert contents is not None
     return ModelArtifact.from_bytes(contents).estimator

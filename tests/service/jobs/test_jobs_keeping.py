@@ -86,7 +86,7 @@ async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone
     assert {id: record.state for id, record in ledger.jobs.items()} == {"a": "queued", "b": "cancelled", "c": "queued"}
     await ledger.refresh(whole=True)
     assert set(ledger.jobs) == {"a", "b"}
-    await store.put_document(KIND, "future", b'{"id": "future"}', revision=None)
+    await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)
     await ledger.refresh()
     assert set(ledger.jobs) == {"a", "b"}, "what cannot be read is left alone"
 
@@ -197,14 +197,14 @@ async def test_time_in_which_this_process_stood_still_does_not_count(kept):
 
 async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypatch):
     await claimed(kept)
-    older = JobRecord.read((await kept.office.store.list_documents(KIND))[0])
+    older = JobRecord.read((await kept.office.store.documents.all(KIND))[0])
     older.tasks[0].state, older.tasks[0].claim, older.state = "queued", None, "queued"
-    documents = [(await kept.office.store.list_documents(KIND))[0]._replace(revision=1, value=older.written())]
+    documents = [(await kept.office.store.documents.all(KIND))[0]._replace(revision=1, value=older.written())]
 
     async def listed(kind, after=0):
         return [document for document in documents if document.revision > after]
 
-    monkeypatch.setattr(kept.office.store, "list_documents", listed)
+    monkeypatch.setattr(kept.office.store.documents, "all", listed)
     await kept.look()
     assert kept.runner.offered == []
     kept.keeper._lost_sight = True  # as after any error of the store
@@ -217,13 +217,13 @@ async def test_old_jobs_are_forgotten_and_what_nobody_needs_is_removed(kept):
     store, ledger = kept.office.store, kept.ledger
     for id in "abcd":
         await ledger.add(job(id))
-        await store.put_blob(f"{blobs_of(id)}0/t/checkpoint", pieces_of(b"x"))
-    await store.put_blob(f"{blobs_of('nobody')}gathered", pieces_of(b"x"))
+        await store.blobs.put(f"{blobs_of(id)}0/t/checkpoint", pieces_of(b"x"))
+    await store.blobs.put(f"{blobs_of('nobody')}gathered", pieces_of(b"x"))
     for id, now in (("b", "1"), ("a", "2")):
         await ledger.change(id, lambda record, _, now=now: record.cancel(now))
     await kept.look(after=100.0)
     assert set(ledger.jobs) == {"a", "c", "d"}
-    assert await store.list_blobs("jobs/") == [f"{blobs_of(id)}0/t/checkpoint" for id in "acd"]
+    assert await store.blobs.keys("jobs/") == [f"{blobs_of(id)}0/t/checkpoint" for id in "acd"]
 
 
 async def test_directories_that_dead_processes_left_are_swept_whatever_happens_to_them(tmp_path):

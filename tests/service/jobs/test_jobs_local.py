@@ -65,7 +65,7 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     assert (same, replayed) == (done, True)
     with pytest.raises(KeyReused):
         await jobs.submit(spec(SHORT), KEY._replace(digest=b"another_another_"))
-    assert await store.list_blobs("jobs/") == []
+    assert await store.blobs.keys("jobs/") == []
     assert jobs.counts()["succeeded"] == 1
 
 

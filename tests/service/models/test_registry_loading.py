@@ -144,7 +144,7 @@ class TestEviction:
         await replica.update([fleet.example(i) for i in range(5)])
         state = replica.model.to_bytes()
         await fleet.settled(lambda: not registry.resident())
-        (snapshot,) = await fleet.store(registry).snapshots(replica.record)
+        (snapshot,) = await fleet.store(registry).snapshots.all(replica.record)
         assert snapshot.position == replica.model.position
         again = await registry.get("m")
         assert again is not replica

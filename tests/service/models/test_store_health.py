@@ -45,7 +45,7 @@ class TestStoreGone:
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
         registry._tasks[0].cancel()  # otherwise it may hear from the store in between
-        monkeypatch.setattr(fleet.store(registry), "append", _gone)
+        monkeypatch.setattr(fleet.store(registry).logs, "append", _gone)
         with pytest.raises(StorageGone):
             await replica.update([fleet.example(0)])
         assert (await replica.predict([fleet.example(0).x])).stale_seconds is not None
@@ -56,7 +56,7 @@ class TestStoreGone:
         registry = await fleet.start()
         replica = await _rolled_back(registry, fleet)
         other = await fleet.start(preload=False)
-        get_snapshot = fleet.store(other).get_snapshot
+        get_snapshot = fleet.store(other).snapshots.get
         calls = 0
 
         async def failing(*args: Any) -> Any:
@@ -64,7 +64,7 @@ class TestStoreGone:
             calls += 1
             return await (_gone() if calls > 1 else get_snapshot(*args))
 
-        monkeypatch.setattr(fleet.store(other), "get_snapshot", failing)
+        monkeypatch.setattr(fleet.store(other).snapshots, "get", failing)
         with pytest.raises(StorageGone):
             await other.get("m")
         assert calls > 1
@@ -109,10 +109,10 @@ class TestStoreBack:
             await release.wait()
             await _gone()
 
-        monkeypatch.setattr(store, "append", held)
+        monkeypatch.setattr(store.logs, "append", held)
         update = asyncio.create_task(replica.update([fleet.example(1)]))
         await fleet.settled(lambda: replica.busy)
-        lost = _once(store, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
+        lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         registry._contact.lost()
         await fleet.settled(lambda: registry.storage_gone_seconds is None)
         registry._tasks[0].cancel()  # what it heard now has to do
@@ -128,8 +128,8 @@ class TestStoreBack:
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(0)])
         store, before = fleet.store(registry), replica.model
-        _once(store, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
-        _once(store, "snapshots", lambda: StorageGone("the network is down", heals=True), monkeypatch)
+        _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
+        _once(store.snapshots, "all", lambda: StorageGone("the network is down", heals=True), monkeypatch)
         replica.look()
         await fleet.settled(lambda: replica.model is not before, seconds=5.0)
         assert replica.model.to_bytes() == before.to_bytes()

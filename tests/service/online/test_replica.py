@@ -31,8 +31,37 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Entry, SQLiteStore
+from manylabel_service.storage.sqlite.logs import SQLiteLogs
+from manylabel_service.storage.sqlite.snapshots import SQLiteSnapshots
 
 Hosting = Callable[..., AbstractAsyncContextManager[Registry]]
+
+
+class ObstructedLogs(SQLiteLogs):
+    """Logs that a test can hold up or make fail."""
+
+    def __init__(self, store: "ObstructedStore") -> None:
+        super().__init__(store.engine)
+        self.store = store
+
+    async def append(self, record: Any, payloads: Sequence[bytes], after: str, durability: Any) -> list[Entry]:
+        self.store.group_sizes.append(len(payloads))
+        await self.store.appends.wait()
+        if self.store.failing:
+            raise StorageGone("the disk is full", heals=True)
+        return await super().append(record, payloads, after, durability)
+
+
+class ObstructedSnapshots(SQLiteSnapshots):
+    """Snapshots that a test can hold up."""
+
+    def __init__(self, store: "ObstructedStore") -> None:
+        super().__init__(store.engine)
+        self.store = store
+
+    async def put(self, record: Any, position: str, data: bytes) -> None:
+        await self.store.snapshots_may_be_put.wait()
+        await super().put(record, position, data)
 
 
 class ObstructedStore(SQLiteStore):
@@ -46,17 +75,8 @@ class ObstructedStore(SQLiteStore):
         self.snapshots_may_be_put.set()
         self.failing = False
         self.group_sizes: list[int] = []
-
-    async def append(self, record: Any, payloads: Sequence[bytes], after: str, durability: Any) -> list[Entry]:
-        self.group_sizes.append(len(payloads))
-        await self.appends.wait()
-        if self.failing:
-            raise StorageGone("the disk is full", heals=True)
-        return await super().append(record, payloads, after, durability)
-
-    async def put_snapshot(self, record: Any, position: str, data: bytes) -> None:
-        await self.snapshots_may_be_put.wait()
-        await super().put_snapshot(record, position, data)
+        self.logs = ObstructedLogs(self)
+        self.snapshots = ObstructedSnapshots(self)
 
 
 @pytest.fixture
@@ -122,7 +142,7 @@ async def learn(replica: Replica, n: int, start: int = 0) -> list[Updated]:
 async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel:
     """A fresh fold of the whole log."""
     model = OnlineModel(replica.spec)
-    entries = await store_of(registry).read(replica.record, "0", 100_000)
+    entries = await store_of(registry).logs.read(replica.record, "0", 100_000)
     folding = Fold(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
     while folding.step(1):
         pass
@@ -176,7 +196,7 @@ async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
     async with hosting() as registry:
         replica = await registry.create(spec())
         foreign = Update((example(7), example(8)), "log")
-        await super(ObstructedStore, store_of(registry)).append(replica.record, [encode(foreign)], "0", "log")
+        await SQLiteLogs(store_of(registry).engine).append(replica.record, [encode(foreign)], "0", "log")
         answer = await replica.update([example(0)])
         assert (answer.updates, answer.position) == (3, "2")
         assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
@@ -320,7 +340,7 @@ class TestPredictionDoesNotWait:
             await learn(replica, 5)
             assert (await replica.update([example(0)])).updates == 6
             assert len((await replica.predict([example(0).x])).predictions) == 1
-            assert await store.snapshots(replica.record) == []
+            assert await store.snapshots.all(replica.record) == []
             store.snapshots_may_be_put.set()
 
     async def test_for_a_long_batch_of_updates(self, hosting: Hosting) -> None:
@@ -344,10 +364,10 @@ class TestSnapshots:
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
                 await settled(lambda: not replica.snapshots.busy)
-            snapshots = await store_of(registry).snapshots(replica.record)
+            snapshots = await store_of(registry).snapshots.all(replica.record)
             assert len(snapshots) == 2
             oldest = snapshots[-1].position
-            entries = await store_of(registry).read(replica.record, oldest, 1000)
+            entries = await store_of(registry).logs.read(replica.record, oldest, 1000)
             assert int(entries[0].position) == int(oldest) + 1
 
     async def test_a_damaged_one_costs_a_longer_replay(
@@ -407,16 +427,16 @@ class TestSnapshots:
     async def test_one_that_cannot_be_stored_is_tried_again(self, hosting: Hosting, tmp_path: Path) -> None:
         async with hosting(snapshot_every_seconds=0.01) as registry:
             store = store_of(registry)
-            failures = 2
+            failures, put_snapshot = 2, store.snapshots.put
 
             async def put(*args: Any) -> None:
                 nonlocal failures
                 if failures:
                     failures -= 1
                     raise StorageGone("the disk is full", heals=True)
-                await SQLiteStore.put_snapshot(store, *args)
+                await put_snapshot(*args)
 
-            store.put_snapshot = put  # type: ignore[assignment, method-assign]
+            store.snapshots.put = put  # type: ignore[assignment, method-assign]
             replica = await registry.create(spec())
             await learn(replica, 1)
             await settled(lambda: snapshot_files(tmp_path))
@@ -461,7 +481,7 @@ class TestModels:
             replica = await registry.create(spec(features=["a"]))
             with pytest.raises(InvalidExample):
                 await replica.update([example(0)])
-            assert await store_of(registry).read(replica.record, "0", 10) == []
+            assert await store_of(registry).logs.read(replica.record, "0", 10) == []
 
     async def test_a_fold_that_breaks_answers_no_more_and_is_not_kept(
         self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -86,7 +86,7 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
     state = await fleet.agreed()
     model = OnlineModel(replicas[0].spec)
     shelf, store, record = replicas[0]._shelf, fleet.store(registries[0]), replicas[0].record
-    while entries := await store.read(record, model.position, 1000):
+    while entries := await store.logs.read(record, model.position, 1000):
         changes: list[LogEntry] = await replicas[0]._applier._playback.decoded(entries)
         for change in changes:
             folding, more = Fold(model, [change]), True

@@ -85,7 +85,7 @@ class TestOneLog:
     ) -> None:
         (registry, _), (one, _) = await hosted(fleet, 2)
         store = fleet.store(registry)
-        changed, read = store.changed, store.read
+        changed, read = store.logs.changed, store.logs.read
         asked_at: list[float] = []
         reads: list[None] = []
 
@@ -97,8 +97,8 @@ class TestOneLog:
             reads.append(None)
             return await read(*args)
 
-        monkeypatch.setattr(store, "changed", watched_changed)
-        monkeypatch.setattr(store, "read", watched_read)
+        monkeypatch.setattr(store.logs, "changed", watched_changed)
+        monkeypatch.setattr(store.logs, "read", watched_read)
         await one.update([fleet.example(0)])  # the first loads the kernels
         await fleet.settled(lambda: asked_at)
         ends = time.monotonic() + 1.0

@@ -61,7 +61,7 @@ class TestRollback:
         # Without what was taken after the rollback it has to be replayed, from a snapshot that was before it.
         for snapshot in await one.list_snapshots():
             if snapshot.position > one.model.rollbacks[-1][0]:
-                await fleet.store(registry).delete_snapshot(one.record, snapshot.position)
+                await fleet.store(registry).snapshots.delete(one.record, snapshot.position)
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
 
@@ -121,7 +121,7 @@ class TestRollback:
         (registry,), (one,) = await hosted(fleet, 1, snapshots_kept=1)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
-        assert await fleet.store(registry).pin_snapshot(one.record, target.position, True)
+        assert await fleet.store(registry).snapshots.pin(one.record, target.position, True)
         for _ in range(3):
             await learn(fleet, one, 1)
             await one.take_snapshot()
@@ -135,7 +135,7 @@ class TestRollback:
         await learn(fleet, one, 1)
         data = bytearray(await one.read_snapshot(target.position))
         data[len(data) // 2] ^= 1
-        await fleet.store(registry).put_snapshot(one.record, target.position, bytes(data))
+        await fleet.store(registry).snapshots.put(one.record, target.position, bytes(data))
         with pytest.raises(SnapshotNotFound):
             await one.rollback(target.position)
         assert [snapshot.pinned for snapshot in await one.list_snapshots()] == [False]
@@ -155,7 +155,7 @@ class TestRollback:
         async def gone(*args: Any) -> Any:
             raise StorageGone("the network is down", heals=True)
 
-        monkeypatch.setattr(fleet.store(registries[1]), "get_snapshot", gone)
+        monkeypatch.setattr(fleet.store(registries[1]).snapshots, "get", gone)
         results = await asyncio.gather(*(other.update([fleet.example(i)]) for i in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [StorageGone] * 3
         assert other.model.updates == 4
@@ -171,7 +171,7 @@ class TestRollback:
         target = await one.take_snapshot()
         await fleet.agreed()
         store, failures = fleet.store(registry), 3
-        get_snapshot = store.get_snapshot
+        get_snapshot = store.snapshots.get
 
         async def failing(*args: Any) -> Any:
             nonlocal failures
@@ -180,7 +180,7 @@ class TestRollback:
                 raise StorageGone("the network is down", heals=True)
             return await get_snapshot(*args)
 
-        monkeypatch.setattr(store, "get_snapshot", failing)
+        monkeypatch.setattr(store.snapshots, "get", failing)
         await learn(fleet, one, 2)
         await one.rollback(target.position)
         await learn(fleet, one, 1)

@@ -489,7 +489,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         assert {s.position for s in before[: SETTINGS.snapshots_kept - 1]} <= {s.position for s in listed}
         if len(listed) > 1 and listed[1].position != START:
             with pytest.raises(LogTrimmed):
-                self.run(self.stores[place % self.n_places].read(replica.record, START, 1))
+                self.run(self.stores[place % self.n_places].logs.read(replica.record, START, 1))
 
     def look_at_kept(self, known: Known, place: int) -> tuple[Replica, list[SnapshotRecord]]:
         replica = self.run(self.caught_up(known, place))
@@ -776,15 +776,15 @@ def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
 
     def reopened(store: Store) -> Store:
         assert isinstance(store, SQLiteStore)
-        return SQLiteStore(store._directory)
+        return SQLiteStore(store.engine.directory)
 
     def crashed(store: Store) -> Store:
         """Over a copy of the directory as it is between two operations: what a kill there would leave."""
         assert isinstance(store, SQLiteStore)
-        copy, threads = directory(), store._threads
+        copy, threads = directory(), store.engine.threads
 
         def copied() -> None:
-            threads.writer.submit(shutil.copytree, store._directory, copy).result()
+            threads.writer.submit(shutil.copytree, store.engine.directory, copy).result()
 
         threads.filer.submit(copied).result()
         return SQLiteStore(copy)

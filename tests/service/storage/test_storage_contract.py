@@ -25,7 +25,7 @@ NewStore = Callable[[], Store]
 
 async def read_all(store: Store, record: ModelRecord, after: str = START, limit: int = 1000) -> list[Entry]:
     entries: list[Entry] = []
-    while page := await store.read(record, after, limit):
+    while page := await store.logs.read(record, after, limit):
         assert len(page) <= limit
         entries += page
         after = page[-1].position
@@ -35,7 +35,7 @@ async def read_all(store: Store, record: ModelRecord, after: str = START, limit:
 async def append(
     store: Store, record: ModelRecord, *payloads: bytes, after: str = START, durability: Durability = "log"
 ) -> list[Entry]:
-    return await store.append(record, payloads, after, durability)
+    return await store.logs.append(record, payloads, after, durability)
 
 
 def payloads_of(entries: list[Entry]) -> list[bytes]:
@@ -69,50 +69,50 @@ def test_position_key_refuses_what_is_no_position(text: str) -> None:
 async def test_models_are_listed_in_order_of_creation_and_kept(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    assert await store.models() == []
-    records = [await store.create_model(name, bytes([i, 0, 255])) for i, name in enumerate("cab")]
+    assert await store.models.all() == []
+    records = [await store.models.create(name, bytes([i, 0, 255])) for i, name in enumerate("cab")]
     assert [record.name for record in records] == ["c", "a", "b"]
     assert [record.spec for record in records] == [b"\x00\x00\xff", b"\x01\x00\xff", b"\x02\x00\xff"]
-    assert await store.models() == records
+    assert await store.models.all() == records
     await store.close()
 
     store = new_store()
     await store.open()
-    assert await store.models() == records
+    assert await store.models.all() == records
     await store.close()
 
 
 async def test_a_name_is_taken_once(store: Store) -> None:
-    first = await store.create_model("m", b"first")
+    first = await store.models.create("m", b"first")
     with pytest.raises(ModelExists, match="'m'") as caught:
-        await store.create_model("m", b"second")
+        await store.models.create("m", b"second")
     assert caught.value.name == "m"
-    assert await store.models() == [first]
+    assert await store.models.all() == [first]
 
 
 async def test_of_many_creations_at_once_one_succeeds(store: Store) -> None:
-    outcomes = await asyncio.gather(*(store.create_model("m", bytes([i])) for i in range(20)), return_exceptions=True)
+    outcomes = await asyncio.gather(*(store.models.create("m", bytes([i])) for i in range(20)), return_exceptions=True)
     created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
     assert len(created) == 1
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
-    assert await store.models() == created
+    assert await store.models.all() == created
 
 
 CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
-    "append": lambda store, record: store.append(record, [b"x"], START, "log"),
-    "read": lambda store, record: store.read(record, START, 10),
-    "trim": lambda store, record: store.trim(record, "1"),
-    "put_snapshot": lambda store, record: store.put_snapshot(record, "1", b"x"),
-    "snapshots": lambda store, record: store.snapshots(record),
-    "get_snapshot": lambda store, record: store.get_snapshot(record, "1"),
-    "delete_snapshot": lambda store, record: store.delete_snapshot(record, "1"),
-    "pin_snapshot": lambda store, record: store.pin_snapshot(record, "1", True),
-    "unpin_snapshot": lambda store, record: store.pin_snapshot(record, "1", False),
-    "put_predictions": lambda store, record: store.put_predictions(record, {"p": b"x"}, 60.0, 10),
-    "put no predictions": lambda store, record: store.put_predictions(record, {}, 60.0, 10),
-    "get_predictions": lambda store, record: store.get_predictions(record, ["p"]),
-    "get no predictions": lambda store, record: store.get_predictions(record, []),
-    "delete_model": lambda store, record: store.delete_model(record),
+    "append": lambda store, record: store.logs.append(record, [b"x"], START, "log"),
+    "read": lambda store, record: store.logs.read(record, START, 10),
+    "trim": lambda store, record: store.logs.trim(record, "1"),
+    "put_snapshot": lambda store, record: store.snapshots.put(record, "1", b"x"),
+    "snapshots": lambda store, record: store.snapshots.all(record),
+    "get_snapshot": lambda store, record: store.snapshots.get(record, "1"),
+    "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
+    "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
+    "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
+    "put_predictions": lambda store, record: store.predictions.put(record, {"p": b"x"}, 60.0, 10),
+    "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
+    "get_predictions": lambda store, record: store.predictions.get(record, ["p"]),
+    "get no predictions": lambda store, record: store.predictions.get(record, []),
+    "delete_model": lambda store, record: store.models.delete(record),
 }
 
 
@@ -124,14 +124,14 @@ async def test_a_deleted_record_reaches_nothing(
 ) -> None:
     store = new_store()
     await store.open()
-    old = await store.create_model("m", b"old")
+    old = await store.models.create("m", b"old")
     entries = await append(store, old, b"1", b"2")
     await append(store, old, b"3", after=entries[-1].position)
-    await store.put_snapshot(old, entries[0].position, b"snapshot")
-    await store.put_predictions(old, {"p": b"kept"}, 60.0, 10)
-    await store.delete_model(old)
-    assert await store.models() == []
-    new = await store.create_model("m", b"new") if recreated else None
+    await store.snapshots.put(old, entries[0].position, b"snapshot")
+    await store.predictions.put(old, {"p": b"kept"}, 60.0, 10)
+    await store.models.delete(old)
+    assert await store.models.all() == []
+    new = await store.models.create("m", b"new") if recreated else None
     if reopened:
         await store.close()
         store = new_store()
@@ -141,11 +141,11 @@ async def test_a_deleted_record_reaches_nothing(
     assert isinstance(caught.value, ModelNotFound)
     assert (caught.value.name, caught.value.incarnation) == ("m", old.incarnation)
     if new:
-        assert await store.models() == [new]
-        assert await store.find_model("m") == new
+        assert await store.models.all() == [new]
+        assert await store.models.find("m") == new
         assert await read_all(store, new) == []
-        assert await store.get_predictions(new, ["p"]) == [None]
-        assert await store.snapshots(new) == []
+        assert await store.predictions.get(new, ["p"]) == [None]
+        assert await store.snapshots.all(new) == []
     await store.close()
 
 
@@ -155,23 +155,23 @@ async def test_incarnations_are_never_used_again(new_store: NewStore) -> None:
         store = new_store()
         await store.open()
         for _ in range(3):
-            record = await store.create_model("m", b"")
+            record = await store.models.create("m", b"")
             incarnations.append(record.incarnation)
             assert await append(store, record, b"only") == await read_all(store, record)
-            await store.delete_model(record)
+            await store.models.delete(record)
         await store.close()
     assert len(set(incarnations)) == len(incarnations)
 
 
 async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
-    kept, dropped = await store.create_model("kept", b"k"), await store.create_model("dropped", b"d")
+    kept, dropped = await store.models.create("kept", b"k"), await store.models.create("dropped", b"d")
     written = await append(store, kept, *(bytes([i]) for i in range(50)))
     others = await append(store, dropped, *(bytes([i]) for i in range(50)))
-    await store.put_snapshot(kept, written[9].position, b"ten")
-    await store.put_snapshot(dropped, others[9].position, b"other")
-    await store.delete_model(dropped)
+    await store.snapshots.put(kept, written[9].position, b"ten")
+    await store.snapshots.put(dropped, others[9].position, b"other")
+    await store.models.delete(dropped)
     assert await read_all(store, kept) == written
-    assert await store.get_snapshot(kept, written[9].position) == b"ten"
+    assert await store.snapshots.get(kept, written[9].position) == b"ten"
     assert await append(store, kept, b"more", after=written[-1].position) != []
 
 
@@ -182,13 +182,13 @@ async def test_deleting_one_model_leaves_the_others(store: Store) -> None:
 async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store: NewStore, durability: str) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
-    assert await store.read(record, START, 10) == []
+    record = await store.models.create("m", b"")
+    assert await store.logs.read(record, START, 10) == []
     written: list[Entry] = []
     for size in (1, 3, 64, 65, 200):
         after = written[-1].position if written else START
         payloads = [b"%d-%d" % (size, i) for i in range(size)]
-        answer = await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        answer = await store.logs.append(record, payloads, after, durability)  # type: ignore[arg-type]
         assert payloads_of(answer) == payloads
         written += answer
     assert_ascending(written)
@@ -205,19 +205,19 @@ async def test_what_was_appended_is_read_in_order_and_after_reopening(new_store:
 
 
 async def test_durabilities_can_alternate(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written: list[Entry] = []
     levels = ["log", "fsync", "fsync", "log", "log", "fsync"]
     for durability in levels:
         after = written[-1].position if written else START
-        written += await store.append(record, [durability.encode()], after, durability)  # type: ignore[arg-type]
+        written += await store.logs.append(record, [durability.encode()], after, durability)  # type: ignore[arg-type]
     assert payloads_of(written) == [level.encode() for level in levels]
     assert await read_all(store, record) == written
 
 
 async def test_append_answers_with_all_that_lies_between(store: Store) -> None:
     """Two callers that know the log up to different positions both see all of it, in one order."""
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     known: dict[str, list[Entry]] = {"a": [], "b": []}
     for turn, who in enumerate("aababbbaabaaab"):
         seen = known[who]
@@ -232,7 +232,7 @@ async def test_append_answers_with_all_that_lies_between(store: Store) -> None:
 
 
 async def test_a_caller_that_knows_nothing_gets_everything(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, *(b"%d" % i for i in range(300)))
     answer = await append(store, record, b"own")
     assert answer[:-1] == written
@@ -241,7 +241,7 @@ async def test_a_caller_that_knows_nothing_gets_everything(store: Store) -> None
 
 @pytest.mark.parametrize("durability", get_args(Durability))
 async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Store, durability: Durability) -> None:
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
 
     async def caller(who: int) -> list[Entry]:
         seen: list[Entry] = []
@@ -269,7 +269,7 @@ async def test_concurrent_appends_lose_nothing_and_agree_on_one_order(store: Sto
 
 
 async def test_logs_of_two_models_are_apart(store: Store) -> None:
-    records = [await store.create_model(name, b"") for name in "abc"]
+    records = [await store.models.create(name, b"") for name in "abc"]
     written: list[list[Entry]] = [[], [], []]
     chooser = random.Random(5)
     for i in range(60):
@@ -282,15 +282,15 @@ async def test_logs_of_two_models_are_apart(store: Store) -> None:
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 101])
 async def test_read_pages_through_the_log(store: Store, limit: int) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, *(b"%d" % i for i in range(100)))
     assert await read_all(store, record, limit=limit) == written
     assert await read_all(store, record, written[41].position, limit) == written[42:]
-    assert await store.read(record, written[-1].position, limit) == []
+    assert await store.logs.read(record, written[-1].position, limit) == []
 
 
 async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     chooser = random.Random(7)
     payloads = [
         b"",
@@ -306,7 +306,7 @@ async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
 
 
 async def test_a_log_of_large_entries_is_read_whole(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     payloads = [bytes([i]) * 3_000_000 for i in range(8)]
     after = START
     for payload in payloads:
@@ -328,22 +328,22 @@ async def test_a_log_of_large_entries_is_read_whole(store: Store) -> None:
 async def test_a_wrong_append_adds_nothing(
     store: Store, payloads: list[bytes], after: str, durability: str, message: str
 ) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, b"before")
     with pytest.raises(ValueError, match=message):
-        await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        await store.logs.append(record, payloads, after, durability)  # type: ignore[arg-type]
     assert await read_all(store, record) == written
 
 
 @pytest.mark.parametrize(("after", "limit"), [("x", 1), ("", 1), (START, 0), (START, -1)])
 async def test_a_wrong_read_is_refused(store: Store, after: str, limit: int) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     with pytest.raises(ValueError, match="position" if limit > 0 else "limit"):
-        await store.read(record, after, limit)
+        await store.logs.read(record, after, limit)
 
 
 async def test_an_append_whose_caller_gave_up_is_whole_or_absent(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     gone: list[bytes] = []
     after, seen = START, []
     for turn in range(30):
@@ -369,15 +369,15 @@ async def test_an_append_whose_caller_gave_up_is_whole_or_absent(store: Store) -
 async def test_trim_removes_the_beginning_and_says_so(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     written = await append(store, record, *(b"%d" % i for i in range(100)))
     untouched = await append(store, other, *(b"%d" % i for i in range(100)))
     cut = written[59].position
-    await store.trim(record, cut)
+    await store.logs.trim(record, cut)
     for _ in range(2):
         for early in (START, written[0].position, written[58].position):
             with pytest.raises(LogTrimmed, match="snapshot") as caught:
-                await store.read(record, early, 10)
+                await store.logs.read(record, early, 10)
             assert (caught.value.name, caught.value.after) == ("m", early)
             assert position_key(caught.value.trimmed) == position_key(cut)
             with pytest.raises(LogTrimmed):
@@ -397,14 +397,14 @@ async def test_trim_removes_the_beginning_and_says_so(new_store: NewStore) -> No
 async def test_positions_go_on_after_the_log_was_trimmed_to_nothing(new_store: NewStore, reopened: bool) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     last = (await append(store, record, b"1", b"2", b"3"))[-1].position
-    await store.trim(record, last)
+    await store.logs.trim(record, last)
     if reopened:
         await store.close()
         store = new_store()
         await store.open()
-    assert await store.read(record, last, 10) == []
+    assert await store.logs.read(record, last, 10) == []
     answer = await append(store, record, b"4", after=last)
     assert payloads_of(answer) == [b"4"]
     assert position_key(answer[0].position) > position_key(last)
@@ -413,46 +413,46 @@ async def test_positions_go_on_after_the_log_was_trimmed_to_nothing(new_store: N
 
 
 async def test_trim_to_where_it_is_already_changes_nothing(store: Store) -> None:
-    record = await store.create_model("m", b"")
-    await store.trim(record, START)
+    record = await store.models.create("m", b"")
+    await store.logs.trim(record, START)
     written = await append(store, record, *(b"%d" % i for i in range(10)))
-    await store.trim(record, START)
+    await store.logs.trim(record, START)
     assert await read_all(store, record) == written
     for through in (written[4].position, written[4].position, written[2].position, START):
-        await store.trim(record, through)
+        await store.logs.trim(record, through)
         assert await read_all(store, record, written[4].position) == written[5:]
         with pytest.raises(LogTrimmed):
-            await store.read(record, written[3].position, 10)
+            await store.logs.read(record, written[3].position, 10)
 
 
 async def test_trim_beyond_the_end_ends_at_the_end(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     last = (await append(store, record, b"1", b"2"))[-1]
     beyond = "-".join(str(part + 5) for part in position_key(last.position))
-    await store.trim(record, beyond)
+    await store.logs.trim(record, beyond)
     answer = await append(store, record, b"3", after=last.position)
     assert payloads_of(answer) == [b"3"]
     assert await read_all(store, record, last.position) == answer
 
 
 async def test_trim_while_others_append(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, *(b"%d" % i for i in range(3000)))
 
     async def appender() -> None:
         for i in range(40):
             written.extend(await append(store, record, b"new-%d" % i, after=written[-1].position))
 
-    await asyncio.gather(appender(), *(store.trim(record, written[i].position) for i in range(99, 3000, 400)))
+    await asyncio.gather(appender(), *(store.logs.trim(record, written[i].position) for i in range(99, 3000, 400)))
     assert payloads_of(written[3000:]) == [b"new-%d" % i for i in range(40)]
     cut = written[2899]
     assert await read_all(store, record, cut.position) == written[2900:]
 
 
 async def test_a_wrong_trim_is_refused(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     with pytest.raises(ValueError, match="position"):
-        await store.trim(record, "all")
+        await store.logs.trim(record, "all")
 
 
 # -- snapshots ------------------------------------------------------------------------------------
@@ -461,23 +461,23 @@ async def test_a_wrong_trim_is_refused(store: Store) -> None:
 async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
-    assert await store.snapshots(record) == []
+    record = await store.models.create("m", b"")
+    assert await store.snapshots.all(record) == []
     written = await append(store, record, *(b"%d" % i for i in range(12)))
     chooser = random.Random(1)
     data = {written[i].position: chooser.randbytes(1000 + i) for i in (9, 1, 11)}  # 10, 2, 12: not as text
     data[START] = b""
     before_ms = time.time_ns() // 1_000_000
     for position, content in data.items():
-        await store.put_snapshot(record, position, content)
+        await store.snapshots.put(record, position, content)
     after_ms = time.time_ns() // 1_000_000
     for _ in range(2):
-        listed = await store.snapshots(record)
+        listed = await store.snapshots.all(record)
         assert [s.position for s in listed] == [written[11].position, written[9].position, written[1].position, START]
         assert [s.size_bytes for s in listed] == [1011, 1009, 1001, 0]
         assert all(before_ms <= s.created_unix_ms <= after_ms for s in listed)
         for position, content in data.items():
-            assert await store.get_snapshot(record, position) == content
+            assert await store.snapshots.get(record, position) == content
         await store.close()
         store = new_store()
         await store.open()
@@ -485,61 +485,61 @@ async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -
 
 
 async def test_a_snapshot_can_be_replaced_and_deleted(store: Store) -> None:
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     position = START
-    await store.put_snapshot(other, position, b"of the other")
+    await store.snapshots.put(other, position, b"of the other")
     for content in (b"first", b"the second one", b"3"):
-        await store.put_snapshot(record, position, content)
-        assert await store.get_snapshot(record, position) == content
-        assert [s.size_bytes for s in await store.snapshots(record)] == [len(content)]
+        await store.snapshots.put(record, position, content)
+        assert await store.snapshots.get(record, position) == content
+        assert [s.size_bytes for s in await store.snapshots.all(record)] == [len(content)]
     for _ in range(2):
-        await store.delete_snapshot(record, position)
-        assert await store.snapshots(record) == []
-        assert await store.get_snapshot(record, position) is None
-    assert await store.get_snapshot(other, position) == b"of the other"
+        await store.snapshots.delete(record, position)
+        assert await store.snapshots.all(record) == []
+        assert await store.snapshots.get(record, position) is None
+    assert await store.snapshots.get(other, position) == b"of the other"
 
 
 async def test_a_snapshot_that_is_not_there_is_none(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     for position in (START, "1", "99999"):
-        assert await store.get_snapshot(record, position) is None
-    for call in (store.get_snapshot, store.delete_snapshot):
+        assert await store.snapshots.get(record, position) is None
+    for call in (store.snapshots.get, store.snapshots.delete):
         with pytest.raises(ValueError, match="position"):
             await call(record, "../../etc")
     with pytest.raises(ValueError, match="position"):
-        await store.put_snapshot(record, "../../etc", b"")
+        await store.snapshots.put(record, "../../etc", b"")
 
 
 async def test_large_snapshots_of_several_models_at_once(store: Store) -> None:
     chooser = random.Random(2)
-    records = [await store.create_model(name, b"") for name in "abc"]
+    records = [await store.models.create(name, b"") for name in "abc"]
     data = [chooser.randbytes(6_000_000 + i) for i in range(3)]
-    await asyncio.gather(*(store.put_snapshot(r, START, d) for r, d in zip(records, data, strict=True)))
-    assert await asyncio.gather(*(store.get_snapshot(record, START) for record in records)) == data
+    await asyncio.gather(*(store.snapshots.put(r, START, d) for r, d in zip(records, data, strict=True)))
+    assert await asyncio.gather(*(store.snapshots.get(record, START) for record in records)) == data
 
 
 async def test_a_snapshot_put_and_deleted_at_once_is_there_or_not(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     for turn in range(20):
-        calls = [store.put_snapshot(record, START, bytes([turn])), store.delete_snapshot(record, START)]
+        calls = [store.snapshots.put(record, START, bytes([turn])), store.snapshots.delete(record, START)]
         await asyncio.gather(*(calls if turn % 2 else calls[::-1]))
-        listed = bool(await store.snapshots(record))
-        assert await store.get_snapshot(record, START) == (bytes([turn]) if listed else None)
+        listed = bool(await store.snapshots.all(record))
+        assert await store.snapshots.get(record, START) == (bytes([turn]) if listed else None)
 
 
 async def test_trim_leaves_snapshots_alone(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, b"1", b"2", b"3")
-    await store.put_snapshot(record, written[1].position, b"two")
-    await store.trim(record, written[1].position)
-    assert await store.get_snapshot(record, written[1].position) == b"two"
+    await store.snapshots.put(record, written[1].position, b"two")
+    await store.logs.trim(record, written[1].position)
+    assert await store.snapshots.get(record, written[1].position) == b"two"
     assert await read_all(store, record, written[1].position) == written[2:]
 
 
 async def test_appends_to_other_models_do_not_wait_for_a_large_snapshot(store: Store) -> None:
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     written = await append(store, other, b"before")
-    putting = asyncio.create_task(store.put_snapshot(record, START, bytes(60_000_000)))
+    putting = asyncio.create_task(store.snapshots.put(record, START, bytes(60_000_000)))
     while not putting.done():
         written += await append(store, other, b"meanwhile", after=written[-1].position)
     await putting
@@ -552,14 +552,16 @@ async def test_a_model_can_begin_with_a_state(new_store: NewStore, size: int) ->
     state = random.Random(3).randbytes(size)
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"spec", state)
-    assert await store.find_model("m") == record
+    record = await store.models.create("m", b"spec", state)
+    assert await store.models.find("m") == record
     assert position_key(START) < position_key(SEED)
     for _ in range(2):
-        assert [(s.position, s.size_bytes, s.pinned) for s in await store.snapshots(record)] == [(SEED, size, False)]
-        assert await store.get_snapshot(record, SEED) == state
-        assert await store.read(record, SEED, 10) == []
-        for call in (store.read(record, START, 10), append(store, record, b"not added")):
+        assert [(s.position, s.size_bytes, s.pinned) for s in await store.snapshots.all(record)] == [
+            (SEED, size, False)
+        ]
+        assert await store.snapshots.get(record, SEED) == state
+        assert await store.logs.read(record, SEED, 10) == []
+        for call in (store.logs.read(record, START, 10), append(store, record, b"not added")):
             with pytest.raises(LogTrimmed, match="snapshot"):
                 await call
         await store.close()
@@ -574,66 +576,66 @@ async def test_a_model_can_begin_with_a_state(new_store: NewStore, size: int) ->
 
 async def test_of_many_creations_with_a_state_at_once_one_succeeds(store: Store) -> None:
     states = [bytes([i]) * 1000 for i in range(12)]
-    outcomes = await asyncio.gather(*(store.create_model("m", b"", s) for s in states), return_exceptions=True)
+    outcomes = await asyncio.gather(*(store.models.create("m", b"", s) for s in states), return_exceptions=True)
     (record,) = created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 11
-    assert await store.models() == created
-    assert await store.get_snapshot(record, SEED) == states[outcomes.index(record)]
+    assert await store.models.all() == created
+    assert await store.snapshots.get(record, SEED) == states[outcomes.index(record)]
 
 
 async def test_a_pinned_snapshot_is_not_deleted(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     position = (await append(store, record, b"1"))[-1].position
-    assert not await store.pin_snapshot(record, position, True)
-    await store.put_snapshot(record, START, b"start")
-    await store.put_snapshot(record, position, b"one")
-    assert await store.pin_snapshot(record, position, True)
-    assert await store.pin_snapshot(record, position, True)
-    await store.put_snapshot(record, position, b"replaced")
+    assert not await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, START, b"start")
+    await store.snapshots.put(record, position, b"one")
+    assert await store.snapshots.pin(record, position, True)
+    assert await store.snapshots.pin(record, position, True)
+    await store.snapshots.put(record, position, b"replaced")
     await store.close()
 
     store = new_store()
     await store.open()
     for at in (START, position):
-        await store.delete_snapshot(record, at)
-    assert [(s.position, s.pinned) for s in await store.snapshots(record)] == [(position, True)]
-    assert await store.get_snapshot(record, position) == b"replaced"
-    assert await store.pin_snapshot(record, position, False)
-    assert [s.pinned for s in await store.snapshots(record)] == [False]
-    await store.delete_snapshot(record, position)
-    assert await store.snapshots(record) == []
+        await store.snapshots.delete(record, at)
+    assert [(s.position, s.pinned) for s in await store.snapshots.all(record)] == [(position, True)]
+    assert await store.snapshots.get(record, position) == b"replaced"
+    assert await store.snapshots.pin(record, position, False)
+    assert [s.pinned for s in await store.snapshots.all(record)] == [False]
+    await store.snapshots.delete(record, position)
+    assert await store.snapshots.all(record) == []
     await store.close()
 
 
 async def test_a_position_that_the_log_does_not_have_is_lost(store: Store) -> None:
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     for _ in range(3):
         last = (await append(store, other, b"x", b"y"))[-1].position
     first = (await append(store, record, b"1"))[-1].position
     beyond = "-".join(str(part + 9) for part in position_key(max(first, last, key=position_key)))
     for call in (
         append(store, record, b"not added", after=beyond),
-        store.read(record, beyond, 10),
-        store.put_snapshot(record, beyond, b"of another log"),
+        store.logs.read(record, beyond, 10),
+        store.snapshots.put(record, beyond, b"of another log"),
     ):
         with pytest.raises(LogLost, match="'m'") as caught:
             await call
         assert (caught.value.name, caught.value.position) == ("m", beyond)
     assert payloads_of(await read_all(store, record)) == [b"1"]
-    assert await store.snapshots(record) == []
+    assert await store.snapshots.all(record) == []
 
 
 async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written = await append(store, record, b"1", b"2", b"3")
-    await store.trim(record, written[1].position)
+    await store.logs.trim(record, written[1].position)
     for position in (START, written[0].position):
         with pytest.raises(LogTrimmed):
-            await store.put_snapshot(record, position, b"late")
-    await store.put_snapshot(record, written[1].position, b"two")
-    assert [s.position for s in await store.snapshots(record)] == [written[1].position]
+            await store.snapshots.put(record, position, b"late")
+    await store.snapshots.put(record, written[1].position, b"two")
+    assert [s.position for s in await store.snapshots.all(record)] == [written[1].position]
 
 
 # -- kept predictions -----------------------------------------------------------------------------
@@ -642,63 +644,63 @@ async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store)
 async def test_predictions_are_kept_by_id_and_model(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     kept = {f"id{i}": random.Random(i).randbytes(i) for i in range(1200)}
-    await store.put_predictions(record, kept, 600.0, 2000)
-    await store.put_predictions(other, {"id1": b"of the other"}, 600.0, 2000)
+    await store.predictions.put(record, kept, 600.0, 2000)
+    await store.predictions.put(other, {"id1": b"of the other"}, 600.0, 2000)
     await store.close()
 
     store = new_store()
     await store.open()
     ids = ["unknown", *reversed(kept), "id7", "id7"]
-    assert await store.get_predictions(record, ids) == [kept.get(id) for id in ids]
-    assert await store.get_predictions(other, ["id2", "id1"]) == [None, b"of the other"]
-    assert await store.get_predictions(record, []) == []
+    assert await store.predictions.get(record, ids) == [kept.get(id) for id in ids]
+    assert await store.predictions.get(other, ["id2", "id1"]) == [None, b"of the other"]
+    assert await store.predictions.get(record, []) == []
     await store.close()
 
 
 async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
-    record, other = await store.create_model("m", b""), await store.create_model("other", b"")
-    await store.put_predictions(record, {"a": b"1", "b": b"2"}, 600.0, 3)
-    await store.put_predictions(other, {"a": b"1", "b": b"2"}, 600.0, 3)
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+    await store.predictions.put(record, {"a": b"1", "b": b"2"}, 600.0, 3)
+    await store.predictions.put(other, {"a": b"1", "b": b"2"}, 600.0, 3)
     with pytest.raises(PredictionsFull) as caught:
-        await store.put_predictions(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
+        await store.predictions.put(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
     assert (caught.value.name, caught.value.limit) == ("m", 3)
-    assert await store.get_predictions(record, list("abcd")) == [b"1", b"2", None, None]
-    await store.put_predictions(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
-    assert await store.get_predictions(record, list("abcd")) == [b"1", b"new", b"3", None]
+    assert await store.predictions.get(record, list("abcd")) == [b"1", b"2", None, None]
+    await store.predictions.put(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
+    assert await store.predictions.get(record, list("abcd")) == [b"1", b"new", b"3", None]
 
 
 async def test_predictions_end_and_make_room(store: Store) -> None:
-    record = await store.create_model("m", b"")
-    await store.put_predictions(record, {"a": b"1", "b": b"2"}, 0.05, 3)
-    await store.put_predictions(record, {"c": b"3"}, 600.0, 3)
-    while any(await store.get_predictions(record, ["a", "b"])):  # noqa: ASYNC110 - there is no event for this
+    record = await store.models.create("m", b"")
+    await store.predictions.put(record, {"a": b"1", "b": b"2"}, 0.05, 3)
+    await store.predictions.put(record, {"c": b"3"}, 600.0, 3)
+    while any(await store.predictions.get(record, ["a", "b"])):  # noqa: ASYNC110 - there is no event for this
         await asyncio.sleep(0.005)
-    await store.put_predictions(record, {"d": b"4", "e": b"5"}, 600.0, 3)
+    await store.predictions.put(record, {"d": b"4", "e": b"5"}, 600.0, 3)
     with pytest.raises(PredictionsFull):
-        await store.put_predictions(record, {"f": b"6"}, 600.0, 3)
-    assert await store.get_predictions(record, list("abcdef")) == [None, None, b"3", b"4", b"5", None]
+        await store.predictions.put(record, {"f": b"6"}, 600.0, 3)
+    assert await store.predictions.get(record, list("abcdef")) == [None, None, b"3", b"4", b"5", None]
 
 
 # -- changes --------------------------------------------------------------------------------------
 
 
 async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     last = (await append(store, record, b"1"))[-1].position
     for positions in ({record: last}, {}):
         for seconds in (0.0, 0.1):
             started = time.monotonic()
-            assert await store.changed(positions, seconds) == []
+            assert await store.logs.changed(positions, seconds) == []
             assert seconds <= time.monotonic() - started < seconds + 3
 
 
 async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
-    waiting = asyncio.create_task(store.changed({record: START}, 300.0))
+    record = await store.models.create("m", b"")
+    waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
     await asyncio.sleep(0.05)
     started = time.monotonic()
     await store.close()
@@ -708,15 +710,15 @@ async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> Non
 
 
 async def test_waiting_can_be_given_up(store: Store) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     for _ in range(50):
-        waiting = asyncio.create_task(store.changed({record: START}, 300.0))
+        waiting = asyncio.create_task(store.logs.changed({record: START}, 300.0))
         await asyncio.sleep(0.001)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert payloads_of(await append(store, record, b"1")) == [b"1"]
-    assert await store.changed({record: "0"}, 0.0) in ([record], [])  # the embedded store has nothing to tell
+    assert await store.logs.changed({record: "0"}, 0.0) in ([record], [])  # the embedded store has nothing to tell
 
 
 # -- deletion under way, closing ------------------------------------------------------------------
@@ -724,62 +726,62 @@ async def test_waiting_can_be_given_up(store: Store) -> None:
 
 async def test_calls_that_meet_a_deletion_end_before_it_or_raise(store: Store) -> None:
     for _ in range(10):
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         position = (await append(store, record, b"1"))[-1].position
         outcomes = await asyncio.gather(
             append(store, record, b"2", after=position),
-            store.put_snapshot(record, position, bytes(100_000)),
-            store.get_snapshot(record, START),
-            store.delete_model(record),
-            store.trim(record, position),
+            store.snapshots.put(record, position, bytes(100_000)),
+            store.snapshots.get(record, START),
+            store.models.delete(record),
+            store.logs.trim(record, position),
             append(store, record, b"3", after=position),
-            store.put_snapshot(record, position, bytes(100_001)),
-            store.snapshots(record),
-            store.delete_model(record),
+            store.snapshots.put(record, position, bytes(100_001)),
+            store.snapshots.all(record),
+            store.models.delete(record),
             return_exceptions=True,
         )
         assert all(isinstance(o, ModelGone) for o in outcomes if isinstance(o, BaseException))
         assert sum(o is None for o in (outcomes[3], outcomes[8])) == 1  # one of them deleted it
-        successor = await store.create_model("m", b"")
+        successor = await store.models.create("m", b"")
         assert await read_all(store, successor) == []
-        assert await store.snapshots(successor) == []
-        assert await store.get_snapshot(successor, position) is None
-        await store.delete_model(successor)
+        assert await store.snapshots.all(successor) == []
+        assert await store.snapshots.get(successor, position) is None
+        await store.models.delete(successor)
 
 
 async def test_close_waits_for_what_is_under_way(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     for _ in range(10):  # let what began with the opening come to its end
-        await store.models()
+        await store.models.all()
     calls = [asyncio.create_task(append(store, record, b"%d" % i)) for i in range(50)]
-    calls.append(asyncio.create_task(store.put_snapshot(record, START, bytes(3_000_000))))  # type: ignore[arg-type]
+    calls.append(asyncio.create_task(store.snapshots.put(record, START, bytes(3_000_000))))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     await store.close()
     assert all(call.done() and call.exception() is None for call in calls)
     store = new_store()
     await store.open()
     assert sorted(payloads_of(await read_all(store, record))) == sorted(b"%d" % i for i in range(50))
-    assert await store.get_snapshot(record, START) == bytes(3_000_000)
+    assert await store.snapshots.get(record, START) == bytes(3_000_000)
     await store.close()
 
 
 async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     await store.close()
     await store.close()
     for call in CALLS.values():
         with pytest.raises(StorageGone, match="not open"):
             await call(store, record)
     for refused in (
-        store.models(),
-        store.create_model("n", b""),
-        store.create_model("n", b"", b"state"),
-        store.find_model("m"),
-        store.changed({record: START}, 0.01),
+        store.models.all(),
+        store.models.create("n", b""),
+        store.models.create("n", b"", b"state"),
+        store.models.find("m"),
+        store.logs.changed({record: START}, 0.01),
     ):
         with pytest.raises(StorageGone, match="not open"):
             await refused

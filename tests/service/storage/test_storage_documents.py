@@ -22,7 +22,7 @@ from manylabel_service.storage import document_pages as paging
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import documents as redis_documents
 from manylabel_service.storage.sqlite import blobs as sqlite_blobs
-from manylabel_service.storage.sqlite import documents as sqlite_documents
+from manylabel_service.storage.sqlite import document_rows as sqlite_documents
 
 NewStore = Callable[[], Store]
 
@@ -30,20 +30,20 @@ NewStore = Callable[[], Store]
 
 
 async def test_a_document_is_changed_by_who_knows_its_revision(store: Store) -> None:
-    assert await store.get_document("jobs", "a") is None
-    first = await store.put_document("jobs", "a", b"one", revision=None)
-    assert await store.get_document("jobs", "a") == Document("a", first, b"one")
-    second = await store.put_document("jobs", "a", b"", revision=first)
+    assert await store.documents.get("jobs", "a") is None
+    first = await store.documents.put("jobs", "a", b"one", revision=None)
+    assert await store.documents.get("jobs", "a") == Document("a", first, b"one")
+    second = await store.documents.put("jobs", "a", b"", revision=first)
     assert second > first > 0
-    assert await store.get_document("jobs", "a") == Document("a", second, b"")
+    assert await store.documents.get("jobs", "a") == Document("a", second, b"")
     for known, value in ((first, b"late"), (None, b"again"), (0, b"x"), (second + 1, b"x")):
         with pytest.raises(DocumentChanged, match="'a'") as caught:
-            await store.put_document("jobs", "a", value, revision=known)
+            await store.documents.put("jobs", "a", value, revision=known)
         assert (caught.value.kind, caught.value.expected, caught.value.found) == ("jobs", known, second)
     with pytest.raises(DocumentChanged) as caught:
-        await store.put_document("jobs", "b", b"", revision=second)
+        await store.documents.put("jobs", "b", b"", revision=second)
     assert caught.value.found is None
-    assert await store.list_documents("jobs") == [Document("a", second, b"")]
+    assert await store.documents.all("jobs") == [Document("a", second, b"")]
 
 
 async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewStore) -> None:
@@ -52,13 +52,13 @@ async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewSt
         store = new_store()
         await store.open()
         for kind in ("jobs", "data-sets"):
-            revisions.append(await store.put_document(kind, "a", b"1", revision=None))
-            revisions.append(await store.put_document(kind, "a", b"2", revision=revisions[-1]))
+            revisions.append(await store.documents.put(kind, "a", b"1", revision=None))
+            revisions.append(await store.documents.put(kind, "a", b"2", revision=revisions[-1]))
             with pytest.raises(DocumentChanged):
-                await store.delete_document(kind, "a", revision=revisions[-2])
-            await store.delete_document(kind, "a", revision=revisions[-1])
+                await store.documents.delete(kind, "a", revision=revisions[-2])
+            await store.documents.delete(kind, "a", revision=revisions[-1])
             with pytest.raises(DocumentChanged):
-                await store.delete_document(kind, "a", revision=revisions[-1])
+                await store.documents.delete(kind, "a", revision=revisions[-1])
         await store.close()
     assert revisions == sorted(set(revisions))
 
@@ -66,29 +66,29 @@ async def test_revisions_grow_over_deletions_kinds_and_openings(new_store: NewSt
 async def test_of_many_changes_at_once_one_succeeds(store: Store) -> None:
     revision = None
     for turn in range(5):
-        calls = (store.put_document("jobs", "a", b"%d" % i, revision=revision) for i in range(20))
+        calls = (store.documents.put("jobs", "a", b"%d" % i, revision=revision) for i in range(20))
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         won = [(i, outcome) for i, outcome in enumerate(outcomes) if isinstance(outcome, int)]
         assert len(won) == 1, turn
         assert sum(isinstance(outcome, DocumentChanged) for outcome in outcomes) == 19
         ((winner, revision),) = won
-        assert await store.get_document("jobs", "a") == Document("a", revision, b"%d" % winner)
+        assert await store.documents.get("jobs", "a") == Document("a", revision, b"%d" % winner)
 
 
 async def test_who_lists_what_changed_sees_the_last_state_of_all(store: Store) -> None:
-    revisions = {name: await store.put_document("jobs", name, b"0", revision=None) for name in "abcdefgh"}
-    await store.put_document("others", "a", b"other", revision=None)
-    assert [document.name for document in await store.list_documents("jobs")] == list("abcdefgh")
+    revisions = {name: await store.documents.put("jobs", name, b"0", revision=None) for name in "abcdefgh"}
+    await store.documents.put("others", "a", b"other", revision=None)
+    assert [document.name for document in await store.documents.all("jobs")] == list("abcdefgh")
     after = max(revisions.values())
-    assert await store.list_documents("jobs", after) == []
+    assert await store.documents.all("jobs", after) == []
     for name in "fbf":
-        revisions[name] = await store.put_document("jobs", name, b"1", revision=revisions[name])
-    await store.delete_document("jobs", "c", revision=revisions["c"])
+        revisions[name] = await store.documents.put("jobs", name, b"1", revision=revisions[name])
+    await store.documents.delete("jobs", "c", revision=revisions["c"])
     changed = [Document(name, revisions[name], b"1") for name in "bf"]
-    assert await store.list_documents("jobs", after) == changed
-    assert await store.list_documents("jobs", revisions["b"]) == changed[1:]
-    assert [document.name for document in await store.list_documents("jobs")] == list("adeghbf")
-    assert await store.list_documents("none") == []
+    assert await store.documents.all("jobs", after) == changed
+    assert await store.documents.all("jobs", revisions["b"]) == changed[1:]
+    assert [document.name for document in await store.documents.all("jobs")] == list("adeghbf")
+    assert await store.documents.all("none") == []
 
 
 @pytest.mark.parametrize("limits", [{"PAGE_DOCUMENTS": 3}, {"PAGE_BYTES": 500}])
@@ -99,25 +99,25 @@ async def test_a_long_list_comes_whole_while_it_changes(
         for module in (redis_documents, sqlite_documents):
             monkeypatch.setattr(module, name, value)
     names = [f"n{i:02d}" for i in range(30)]
-    revisions = {name: await store.put_document("jobs", name, bytes(100), revision=None) for name in names}
+    revisions = {name: await store.documents.put("jobs", name, bytes(100), revision=None) for name in names}
     stop = False
 
     async def change() -> int:
         turns = 0
         while not stop:
             name = names[turns % 7]
-            revisions[name] = await store.put_document("jobs", name, b"%d" % turns, revision=revisions[name])
+            revisions[name] = await store.documents.put("jobs", name, b"%d" % turns, revision=revisions[name])
             turns += 1
         return turns
 
     changing = asyncio.create_task(change())
     for _ in range(10):
-        listed = await store.list_documents("jobs")
+        listed = await store.documents.all("jobs")
         assert sorted(document.name for document in listed) == names
         assert [document.revision for document in listed] == sorted(document.revision for document in listed)
     stop = True
     assert await changing > 0
-    assert {document.name: document.revision for document in await store.list_documents("jobs")} == revisions
+    assert {document.name: document.revision for document in await store.documents.all("jobs")} == revisions
 
 
 async def test_a_page_read_again_has_the_last_state_last() -> None:
@@ -135,21 +135,21 @@ async def test_a_page_read_again_has_the_last_state_last() -> None:
 @pytest.mark.parametrize("name", ["", "x" * 257, "é" * 129, "\ud800"])
 async def test_names_that_cannot_be(store: Store, name: str) -> None:
     for call in (
-        store.put_document("jobs", name, b"", revision=None),
-        store.get_document("jobs", name),
-        store.delete_document("jobs", name, revision=1),
-        store.put_blob(name, pieces_of(b"")),
-        store.delete_blob(name),
+        store.documents.put("jobs", name, b"", revision=None),
+        store.documents.get("jobs", name),
+        store.documents.delete("jobs", name, revision=1),
+        store.blobs.put(name, pieces_of(b"")),
+        store.blobs.delete(name),
     ):
         with pytest.raises(ValueError, match=r"256 bytes|surrogates"):
             await call
     with pytest.raises(ValueError, match=r"256 bytes|surrogates"):
-        store.read_blob(name)
+        store.blobs.read(name)
 
 
 @pytest.mark.parametrize("kind", ["", "Jobs", "jobs/", "a b", "x" * 65, "{jobs}", "-jobs", "jobs\n"])
 async def test_kinds_that_cannot_be(store: Store, kind: str) -> None:
-    for call in (store.put_document(kind, "a", b"", revision=None), store.list_documents(kind)):
+    for call in (store.documents.put(kind, "a", b"", revision=None), store.documents.all(kind)):
         with pytest.raises(ValueError, match="kind"):
             await call
 
@@ -157,19 +157,19 @@ async def test_kinds_that_cannot_be(store: Store, kind: str) -> None:
 async def test_names_and_values_are_any_bytes(store: Store) -> None:
     names = ["{jobs}.1", "a b\n", "\0", "é" * 128, "x" * 256, "a:b", "1"]
     for name in names:
-        await store.put_document("jobs", name, name.encode() + b" \0\xff", revision=None)
+        await store.documents.put("jobs", name, name.encode() + b" \0\xff", revision=None)
     for name in names:
-        document = await store.get_document("jobs", name)
+        document = await store.documents.get("jobs", name)
         assert document is not None
         assert document.value == name.encode() + b" \0\xff"
-    assert [document.name for document in await store.list_documents("jobs")] == names
+    assert [document.name for document in await store.documents.all("jobs")] == names
 
 
 async def test_a_document_has_its_limit(store: Store) -> None:
-    revision = await store.put_document("jobs", "a", os.urandom(MAX_DOCUMENT_BYTES), revision=None)
+    revision = await store.documents.put("jobs", "a", os.urandom(MAX_DOCUMENT_BYTES), revision=None)
     with pytest.raises(ValueError, match="1,048,576"):
-        await store.put_document("jobs", "a", bytes(MAX_DOCUMENT_BYTES + 1), revision=revision)
-    (document,) = await store.list_documents("jobs")
+        await store.documents.put("jobs", "a", bytes(MAX_DOCUMENT_BYTES + 1), revision=revision)
+    (document,) = await store.documents.all("jobs")
     assert (document.revision, len(document.value)) == (revision, MAX_DOCUMENT_BYTES)
 
 
@@ -198,20 +198,20 @@ async def test_a_blob_is_what_was_put_however_it_was_cut(new_store: NewStore, si
     await store.open()
     data = os.urandom(size)
     with pytest.raises(BlobNotFound, match="'b'"):
-        await blob_bytes(store, "b")
+        await blob_bytes(store.blobs, "b")
     for step in (max(1, size), 1_701, PIECE):
-        assert await store.put_blob("b", cut(data, step)) == size
-        assert await blob_bytes(store, "b") == data
+        assert await store.blobs.put("b", cut(data, step)) == size
+        assert await blob_bytes(store.blobs, "b") == data
     await store.close()
     store = new_store()
     await store.open()
-    assert await blob_bytes(store, "b") == data
-    assert await store.list_blobs() == ["b"]
-    await store.delete_blob("b")
-    await store.delete_blob("b")
+    assert await blob_bytes(store.blobs, "b") == data
+    assert await store.blobs.keys() == ["b"]
+    await store.blobs.delete("b")
+    await store.blobs.delete("b")
     with pytest.raises(BlobNotFound):
-        await blob_bytes(store, "b")
-    assert await store.list_blobs() == []
+        await blob_bytes(store.blobs, "b")
+    assert await store.blobs.keys() == []
     await store.close()
 
 
@@ -227,54 +227,54 @@ async def test_a_large_blob_passes_in_pieces_while_the_loop_goes_on(store: Store
 
     turning = asyncio.create_task(turn())
     data = os.urandom((20 << 20) + 1)
-    assert await store.put_blob("b", pieces_of(data)) == len(data)
+    assert await store.blobs.put("b", pieces_of(data)) == len(data)
     assert turns > 20
     turns = 0
-    assert await blob_to_file(store, "b", tmp_path / "copy") == len(data)
+    assert await blob_to_file(store.blobs, "b", tmp_path / "copy") == len(data)
     assert turns > 20
     done = True
     await turning
     assert (tmp_path / "copy").read_bytes() == data
-    async with aclosing(store.read_blob("b")) as pieces:
+    async with aclosing(store.blobs.read("b")) as pieces:
         assert [len(piece) async for piece in pieces] == [4 << 20] * 5 + [1]
-    assert await store.put_blob("c", pieces_of_file(tmp_path / "copy")) == len(data)
-    assert await blob_bytes(store, "c") == data
+    assert await store.blobs.put("c", pieces_of_file(tmp_path / "copy")) == len(data)
+    assert await blob_bytes(store.blobs, "c") == data
 
 
 async def test_blobs_are_listed_by_the_beginning_of_their_keys(store: Store) -> None:
     keys = ["data/%", "data/a", "data/é", "data_", "jobs/1", "{x}"]
     for key in reversed(keys):
-        await store.put_blob(key, pieces_of(key.encode()))
-    assert await store.list_blobs() == keys
-    assert await store.list_blobs("data/") == keys[:3]
-    assert await store.list_blobs("data_") == keys[3:4]
-    assert await store.list_blobs("nothing") == []
+        await store.blobs.put(key, pieces_of(key.encode()))
+    assert await store.blobs.keys() == keys
+    assert await store.blobs.keys("data/") == keys[:3]
+    assert await store.blobs.keys("data_") == keys[3:4]
+    assert await store.blobs.keys("nothing") == []
     for key in keys:
-        assert await blob_bytes(store, key) == key.encode()
+        assert await blob_bytes(store.blobs, key) == key.encode()
 
 
 @pytest.mark.usefixtures("small_pieces")
 async def test_a_blob_is_there_only_when_it_is_complete(store: Store) -> None:
-    await store.put_blob("b", pieces_of(b"old"))
+    await store.blobs.put("b", pieces_of(b"old"))
     seen = []
 
     async def slowly() -> AsyncGenerator[bytes, None]:
         for part in range(3):
-            seen.append((await blob_bytes(store, "b"), await store.list_blobs()))
+            seen.append((await blob_bytes(store.blobs, "b"), await store.blobs.keys()))
             yield bytes([part]) * (2 * PIECE + 1)
-        seen.append((await blob_bytes(store, "b"), await store.list_blobs()))
+        seen.append((await blob_bytes(store.blobs, "b"), await store.blobs.keys()))
 
-    assert await store.put_blob("b", slowly()) == 6 * PIECE + 3
+    assert await store.blobs.put("b", slowly()) == 6 * PIECE + 3
     assert seen == [(b"old", ["b"])] * 4
-    assert await blob_bytes(store, "b") == b"".join(bytes([part]) * (2 * PIECE + 1) for part in range(3))
+    assert await blob_bytes(store.blobs, "b") == b"".join(bytes([part]) * (2 * PIECE + 1) for part in range(3))
 
 
 @pytest.mark.usefixtures("small_pieces")
 async def test_a_reader_of_a_replaced_blob_gets_the_old_one_or_is_told(store: Store) -> None:
-    for end in (lambda store: store.put_blob("b", pieces_of(b"2" * 5 * PIECE)), lambda store: store.delete_blob("b")):
-        await store.put_blob("b", pieces_of(b"1" * 5 * PIECE))
+    for end in (lambda store: store.blobs.put("b", pieces_of(b"2" * 5 * PIECE)), lambda store: store.blobs.delete("b")):
+        await store.blobs.put("b", pieces_of(b"1" * 5 * PIECE))
         read, told = b"", ""
-        async with aclosing(store.read_blob("b")) as pieces:
+        async with aclosing(store.blobs.read("b")) as pieces:
             try:
                 async for piece in pieces:
                     read += piece
@@ -286,9 +286,9 @@ async def test_a_reader_of_a_replaced_blob_gets_the_old_one_or_is_told(store: St
 
 @pytest.mark.usefixtures("small_pieces")
 async def test_of_writers_at_once_one_stays_whole(store: Store) -> None:
-    sizes = await asyncio.gather(*(store.put_blob("b", cut(bytes([i]) * 3 * PIECE, 1_000)) for i in range(5)))
+    sizes = await asyncio.gather(*(store.blobs.put("b", cut(bytes([i]) * 3 * PIECE, 1_000)) for i in range(5)))
     assert sizes == [(3 * PIECE)] * 5
-    data = await blob_bytes(store, "b")
+    data = await blob_bytes(store.blobs, "b")
     assert data == data[:1] * (3 * PIECE)
 
 
@@ -301,7 +301,7 @@ class Interrupted(Exception):
 async def test_a_source_that_ends_badly_leaves_what_was_there(
     store: Store, traces: Callable[[], int], end: str
 ) -> None:
-    await store.put_blob("b", pieces_of(b"old"))
+    await store.blobs.put("b", pieces_of(b"old"))
     before = traces()
     blocked = asyncio.Event()
 
@@ -312,7 +312,7 @@ async def test_a_source_that_ends_badly_leaves_what_was_there(
         blocked.set()
         await asyncio.Event().wait()
 
-    putting = asyncio.create_task(store.put_blob("b", source()))
+    putting = asyncio.create_task(store.blobs.put("b", source()))
     if end == "raises":
         with pytest.raises(Interrupted):
             await putting
@@ -322,7 +322,7 @@ async def test_a_source_that_ends_badly_leaves_what_was_there(
         putting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await putting
-    assert await blob_bytes(store, "b") == b"old"
+    assert await blob_bytes(store.blobs, "b") == b"old"
     assert traces() == before
 
 
@@ -330,12 +330,12 @@ async def test_a_source_that_ends_badly_leaves_what_was_there(
 async def test_what_is_replaced_or_deleted_is_gone(store: Store, traces: Callable[[], int]) -> None:
     before = traces()
     for size in (3 * PIECE, 1, (2 * PIECE + 1)):
-        await store.put_blob("b", pieces_of(bytes(size)))
+        await store.blobs.put("b", pieces_of(bytes(size)))
     once = traces()
     assert once > before
-    await store.put_blob("b", pieces_of(bytes(2 * PIECE + 1)))
+    await store.blobs.put("b", pieces_of(bytes(2 * PIECE + 1)))
     assert traces() == once
-    await store.delete_blob("b")
+    await store.blobs.delete("b")
     assert traces() == before
 
 
@@ -343,8 +343,8 @@ async def test_what_is_replaced_or_deleted_is_gone(store: Store, traces: Callabl
 async def test_closing_waits_for_no_slow_source_and_no_slow_reader(new_store: NewStore) -> None:
     store = new_store()
     await store.open()
-    await store.put_blob("b", pieces_of(bytes(3 * PIECE)))
-    reading = store.read_blob("b")
+    await store.blobs.put("b", pieces_of(bytes(3 * PIECE)))
+    reading = store.blobs.read("b")
     await anext(reading)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -353,16 +353,16 @@ async def test_closing_waits_for_no_slow_source_and_no_slow_reader(new_store: Ne
         begun.set()
         await go_on.wait()
 
-    putting = asyncio.create_task(store.put_blob("b", source()))
+    putting = asyncio.create_task(store.blobs.put("b", source()))
     await begun.wait()
     async with asyncio.timeout(10):
         await store.close()
     go_on.set()
-    for call in (putting, anext(reading), store.put_blob("c", pieces_of(b"x")), anext(store.read_blob("b"))):
+    for call in (putting, anext(reading), store.blobs.put("c", pieces_of(b"x")), anext(store.blobs.read("b"))):
         with pytest.raises(StorageGone, match="not open"):
             await call
     store = new_store()
     await store.open()
-    assert await blob_bytes(store, "b") == bytes(3 * PIECE)
-    assert await store.list_blobs() == ["b"]
+    assert await blob_bytes(store.blobs, "b") == bytes(3 * PIECE)
+    assert await store.blobs.keys() == ["b"]
     await store.close()

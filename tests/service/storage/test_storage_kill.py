@@ -41,42 +41,42 @@ async def append_for_ever(store: SQLiteStore, record: ModelRecord, identity: str
     for turn in itertools.count():
         payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 10, 80]))
         durability = chooser.choice(["log", "fsync"])
-        answer = await store.append(record, payloads, after, durability)  # type: ignore[arg-type]
+        answer = await store.logs.append(record, payloads, after, durability)  # type: ignore[arg-type]
         after = answer[-1].position
         report("appended", record.incarnation, answer[-len(payloads)].position, len(payloads), f"{identity}/{turn}")
 
 
 async def come_and_go_for_ever(store: SQLiteStore, identity: str) -> None:
     """One model after the other under the same name, each with a log, snapshots, a trim."""
-    for old in await store.models():
+    for old in await store.models.all():
         if old.name == "churn":
-            await store.delete_model(old)
+            await store.models.delete(old)
             report("deleted", old.incarnation)
     for turn in itertools.count():
-        record = await store.create_model("churn", b"")
+        record = await store.models.create("churn", b"")
         report("created", record.incarnation)
         after = START
         for i in range(4):
-            answer = await store.append(record, batch(f"{identity}/{turn}/{i}", 200), after, "log")
+            answer = await store.logs.append(record, batch(f"{identity}/{turn}/{i}", 200), after, "log")
             after = answer[-1].position
             data = f"{record.incarnation} {after} ".encode() * 5000
-            await store.put_snapshot(record, after, data)
+            await store.snapshots.put(record, after, data)
             report("snapshot", record.incarnation, after, zlib.crc32(data))
-        await store.trim(record, "600")
+        await store.logs.trim(record, "600")
         report("trimmed", record.incarnation)
-        await store.delete_model(record)
+        await store.models.delete(record)
         report("deleted", record.incarnation)
 
 
 async def change_for_ever(store: SQLiteStore) -> None:
     """One document, and a blob that says the same at some length."""
-    known = await store.get_document("kind", "counter")
+    known = await store.documents.get("kind", "counter")
     assert known is not None
     revision = known.revision
     for number in itertools.count(int(known.value) + 1):
-        revision = await store.put_document("kind", "counter", b"%d" % number, revision=revision)
+        revision = await store.documents.put("kind", "counter", b"%d" % number, revision=revision)
         report("document", revision, number)
-        await store.put_blob("blob", pieces_of(b"%09d" % number * 2_000))
+        await store.blobs.put("blob", pieces_of(b"%09d" % number * 2_000))
         report("blob", number)
 
 
@@ -84,13 +84,13 @@ async def live(directory: Path, identity: str) -> None:
     blobs.PIECE_BYTES = 1_000
     store = SQLiteStore(directory)
     await store.open()
-    records = {record.name: record for record in await store.models()}
+    records = {record.name: record for record in await store.models.all()}
     for name in STEADY:
         if name not in records:
-            records[name] = await store.create_model(name, b"")
-    known = await store.get_document("kind", "counter")
+            records[name] = await store.models.create(name, b"")
+    known = await store.documents.get("kind", "counter")
     if known is None:
-        await store.put_document("kind", "counter", b"0", revision=None)
+        await store.documents.put("kind", "counter", b"0", revision=None)
     else:
         report("document", known.revision, int(known.value))
     report("open")
@@ -158,7 +158,7 @@ def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: T
 
 async def read_all(store: SQLiteStore, record: ModelRecord, after: str) -> list[Entry]:
     entries: list[Entry] = []
-    while page := await store.read(record, after, 1000):
+    while page := await store.logs.read(record, after, 1000):
         entries += page
         after = page[-1].position
     return entries
@@ -183,13 +183,13 @@ def check_log(entries: list[Entry], told: list[tuple[int, int, str]]) -> None:
 async def check_churn(store: SQLiteStore, record: ModelRecord, told: Told) -> None:
     assert record.incarnation not in told.deleted
     assert record.incarnation >= max(told.created, default=0)
-    listed = {snapshot.position for snapshot in await store.snapshots(record)}
+    listed = {snapshot.position for snapshot in await store.snapshots.all(record)}
     for (incarnation, position), checksum in told.snapshots.items():
         if incarnation == record.incarnation:
             assert position in listed
-            assert zlib.crc32(await store.get_snapshot(record, position) or b"") == checksum
+            assert zlib.crc32(await store.snapshots.get(record, position) or b"") == checksum
     for position in listed:
-        data = await store.get_snapshot(record, position)
+        data = await store.snapshots.get(record, position)
         assert data == f"{record.incarnation} {position} ".encode() * 5000
     if record.incarnation in told.trimmed:
         assert [entry.position for entry in await read_all(store, record, "600")] == [str(i) for i in range(601, 801)]
@@ -197,10 +197,10 @@ async def check_churn(store: SQLiteStore, record: ModelRecord, told: Told) -> No
 
 async def check_document_and_blob(store: SQLiteStore, told: Told) -> None:
     """The document is as it was acknowledged last, or as it would have been next; the blob is whole."""
-    (document,) = await store.list_documents("kind")
+    (document,) = await store.documents.all("kind")
     told.take(f"document {document.revision} {document.value.decode()}".encode())
     if told.blob:
-        data = await blob_bytes(store, "blob")
+        data = await blob_bytes(store.blobs, "blob")
         assert data == data[:9] * 2_000
         assert told.blob <= int(data[:9]) <= int(document.value)
 
@@ -208,7 +208,7 @@ async def check_document_and_blob(store: SQLiteStore, told: Told) -> None:
 async def check(directory: Path, told: Told) -> int:
     store = SQLiteStore(directory)
     await store.open()
-    records = await store.models()
+    records = await store.models.all()
     assert {record.name for record in records} - {"churn"} == set(STEADY)
     entries = 0
     for record in records:

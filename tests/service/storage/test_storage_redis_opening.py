@@ -35,23 +35,23 @@ async def opens(address: Address) -> list[Any]:
     store = RedisStore(address, timeout_seconds=5.0)
     with capture_logs() as logged:
         await store.open()
-        record = await store.create_model("m", b"", b"state")
-        entries = await store.append(record, [b"x", b"y"], "1", "log")
-        await store.put_snapshot(record, entries[0].position, b"snapshot")
-        await store.pin_snapshot(record, entries[0].position, True)
-        await store.trim(record, entries[0].position)
-        await store.put_predictions(record, {"p": b"x"}, 60.0, 10)
-        assert await store.get_predictions(record, ["p"]) == [b"x"]
-        assert await store.changed({record: "1"}, 1.0) == [record]
-        revision = await store.put_document("jobs", "a", b"x", revision=None)
-        assert await store.list_documents("jobs") == [("a", revision, b"x")] == [await store.get_document("jobs", "a")]
-        await store.delete_document("jobs", "a", revision=revision)
+        record = await store.models.create("m", b"", b"state")
+        entries = await store.logs.append(record, [b"x", b"y"], "1", "log")
+        await store.snapshots.put(record, entries[0].position, b"snapshot")
+        await store.snapshots.pin(record, entries[0].position, True)
+        await store.logs.trim(record, entries[0].position)
+        await store.predictions.put(record, {"p": b"x"}, 60.0, 10)
+        assert await store.predictions.get(record, ["p"]) == [b"x"]
+        assert await store.logs.changed({record: "1"}, 1.0) == [record]
+        revision = await store.documents.put("jobs", "a", b"x", revision=None)
+        assert await store.documents.all("jobs") == [("a", revision, b"x")] == [await store.documents.get("jobs", "a")]
+        await store.documents.delete("jobs", "a", revision=revision)
         for data in (b"old", b"new"):
-            await store.put_blob("b", pieces_of(data))
-        assert await store.list_blobs() == ["b"]
-        assert await blob_bytes(store, "b") == b"new"
-        await store.delete_blob("b")
-        await store.delete_model(record)
+            await store.blobs.put("b", pieces_of(data))
+        assert await store.blobs.keys() == ["b"]
+        assert await blob_bytes(store.blobs, "b") == b"new"
+        await store.blobs.delete("b")
+        await store.models.delete(record)
         await store.cleaned()
         await store.close()
     return logged
@@ -279,14 +279,14 @@ async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(n
         with new_redis(options={"appendfsync": appendfsync}) as server:
             store = RedisStore(Address.parse(server.start().url))
             await store.open()
-            assert ("fsync" in store.durabilities) is promised
-            record = await store.create_model("m", b"")
+            assert ("fsync" in store.logs.durabilities) is promised
+            record = await store.models.create("m", b"")
             if promised:
-                assert len(await store.append(record, [b"x"], START, "fsync")) == 1
+                assert len(await store.logs.append(record, [b"x"], START, "fsync")) == 1
             else:
                 with pytest.raises(DurabilityUnavailable, match="only log"):
-                    await store.append(record, [b"x"], START, "fsync")
-                assert await store.read(record, START, 1) == []
+                    await store.logs.append(record, [b"x"], START, "fsync")
+                assert await store.logs.read(record, START, 1) == []
             await store.close()
 
 

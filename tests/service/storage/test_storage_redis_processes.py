@@ -51,8 +51,8 @@ async def other(url: str) -> AsyncIterator[RedisStore]:
 
 async def keys_of(url: str, store: RedisStore) -> set[str]:
     """Every key there is."""
-    client = store._connection.client
-    nodes = client.get_primaries() if store._connection.is_cluster else [None]  # type: ignore[union-attr]
+    client = store.engine.connection.client
+    nodes = client.get_primaries() if store.engine.connection.is_cluster else [None]  # type: ignore[union-attr]
     found: set[str] = set()
     for node in nodes:
         target = {} if node is None else {"target_nodes": node}
@@ -62,7 +62,7 @@ async def keys_of(url: str, store: RedisStore) -> set[str]:
 
 async def read_all(store: RedisStore, record: ModelRecord, after: str = START) -> list[Entry]:
     entries: list[Entry] = []
-    while page := await store.read(record, after, 1000):
+    while page := await store.logs.read(record, after, 1000):
         entries += page
         after = page[-1].position
     return entries
@@ -72,14 +72,14 @@ async def read_all(store: RedisStore, record: ModelRecord, after: str = START) -
 
 
 async def test_two_processes_see_one_log_in_one_order(store: RedisStore, other: RedisStore) -> None:
-    record = await store.create_model("m", b"spec")
-    assert await other.find_model("m") == record
+    record = await store.models.create("m", b"spec")
+    assert await other.models.find("m") == record
 
     async def caller(store: RedisStore, who: int) -> list[Entry]:
         seen: list[Entry] = []
         for turn in range(25):
             own = [b"%d-%d-%d" % (who, turn, i) for i in range(turn % 3 + 1)]
-            answer = await store.append(record, own, seen[-1].position if seen else START, "log")
+            answer = await store.logs.append(record, own, seen[-1].position if seen else START, "log")
             assert [entry.payload for entry in answer[-len(own) :]] == own
             seen += answer
         return seen
@@ -95,13 +95,13 @@ async def test_who_is_far_behind_gets_all_of_it(
 ) -> None:
     monkeypatch.setattr(logs, "PAGE_ENTRIES", 100)
     monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written: list[Entry] = []
     for size in (1, 99, 100, 101, 1000):
         after = written[-1].position if written else START
-        written += await store.append(record, [b"%d" % i for i in range(size)], after, "log")
-    written += await store.append(record, [bytes([i]) * 700_000 for i in range(7)], written[-1].position, "log")
-    answer = await other.append(record, [b"own", b"too"], START, "log")
+        written += await store.logs.append(record, [b"%d" % i for i in range(size)], after, "log")
+    written += await store.logs.append(record, [bytes([i]) * 700_000 for i in range(7)], written[-1].position, "log")
+    answer = await other.logs.append(record, [b"own", b"too"], START, "log")
     assert answer[:-2] == written
     assert [entry.payload for entry in answer[-2:]] == [b"own", b"too"]
     assert await read_all(store, record) == answer
@@ -109,21 +109,23 @@ async def test_who_is_far_behind_gets_all_of_it(
 
 async def test_an_answer_to_a_reader_is_bounded_in_bytes(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
-    record = await store.create_model("m", b"")
-    written = await store.append(record, [bytes(300_000)] * 40, START, "log")
-    page = await store.read(record, START, 1000)
+    record = await store.models.create("m", b"")
+    written = await store.logs.append(record, [bytes(300_000)] * 40, START, "log")
+    page = await store.logs.read(record, START, 1000)
     assert page == written[: len(page)]
     assert 3 <= len(page) <= 12, "one step of the script may go beyond, and is small"
 
 
 async def test_a_trim_gives_the_space_back(store: RedisStore, other: RedisStore) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     written: list[Entry] = []
     for _ in range(25):
         after = written[-1].position if written else START
-        written += await store.append(record, [b"x"] * 1000, after, "log")
-    await other.trim(record, written[-501].position)
-    assert 500 <= await store._connection.command("XLEN", Keys.of(record).log) <= 700, "whole nodes go, of 100 entries"
+        written += await store.logs.append(record, [b"x"] * 1000, after, "log")
+    await other.logs.trim(record, written[-501].position)
+    assert 500 <= await store.engine.connection.command("XLEN", Keys.of(record).log) <= 700, (
+        "whole nodes go, of 100 entries"
+    )
     assert await read_all(store, record, written[-501].position) == written[-500:]
 
 
@@ -131,90 +133,90 @@ async def test_a_trim_gives_the_space_back(store: RedisStore, other: RedisStore)
 
 
 async def test_an_entry_of_another_process_wakes(store: RedisStore, other: RedisStore) -> None:
-    records = [await store.create_model(name, b"") for name in "abc"]
+    records = [await store.models.create(name, b"") for name in "abc"]
     positions = dict.fromkeys(records, START)
     for turn in range(10):
         record = records[turn % 3]
-        waiting = asyncio.create_task(store.changed(positions, 30.0))
+        waiting = asyncio.create_task(store.logs.changed(positions, 30.0))
         await asyncio.sleep(0.01 * (turn % 2))
-        answer = await other.append(record, [bytes(100_000)], START, "log")
+        answer = await other.logs.append(record, [bytes(100_000)], START, "log")
         started = time.monotonic()
         assert await waiting == [record]
         assert time.monotonic() - started < 2
         positions[record] = answer[-1].position
-    assert await store.changed(positions, 0.0) == []
+    assert await store.logs.changed(positions, 0.0) == []
     stale = dict.fromkeys(records, START)
-    assert await store.changed(stale, 30.0) == records
+    assert await store.logs.changed(stale, 30.0) == records
 
 
 async def test_a_deletion_by_another_process_wakes(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "LOOK_SECONDS", 600.0)  # by the bell, not by looking now and then
+    monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the stream of deletions, not by checking now and then
     for _ in range(3):
-        kept, doomed = await store.create_model("kept", b""), await store.create_model("doomed", b"")
-        last = (await store.append(kept, [b"x"], START, "log"))[-1].position
-        assert await store.changed({kept: last, doomed: START}, 0.05) == []
-        waiting = asyncio.create_task(store.changed({kept: last, doomed: START}, 30.0))
+        kept, doomed = await store.models.create("kept", b""), await store.models.create("doomed", b"")
+        last = (await store.logs.append(kept, [b"x"], START, "log"))[-1].position
+        assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []
+        waiting = asyncio.create_task(store.logs.changed({kept: last, doomed: START}, 30.0))
         await asyncio.sleep(0.02)
-        await other.delete_model(doomed)
+        await other.models.delete(doomed)
         started = time.monotonic()
         assert await waiting == [doomed]
         assert time.monotonic() - started < 3
-        assert await store.changed({kept: last, doomed: START}, 30.0) == [doomed]
-        assert await store.changed({kept: START, doomed: START}, 30.0) == [kept, doomed]
-        await other.delete_model(kept)
-        assert await store.changed({kept: last}, 30.0) == [kept]
+        assert await store.logs.changed({kept: last, doomed: START}, 30.0) == [doomed]
+        assert await store.logs.changed({kept: START, doomed: START}, 30.0) == [kept, doomed]
+        await other.models.delete(kept)
+        assert await store.logs.changed({kept: last}, 30.0) == [kept]
 
 
 async def test_a_name_given_anew_is_a_deletion_too(store: RedisStore, other: RedisStore) -> None:
-    old = await store.create_model("m", b"old")
-    await store.append(old, [b"old"], START, "log")
-    await other.delete_model(old)
-    new = await other.create_model("m", b"new")
-    assert await store.changed({old: START}, 30.0) == [old]
+    old = await store.models.create("m", b"old")
+    await store.logs.append(old, [b"old"], START, "log")
+    await other.models.delete(old)
+    new = await other.models.create("m", b"new")
+    assert await store.logs.changed({old: START}, 30.0) == [old]
     with pytest.raises(ModelGone):
-        await store.append(old, [b"late"], START, "log")
+        await store.logs.append(old, [b"late"], START, "log")
     with pytest.raises(ModelGone):
-        await store.delete_model(old)
+        await store.models.delete(old)
     assert await read_all(store, new) == []
-    assert await store.models() == [new]
+    assert await store.models.all() == [new]
 
 
 # -- creation and deletion, half done -------------------------------------------------------------
 
 
 async def test_of_creations_by_many_processes_one_succeeds(store: RedisStore, other: RedisStore) -> None:
-    calls = [(store, other)[i % 2].create_model("m", b"%d" % i, b"state" if i % 3 else None) for i in range(20)]
+    calls = [(store, other)[i % 2].models.create("m", b"%d" % i, b"state" if i % 3 else None) for i in range(20)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     created = [outcome for outcome in outcomes if isinstance(outcome, ModelRecord)]
     assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
-    assert await other.models() == created
+    assert await other.models.all() == created
 
 
 async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> None:
-    kept = await store.create_model("kept", b"")
+    kept = await store.models.create("kept", b"")
     before = await keys_of(url, store)
-    record = await store.create_model("m", b"", b"seed")
-    written = await store.append(record, [b"x"] * 50, SEED, "log")
-    await store.put_snapshot(record, written[5].position, bytes(snapshots.CHUNK_BYTES + 1))
-    await store.put_snapshot(record, written[5].position, bytes(2 * snapshots.CHUNK_BYTES + 1))
-    await store.pin_snapshot(record, written[5].position, True)
-    await store.put_predictions(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
+    record = await store.models.create("m", b"", b"seed")
+    written = await store.logs.append(record, [b"x"] * 50, SEED, "log")
+    await store.snapshots.put(record, written[5].position, bytes(snapshots.CHUNK_BYTES + 1))
+    await store.snapshots.put(record, written[5].position, bytes(2 * snapshots.CHUNK_BYTES + 1))
+    await store.snapshots.pin(record, written[5].position, True)
+    await store.predictions.put(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
     assert len(await keys_of(url, store)) > 2500
-    await store.delete_model(record)
+    await store.models.delete(record)
     await store.cleaned()
-    assert await keys_of(url, store) - {"{ml:models}:bell"} == before
-    assert await store.models() == [kept]
+    assert await keys_of(url, store) - {"{ml:models}:deletions"} == before
+    assert await store.models.all() == [kept]
 
 
 async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str, store: RedisStore) -> None:
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     before = await keys_of(url, store)
     for size in (3 * snapshots.CHUNK_BYTES, 10, snapshots.CHUNK_BYTES + 1):
-        await store.put_snapshot(record, START, bytes(size))
+        await store.snapshots.put(record, START, bytes(size))
         assert len(await keys_of(url, store) - before) == -(-size // snapshots.CHUNK_BYTES)
-    await store.delete_snapshot(record, START)
+    await store.snapshots.delete(record, START)
     assert await keys_of(url, store) == before
 
 
@@ -222,35 +224,35 @@ async def test_chunks_of_a_process_that_died_go_by_themselves(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1000)
-    record = await store.create_model("m", b"")
+    record = await store.models.create("m", b"")
     keys = Keys.of(record)
-    orphan = await store._snapshots.upload(keys, "0-0", bytes(2500))
-    await store.put_snapshot(record, START, bytes(3500))
-    stored = await store._snapshots._find(record, keys, "0-0")
+    orphan = await store.snapshots.upload(keys, "0-0", bytes(2500))
+    await store.snapshots.put(record, START, bytes(3500))
+    stored = await store.snapshots._find(record, keys, "0-0")
     assert stored is not None
     for key in orphan.keys(keys, "0-0"):
-        assert 0 < await store._connection.command("TTL", key) <= snapshots.ORPHAN_SECONDS
+        assert 0 < await store.engine.connection.command("TTL", key) <= snapshots.ORPHAN_SECONDS
     claimed = stored.keys(keys, "0-0")
-    assert [await store._connection.command("TTL", key) for key in claimed] == [-1] * 4
+    assert [await store.engine.connection.command("TTL", key) for key in claimed] == [-1] * 4
 
 
 async def test_a_snapshot_whose_chunks_went_too_early_is_not_listed(
     store: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = await store.create_model("m", b"")
-    await store.put_snapshot(record, START, b"good")
-    upload = store._snapshots.upload
+    record = await store.models.create("m", b"")
+    await store.snapshots.put(record, START, b"good")
+    upload = store.snapshots.upload
 
     async def forgetful(keys: Keys, id: str, data: bytes) -> snapshots.Stored:
         stored = await upload(keys, id, data)
-        await store._connection.command("DEL", stored.keys(keys, id)[0])
+        await store.engine.connection.command("DEL", stored.keys(keys, id)[0])
         return stored
 
-    monkeypatch.setattr(store._snapshots, "upload", forgetful)
+    monkeypatch.setattr(store.snapshots, "upload", forgetful)
     with pytest.raises(Exception, match="evicted") as caught:
-        await store.put_snapshot(record, START, b"bad")
+        await store.snapshots.put(record, START, b"bad")
     assert caught.value.heals  # type: ignore[attr-defined]
-    assert await store.get_snapshot(record, START) == b"good"
+    assert await store.snapshots.get(record, START) == b"good"
 
 
 async def test_a_creation_that_was_given_up_is_undone(
@@ -262,62 +264,64 @@ async def test_a_creation_that_was_given_up_is_undone(
         raise RuntimeError("the process ends here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._models, "_found", die)
+        patch.setattr(store.models, "_init", die)
         with pytest.raises(RuntimeError):
-            await store.create_model("early", b"")
-    found = store._models._found
+            await store.models.create("early", b"")
+    found = store.models._init
 
     async def found_and_die(record: ModelRecord, state: bytes | None) -> None:
         await found(record, state)
         await die()
 
     with monkeypatch.context() as patch:
-        patch.setattr(store._models, "_found", found_and_die)
+        patch.setattr(store.models, "_init", found_and_die)
         with pytest.raises(RuntimeError):
-            await store.create_model("late", b"", bytes(100))
-    assert await other.models() == []
-    await other._models.bury_all()
-    assert await other._connection.command("HLEN", NEW) == 2, "it may still be under way"
+            await store.models.create("late", b"", bytes(100))
+    assert await other.models.all() == []
+    await other.models.purge_all()
+    assert await other.engine.connection.command("HLEN", NEW) == 2, "it may still be under way"
     monkeypatch.setattr(models, "ABANDONED_SECONDS", -1)
-    await other._models.bury_all()
+    await other.models.purge_all()
     assert await keys_of(url, other) - {"{ml:models}:last"} == before
-    assert await other.create_model("late", b"") in await store.models()
+    assert await other.models.create("late", b"") in await store.models.all()
 
 
 async def test_who_comes_too_late_with_a_creation_is_told(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = store._models._found
+    found = store.models._init
 
     async def slow(record: ModelRecord, state: bytes | None) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(models, "ABANDONED_SECONDS", -1)
-            await other._models.bury_all()
+            await other.models.purge_all()
         await found(record, state)
 
-    monkeypatch.setattr(store._models, "_found", slow)
+    monkeypatch.setattr(store.models, "_init", slow)
     with pytest.raises(Exception, match="too long"):
-        await store.create_model("m", b"")
-    assert await store.models() == []
-    assert await other._connection.command("HLEN", GONE) == 0
+        await store.models.create("m", b"")
+    assert await store.models.all() == []
+    assert await other.engine.connection.command("HLEN", GONE) == 0
 
 
 async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(url: str, store: RedisStore) -> None:
     before = await keys_of(url, store)
-    record = await store.create_model("m", b"", b"seed")
-    await store.append(record, [b"x"], SEED, "log")
-    await store.put_predictions(record, {"p": b"x"}, 3600.0, 10)
+    record = await store.models.create("m", b"", b"seed")
+    await store.logs.append(record, [b"x"], SEED, "log")
+    await store.predictions.put(record, {"p": b"x"}, 3600.0, 10)
     # The first of its two steps, as `Models.delete` does it.
-    answer = await store._connection.run(models.RELEASE, (MODELS, GONE, models.BELL), record.name, record.incarnation)
+    answer = await store.engine.connection.run(
+        models.UNPUBLISH, (MODELS, GONE, models.DELETIONS), record.name, record.incarnation
+    )
     assert answer == ["ok"]
-    assert await store.models() == []
+    assert await store.models.all() == []
     async with opened(url) as heir:
         deadline = time.monotonic() + 30
-        while await keys_of(url, heir) - {"{ml:models}:bell", "{ml:models}:last"} != before:
+        while await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last"} != before:
             assert time.monotonic() < deadline
             await asyncio.sleep(0.01)
     with pytest.raises(ModelGone):
-        await store.append(record, [b"late"], SEED, "log")
+        await store.logs.append(record, [b"late"], SEED, "log")
 
 
 # -- callers that give up -------------------------------------------------------------------------
@@ -326,24 +330,24 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
 async def test_replies_go_to_who_asked_however_many_give_up(store: RedisStore) -> None:
     """Each reply tells its question, so one that went to somebody else would be seen."""
     names = [f"m{i}" for i in range(8)]
-    records = {name: await store.create_model(name, name.encode()) for name in names}
+    records = {name: await store.models.create(name, name.encode()) for name in names}
     for name, record in records.items():
-        await store.append(record, [name.encode()] * 20, START, "log")
-        await store.put_snapshot(record, START, name.encode() * 1000)
-        await store.put_predictions(record, {"id": name.encode()}, 600.0, 10)
+        await store.logs.append(record, [name.encode()] * 20, START, "log")
+        await store.snapshots.put(record, START, name.encode() * 1000)
+        await store.predictions.put(record, {"id": name.encode()}, 600.0, 10)
     chooser = random.Random(11)
 
     async def ask(name: str) -> None:
         record = records[name]
         match chooser.randrange(4):
             case 0:
-                assert await store.find_model(name) == record
+                assert await store.models.find(name) == record
             case 1:
-                assert {e.payload for e in await store.read(record, START, 10)} == {name.encode()}
+                assert {e.payload for e in await store.logs.read(record, START, 10)} == {name.encode()}
             case 2:
-                assert await store.get_snapshot(record, START) == name.encode() * 1000
+                assert await store.snapshots.get(record, START) == name.encode() * 1000
             case _:
-                assert await store.get_predictions(record, ["id"]) == [name.encode()]
+                assert await store.predictions.get(record, ["id"]) == [name.encode()]
 
     for _ in range(15):
         tasks = [asyncio.create_task(ask(chooser.choice(names))) for _ in range(60)]

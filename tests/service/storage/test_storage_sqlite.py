@@ -53,7 +53,7 @@ async def opened(directory: Path, busy_timeout_seconds: float = 5.0) -> AsyncIte
 
 async def read_all(store: SQLiteStore, record: ModelRecord, after: str = START) -> list[Entry]:
     entries: list[Entry] = []
-    while page := await store.read(record, after, 10_000):
+    while page := await store.logs.read(record, after, 10_000):
         entries += page
         after = page[-1].position
     return entries
@@ -139,8 +139,8 @@ async def test_a_database_of_another_program_is_left_alone(directory: Path, data
 
 async def test_a_database_cut_short_is_refused_or_reports_damage(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        await store.append(record, [bytes(1000)] * 500, START, "log")
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [bytes(1000)] * 500, START, "log")
     os.truncate(database, database.stat().st_size // 2)
     with pytest.raises((StoreDamaged, StorageGone)) as caught:
         async with opened(directory) as store:
@@ -160,8 +160,8 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
 
 async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        await store.put_snapshot(record, START, b"precious")
+        record = await store.models.create("m", b"")
+        await store.snapshots.put(record, START, b"precious")
     database.unlink()
     for _ in range(2):
         with pytest.raises(StoreDamaged, match="snapshots"):
@@ -171,7 +171,7 @@ async def test_snapshots_without_their_database_are_not_swept_away(directory: Pa
 
 async def test_blobs_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        await store.put_blob("b", pieces_of(b"precious"))
+        await store.blobs.put("b", pieces_of(b"precious"))
     database.unlink()
     for _ in range(2):
         with pytest.raises(StoreDamaged, match="blobs"):
@@ -202,20 +202,20 @@ async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) ->
 
 async def append_until_it_fails(store: SQLiteStore, record: ModelRecord, written: list[Entry], size: int) -> None:
     for _ in range(1000):
-        written += await store.append(record, [bytes(2000)] * size, written[-1].position, "log")
+        written += await store.logs.append(record, [bytes(2000)] * size, written[-1].position, "log")
 
 
 async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        written = await store.append(record, [b"%d" % i for i in range(100)], START, "log")
+        record = await store.models.create("m", b"")
+        written = await store.logs.append(record, [b"%d" % i for i in range(100)], START, "log")
         for size in (1, 200):
             with files_limited_to(200_000), pytest.raises(StorageGone) as caught:
                 await append_until_it_fails(store, record, written, size)
             assert caught.value.heals
             assert str(directory) in caught.value.detail
             assert await read_all(store, record) == written
-            answer = await store.append(record, [b"healed"], written[-1].position, "log")
+            answer = await store.logs.append(record, [b"healed"], written[-1].position, "log")
             assert [entry.payload for entry in answer] == [b"healed"]
             written += answer
         assert [entry.position for entry in written] == [str(i + 1) for i in range(len(written))]
@@ -225,81 +225,81 @@ async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
 
 async def test_a_database_at_its_limit_takes_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        written = await store.append(record, [b"first"], START, "fsync")
-        connection = store._tables._connection
+        record = await store.models.create("m", b"")
+        written = await store.logs.append(record, [b"first"], START, "fsync")
+        connection = store.engine.tables._connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         for count in (1, 7, 300):
             with pytest.raises(StorageFull, match="space") as caught:
-                await store.append(record, [bytes(100_000)] * count, written[-1].position, "fsync")
+                await store.logs.append(record, [bytes(100_000)] * count, written[-1].position, "fsync")
             assert caught.value.heals
         assert await read_all(store, record) == written
         connection.execute("PRAGMA max_page_count = 1000000")
-        answer = await store.append(record, [bytes(100_000)] * 7, written[-1].position, "fsync")
+        answer = await store.logs.append(record, [bytes(100_000)] * 7, written[-1].position, "fsync")
         assert [entry.position for entry in answer] == [str(i) for i in range(2, 9)]
         assert await read_all(store, record) == written + answer
 
 
 async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        await store.append(record, [b"1", b"2"], START, "log")
-        await store.append(record, [b"x"], START, "log")
-        await store.put_snapshot(record, "1", b"older")
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"1", b"2"], START, "log")
+        await store.logs.append(record, [b"x"], START, "log")
+        await store.snapshots.put(record, "1", b"older")
         with files_limited_to(1_000_000):
             for position in ("1", "2"):
                 with pytest.raises(StorageFull, match="space") as caught:
-                    await store.put_snapshot(record, position, bytes(3_000_000))
+                    await store.snapshots.put(record, position, bytes(3_000_000))
                 assert caught.value.heals
-        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
-        assert await store.get_snapshot(record, "1") == b"older"
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
+        assert await store.snapshots.get(record, "1") == b"older"
         assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
-        await store.put_snapshot(record, "2", bytes(3_000_000))
-        assert await store.get_snapshot(record, "2") == bytes(3_000_000)
+        await store.snapshots.put(record, "2", bytes(3_000_000))
+        assert await store.snapshots.get(record, "2") == bytes(3_000_000)
 
 
 async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: Path, database: Path) -> None:
     async with opened(directory, busy_timeout_seconds=0.01) as store:
-        record = await store.create_model("m", b"")
-        await store.append(record, [b"x"], START, "log")
-        await store.put_snapshot(record, "1", b"older")
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
+        await store.snapshots.put(record, "1", b"older")
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             for position in ("0", "1"):
                 with pytest.raises(StorageGone):
-                    await store.put_snapshot(record, position, b"newer")
+                    await store.snapshots.put(record, position, b"newer")
         assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
-        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
-        assert await store.get_snapshot(record, "1") in (b"older", b"newer")
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
+        assert await store.snapshots.get(record, "1") in (b"older", b"newer")
 
 
 async def test_a_blob_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
     async with opened(directory) as store:
-        await store.put_blob("b", pieces_of(b"older"))
+        await store.blobs.put("b", pieces_of(b"older"))
         with files_limited_to(5_000_000):
             for key in ("b", "c"):
                 with pytest.raises(StorageFull, match="space") as caught:
-                    await store.put_blob(key, pieces_of(bytes(9_000_000)))
+                    await store.blobs.put(key, pieces_of(bytes(9_000_000)))
                 assert caught.value.heals
-        assert await store.list_blobs() == ["b"]
-        assert await blob_bytes(store, "b") == b"older"
+        assert await store.blobs.keys() == ["b"]
+        assert await blob_bytes(store.blobs, "b") == b"older"
         assert len(list(directory.glob("blobs/*"))) == 1
-        assert await store.put_blob("b", pieces_of(bytes(9_000_000))) == 9_000_000
+        assert await store.blobs.put("b", pieces_of(bytes(9_000_000))) == 9_000_000
 
 
 async def test_a_blob_whose_row_fails_leaves_no_file(directory: Path, database: Path) -> None:
     async with opened(directory, busy_timeout_seconds=0.01) as store:
-        await store.put_blob("b", pieces_of(b"older"))
+        await store.blobs.put("b", pieces_of(b"older"))
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             for key in ("b", "c"):
                 with pytest.raises(StorageGone):
-                    await store.put_blob(key, pieces_of(b"newer"))
+                    await store.blobs.put(key, pieces_of(b"newer"))
             with pytest.raises(StorageGone):
-                await store.delete_blob("b")
-        assert await store.list_blobs() == ["b"]
-        assert await blob_bytes(store, "b") == b"older"
+                await store.blobs.delete("b")
+        assert await store.blobs.keys() == ["b"]
+        assert await blob_bytes(store.blobs, "b") == b"older"
         assert len(list(directory.glob("blobs/*"))) == 1
 
 
@@ -307,7 +307,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(directory) as store:
-        write, put = store._threads.write, store._blobs._rows.put
+        write, put = store.engine.threads.write, store.engine.blob_rows.put
 
         async def write_for_nobody(function: Callable[..., Any], *words: Any) -> Any:
             answer = await write(function, *words)
@@ -315,50 +315,50 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
                 raise asyncio.CancelledError
             return answer
 
-        monkeypatch.setattr(store._threads, "write", write_for_nobody)
+        monkeypatch.setattr(store.engine.threads, "write", write_for_nobody)
         with pytest.raises(asyncio.CancelledError):
-            await store.put_blob("b", pieces_of(b"new"))
-        assert await blob_bytes(store, "b") == b"new"
+            await store.blobs.put("b", pieces_of(b"new"))
+        assert await blob_bytes(store.blobs, "b") == b"new"
 
 
 async def test_documents_that_do_not_fit_change_nothing(directory: Path) -> None:
     async with opened(directory) as store:
-        revision = await store.put_document("jobs", "a", b"older", revision=None)
-        connection = store._tables._connection
+        revision = await store.documents.put("jobs", "a", b"older", revision=None)
+        connection = store.engine.tables._connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         for name, known in (("a", revision), ("b", None)):
             with pytest.raises(StorageFull, match="space"):
-                await store.put_document("jobs", name, bytes(500_000), revision=known)
-        assert await store.list_documents("jobs") == [("a", revision, b"older")]
+                await store.documents.put("jobs", name, bytes(500_000), revision=known)
+        assert await store.documents.all("jobs") == [("a", revision, b"older")]
         connection.execute("PRAGMA max_page_count = 1000000")
-        assert await store.put_document("jobs", "a", bytes(500_000), revision=revision) > revision
+        assert await store.documents.put("jobs", "a", bytes(500_000), revision=revision) > revision
 
 
 async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
     async with opened(directory, busy_timeout_seconds=0.01) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(StorageGone, match="end the program") as caught:
-                await store.append(record, [b"no"], START, "log")
+                await store.logs.append(record, [b"no"], START, "log")
             assert caught.value.heals
             with pytest.raises(StorageGone):
-                await store.create_model("n", b"")
+                await store.models.create("n", b"")
             with pytest.raises(StorageGone):
-                await store.delete_model(record)
-        answer = await store.append(record, [b"yes"], START, "log")
+                await store.models.delete(record)
+        answer = await store.logs.append(record, [b"yes"], START, "log")
         assert answer == [("1", b"yes")]
-        assert await store.models() == [record]
+        assert await store.models.all() == [record]
 
 
 async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        written = await store.append(record, [b"1"], START, "log")
-        store._tables._connection.execute("PRAGMA query_only = ON")
+        record = await store.models.create("m", b"")
+        written = await store.logs.append(record, [b"1"], START, "log")
+        store.engine.tables._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(StorageGone, match="restart") as caught:
-            await store.append(record, [b"2"], "1", "log")
+            await store.logs.append(record, [b"2"], "1", "log")
         assert not caught.value.heals
         assert await read_all(store, record) == written
 
@@ -368,10 +368,10 @@ async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path)
 
 async def test_fsync_is_on_exactly_where_it_was_asked_for(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         for durability, level in (("log", 1), ("fsync", 2), ("log", 1), ("fsync", 2)):
-            await store.append(record, [b"x"], START, durability)  # type: ignore[arg-type]
-            assert store._tables._connection.execute("PRAGMA synchronous").fetchone() == (level,)
+            await store.logs.append(record, [b"x"], START, durability)  # type: ignore[arg-type]
+            assert store.engine.tables._connection.execute("PRAGMA synchronous").fetchone() == (level,)
 
 
 @pytest.mark.parametrize("step", ["copy", "finish"])
@@ -384,10 +384,10 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
     log = database.with_name(database.name + "-wal")
     longest = 0
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         after = START
         for _ in range(400):
-            after = (await store.append(record, [bytes(1000)] * 50, after, "log"))[-1].position
+            after = (await store.logs.append(record, [bytes(1000)] * 50, after, "log"))[-1].position
             await store.cleaned()
             longest = max(longest, log.stat().st_size)
         assert longest < 2_000_000
@@ -399,10 +399,10 @@ async def test_either_step_of_a_checkpoint_keeps_the_write_ahead_log_short(
 async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "READ_BYTES", 5000)
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        written = await store.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START, "log")
-        assert await store.read(record, START, 100) == written[:5]
-        assert await store.read(record, "12", 100) == written[12:13]
+        record = await store.models.create("m", b"")
+        written = await store.logs.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START, "log")
+        assert await store.logs.read(record, START, 100) == written[:5]
+        assert await store.logs.read(record, "12", 100) == written[12:13]
         assert await read_all(store, record) == written
 
 
@@ -411,8 +411,8 @@ async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.Mon
 
 async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        await store.put_snapshot(record, START, b"kept")
+        record = await store.models.create("m", b"")
+        await store.snapshots.put(record, START, b"kept")
     folder = directory / "snapshots" / str(record.incarnation)
     (folder / "7.safetensors").write_bytes(b"renamed, but killed before its row was there")
     (folder / "8.temporary").write_bytes(b"half of")
@@ -420,9 +420,9 @@ async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> Non
     (directory / "snapshots" / "99" / "1.safetensors").write_bytes(b"of a model that is gone")
     (directory / "snapshots" / "stray").touch()
     async with opened(directory) as store:
-        assert [snapshot.position for snapshot in await store.snapshots(record)] == [START]
-        assert await store.get_snapshot(record, START) == b"kept"
-        assert await store.get_snapshot(record, "7") is None
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == [START]
+        assert await store.snapshots.get(record, START) == b"kept"
+        assert await store.snapshots.get(record, "7") is None
     assert [str(f.relative_to(directory)) for f in directory.glob("snapshots/**/*") if f.is_file()] == [
         f"snapshots/{record.incarnation}/0.safetensors"
     ]
@@ -430,61 +430,61 @@ async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> Non
 
 async def test_blobs_that_no_row_points_to_are_swept_at_opening(directory: Path) -> None:
     async with opened(directory) as store:
-        await store.put_blob("b", pieces_of(b"kept"))
+        await store.blobs.put("b", pieces_of(b"kept"))
     (kept,) = directory.glob("blobs/*")
     kept.with_name("half").write_bytes(b"of a writer that was killed")
     async with opened(directory) as store:
-        assert await blob_bytes(store, "b") == b"kept"
+        assert await blob_bytes(store.blobs, "b") == b"kept"
         assert list(directory.glob("blobs/*")) == [kept]
 
 
 @pytest.mark.parametrize("damage", ["missing", "short"])
 async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str) -> None:
     async with opened(directory) as store:
-        await store.put_blob("b", pieces_of(bytes(5_000_000)))
+        await store.blobs.put("b", pieces_of(bytes(5_000_000)))
         (file,) = directory.glob("blobs/*")
         file.unlink() if damage == "missing" else os.truncate(file, 4_500_000)
         with pytest.raises(BlobGone):
-            await blob_bytes(store, "b")
-        assert await store.put_blob("b", pieces_of(b"whole again")) == 11
-        assert await blob_bytes(store, "b") == b"whole again"
+            await blob_bytes(store.blobs, "b")
+        assert await store.blobs.put("b", pieces_of(b"whole again")) == 11
+        assert await blob_bytes(store.blobs, "b") == b"whole again"
 
 
 async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_comes_as_it_is(
     directory: Path,
 ) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
-        await store.append(record, [b"x"], START, "log")
+        record = await store.models.create("m", b"")
+        await store.logs.append(record, [b"x"], START, "log")
         for position in ("0", "1"):
-            await store.put_snapshot(record, position, b"data of " + position.encode())
+            await store.snapshots.put(record, position, b"data of " + position.encode())
         folder = directory / "snapshots" / str(record.incarnation)
         (folder / "0.safetensors").unlink()
         (folder / "1.safetensors").write_bytes(b"damaged")
-        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1", "0"]
-        assert await store.get_snapshot(record, "0") is None
-        assert await store.get_snapshot(record, "1") == b"damaged"
-        await store.delete_snapshot(record, "0")
-        assert [snapshot.position for snapshot in await store.snapshots(record)] == ["1"]
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1", "0"]
+        assert await store.snapshots.get(record, "0") is None
+        assert await store.snapshots.get(record, "1") == b"damaged"
+        await store.snapshots.delete(record, "0")
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
 
 
 async def fill(store: SQLiteStore, record: ModelRecord, entries: int) -> str:
     after = START
     for start in range(0, entries, 2000):
-        after = (await store.append(record, [b"%0400d" % start] * 2000, after, "log"))[-1].position
+        after = (await store.logs.append(record, [b"%0400d" % start] * 2000, after, "log"))[-1].position
     return after
 
 
 async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record, other = await store.create_model("m", b""), await store.create_model("other", b"")
-        await store.put_snapshot(record, await fill(store, record, 40_000), bytes(10_000))
-        await store.delete_model(record)
-        successor = await store.create_model("m", b"")
-        written = await store.append(successor, [b"new"], START, "log")
+        record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+        await store.snapshots.put(record, await fill(store, record, 40_000), bytes(10_000))
+        await store.models.delete(record)
+        successor = await store.models.create("m", b"")
+        written = await store.logs.append(successor, [b"new"], START, "log")
         cleaned, appended = asyncio.create_task(store.cleaned()), 0
         while not cleaned.done():
-            await store.append(other, [b"x"], str(appended), "log")
+            await store.logs.append(other, [b"x"], str(appended), "log")
             appended += 1
         assert appended > 5
         assert await read_all(store, successor) == written
@@ -496,19 +496,19 @@ async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Pat
 
 async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        old = await store.create_model("m", b"")
+        old = await store.models.create("m", b"")
         last = await fill(store, old, 20_000)
-        await store.put_snapshot(old, last, b"old")
-        await store.delete_model(old)
+        await store.snapshots.put(old, last, b"old")
+        await store.models.delete(old)
     ((left,),) = rows(database, "SELECT count(*) FROM entries")
     assert isinstance(left, int)
     assert left > 10_000, "closing was to interrupt the cleaning"
     async with opened(directory) as store:
-        new = await store.create_model("m", b"")
+        new = await store.models.create("m", b"")
         assert await read_all(store, new) == []
-        assert await store.snapshots(new) == []
+        assert await store.snapshots.all(new) == []
         with pytest.raises(ModelGone):
-            await store.read(old, last, 1)
+            await store.logs.read(old, last, 1)
         await store.cleaned()
         assert rows(database, "SELECT count(*) FROM entries") == [(0,)]
         assert rows(database, "SELECT incarnation, name FROM models") == [(new.incarnation, "m")]
@@ -516,9 +516,9 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(d
 
 async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         await fill(store, record, 20_000)
-        task = asyncio.create_task(store.trim(record, "19000"))
+        task = asyncio.create_task(store.logs.trim(record, "19000"))
         await asyncio.sleep(0)
     await task
     ((left,),) = rows(database, "SELECT count(*) FROM entries")
@@ -534,25 +534,25 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
 
 async def test_a_snapshot_written_while_its_model_is_deleted_leaves_nothing(directory: Path) -> None:
     async with opened(directory) as store:
-        record = await store.create_model("m", b"")
+        record = await store.models.create("m", b"")
         begun, go_on = threading.Event(), threading.Event()
-        write = store._files.write
+        write = store.engine.snapshot_files.write
 
         def held_write(incarnation: int, position: str, data: bytes) -> None:
             begun.set()
             assert go_on.wait(30)
             write(incarnation, position, data)
 
-        store._files.write = held_write  # type: ignore[method-assign]
-        putting = asyncio.create_task(store.put_snapshot(record, START, b"late"))
+        store.engine.snapshot_files.write = held_write  # type: ignore[method-assign]
+        putting = asyncio.create_task(store.snapshots.put(record, START, b"late"))
         assert await asyncio.to_thread(begun.wait, 30)
-        await store.delete_model(record)
-        successor = await store.create_model("m", b"")
+        await store.models.delete(record)
+        successor = await store.models.create("m", b"")
         go_on.set()
         with pytest.raises(ModelGone):
             await putting
         await store.cleaned()
-        assert await store.snapshots(successor) == []
+        assert await store.snapshots.all(successor) == []
         assert list((directory / "snapshots").iterdir()) == []
 
 
@@ -560,22 +560,22 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
     incarnations = []
     for _ in range(3):
         async with opened(directory) as store:
-            record = await store.create_model("m", b"")
+            record = await store.models.create("m", b"")
             incarnations.append(record.incarnation)
-            await store.delete_model(record)
+            await store.models.delete(record)
             await store.cleaned()
     assert incarnations == [1, 2, 3]
 
 
 async def test_many_deletions_at_once_take_turns(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        other = await store.create_model("other", b"")
-        doomed = [await store.create_model(f"m{i}", b"") for i in range(20)]
+        other = await store.models.create("other", b"")
+        doomed = [await store.models.create(f"m{i}", b"") for i in range(20)]
         for record in doomed:
-            await store.append(record, [bytes(300)] * 1000, START, "log")
-        await asyncio.gather(*(store.delete_model(record) for record in doomed))
-        await store.append(other, [b"x"], START, "log")
-        assert await store.models() == [other]
+            await store.logs.append(record, [bytes(300)] * 1000, START, "log")
+        await asyncio.gather(*(store.models.delete(record) for record in doomed))
+        await store.logs.append(other, [b"x"], START, "log")
+        assert await store.models.all() == [other]
         await store.cleaned()
     assert rows(database, "SELECT count(*) FROM entries") == [(1,)]
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
@@ -586,16 +586,16 @@ async def test_many_deletions_at_once_take_turns(directory: Path, database: Path
 
 async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store._threads.write(store._tables.prepare_model, "m", b"spec")
-        await store._threads.file(store._files.write, record.incarnation, "1", b"state")
-        assert await store.models() == []
-        assert await store.find_model("m") is None
+        record = await store.engine.threads.write(store.engine.tables.prepare_model, "m", b"spec")
+        await store.engine.threads.file(store.engine.snapshot_files.write, record.incarnation, "1", b"state")
+        assert await store.models.all() == []
+        assert await store.models.find("m") is None
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
     async with opened(directory) as store:
-        created = await store.create_model("m", b"spec", b"other")
+        created = await store.models.create("m", b"spec", b"other")
         await store.cleaned()
-        assert await store.models() == [created]
-        assert await store.get_snapshot(created, "1") == b"other"
+        assert await store.models.all() == [created]
+        assert await store.snapshots.get(created, "1") == b"other"
         assert [path.name for path in (directory / "snapshots").iterdir()] == [str(created.incarnation)]
     assert rows(database, "SELECT incarnation FROM models") == [(created.incarnation,)]
 
@@ -603,22 +603,22 @@ async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory:
 async def test_a_creation_with_a_state_whose_caller_gave_up_is_whole_or_absent(directory: Path) -> None:
     async with opened(directory) as store:
         for turn in range(12):
-            task = asyncio.create_task(store.create_model(f"m{turn}", b"", bytes([turn])))
+            task = asyncio.create_task(store.models.create(f"m{turn}", b"", bytes([turn])))
             await asyncio.sleep(turn * 0.0005)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
     async with opened(directory) as store:  # the closing waited for what was under way
-        created = await store.models()
+        created = await store.models.all()
         assert created
         for record in created:
-            assert await store.get_snapshot(record, "1") == bytes([int(record.name[1:])])
+            assert await store.snapshots.get(record, "1") == bytes([int(record.name[1:])])
 
 
 async def test_predictions_go_with_their_model(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record, other = await store.create_model("m", b""), await store.create_model("other", b"")
+        record, other = await store.models.create("m", b""), await store.models.create("other", b"")
         for model in (record, other):
-            await store.put_predictions(model, {"p": b"x"}, 600.0, 10)
-        await store.delete_model(record)
+            await store.predictions.put(model, {"p": b"x"}, 600.0, 10)
+        await store.models.delete(record)
         await store.cleaned()
     assert rows(database, "SELECT incarnation FROM predictions") == [(other.incarnation,)]

@@ -103,7 +103,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.open()
         while True:
             try:
-                self.run(self.store.models())
+                self.run(self.store.models.all())
                 return
             except StorageGone:
                 time.sleep(0.01)
@@ -112,9 +112,9 @@ class StoreMachine(RuleBasedStateMachine):
     def create(self, name: str, spec: bytes, state: bytes | None) -> None:
         if name in self.models:
             with pytest.raises(ModelExists):
-                self.run(self.store.create_model(name, spec, state))
+                self.run(self.store.models.create(name, spec, state))
             return
-        record = self.run(self.store.create_model(name, spec, state))
+        record = self.run(self.store.models.create(name, spec, state))
         assert (record.name, record.spec) == (name, spec)
         assert record.incarnation not in self.incarnations
         self.incarnations.add(record.incarnation)
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
     def delete(self, name: str) -> None:
         if name in self.models:
             record = self.models.pop(name).record
-            self.run(self.store.delete_model(record))
+            self.run(self.store.models.delete(record))
             self.dead.append(record)
 
     @rule(
@@ -139,7 +139,7 @@ class StoreMachine(RuleBasedStateMachine):
         if (model := self.models.get(name)) is None:
             return
         index = model.index(known)
-        call = self.store.append(model.record, payloads, model.position(index), durability)  # type: ignore[arg-type]
+        call = self.store.logs.append(model.record, payloads, model.position(index), durability)  # type: ignore[arg-type]
         if index < model.trimmed:
             with pytest.raises(LogTrimmed):
                 self.run(call)
@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         if (model := self.models.get(name)) is None:
             return
         index = model.index(known)
-        call = self.store.read(model.record, model.position(index), limit)
+        call = self.store.logs.read(model.record, model.position(index), limit)
         if index < model.trimmed:
             with pytest.raises(LogTrimmed):
                 self.run(call)
@@ -171,7 +171,7 @@ class StoreMachine(RuleBasedStateMachine):
     def trim(self, name: str, through: float) -> None:
         if (model := self.models.get(name)) is not None:
             index = model.index(through)
-            self.run(self.store.trim(model.record, model.position(index)))
+            self.run(self.store.logs.trim(model.record, model.position(index)))
             model.trimmed = max(model.trimmed, index)
 
     @rule(name=NAMES, at=FRACTIONS, data=st.binary(max_size=100))
@@ -180,16 +180,16 @@ class StoreMachine(RuleBasedStateMachine):
             position = model.position(index := model.index(at))
             if index < model.trimmed:
                 with pytest.raises(LogTrimmed):
-                    self.run(self.store.put_snapshot(model.record, position, data))
+                    self.run(self.store.snapshots.put(model.record, position, data))
                 return
-            self.run(self.store.put_snapshot(model.record, position, data))
+            self.run(self.store.snapshots.put(model.record, position, data))
             model.snapshots[position] = data
 
     @rule(name=NAMES, at=FRACTIONS)
     def delete_snapshot(self, name: str, at: float) -> None:
         if (model := self.models.get(name)) is not None:
             position = model.position(model.index(at))
-            self.run(self.store.delete_snapshot(model.record, position))
+            self.run(self.store.snapshots.delete(model.record, position))
             if position not in model.pinned:
                 model.snapshots.pop(position, None)
 
@@ -198,7 +198,7 @@ class StoreMachine(RuleBasedStateMachine):
         """As a rollback does, whose entry needs the snapshot until it is trimmed away."""
         if (model := self.models.get(name)) is not None:
             position = model.position(model.index(at))
-            found = self.run(self.store.pin_snapshot(model.record, position, pinned))
+            found = self.run(self.store.snapshots.pin(model.record, position, pinned))
             assert found == (position in model.snapshots)
             if found:
                 (model.pinned.add if pinned else model.pinned.discard)(position)
@@ -208,7 +208,7 @@ class StoreMachine(RuleBasedStateMachine):
         if (model := self.models.get(name)) is None:
             return
         new = {id: data + id.encode() for id in ids}
-        call = self.store.put_predictions(model.record, new, 3600.0, 4)
+        call = self.store.predictions.put(model.record, new, 3600.0, 4)
         if len(model.predictions.keys() | ids) > 4:
             with pytest.raises(PredictionsFull):
                 self.run(call)
@@ -219,33 +219,33 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(name=NAMES)
     def get_predictions(self, name: str) -> None:
         if (model := self.models.get(name)) is not None:
-            found = self.run(self.store.get_predictions(model.record, list("pqrstu")))
+            found = self.run(self.store.predictions.get(model.record, list("pqrstu")))
             assert found == [model.predictions.get(id) for id in "pqrstu"]
 
     @rule(name=NAMES)
     def get_snapshots(self, name: str) -> None:
         if (model := self.models.get(name)) is None:
             return
-        listed = self.run(self.store.snapshots(model.record))
+        listed = self.run(self.store.snapshots.all(model.record))
         newest_first = sorted(model.snapshots, key=position_key, reverse=True)
         assert [snapshot.position for snapshot in listed] == newest_first
         assert {snapshot.position for snapshot in listed if snapshot.pinned} == model.pinned & set(newest_first)
         for index in range(len(model.log) + 1):
             position = model.position(index)
-            assert self.run(self.store.get_snapshot(model.record, position)) == model.snapshots.get(position)
+            assert self.run(self.store.snapshots.get(model.record, position)) == model.snapshots.get(position)
 
     @precondition(lambda self: self.dead)
     @rule(data=st.data())
     def use_the_dead(self, data: st.DataObject) -> None:
         record = data.draw(st.sampled_from(self.dead))
         for call in (
-            self.store.append(record, [b"x"], START, "log"),
-            self.store.put_snapshot(record, START, b"x"),
-            self.store.get_snapshot(record, START),
-            self.store.trim(record, START),
-            self.store.delete_model(record),
-            self.store.pin_snapshot(record, START, True),
-            self.store.get_predictions(record, ["p"]),
+            self.store.logs.append(record, [b"x"], START, "log"),
+            self.store.snapshots.put(record, START, b"x"),
+            self.store.snapshots.get(record, START),
+            self.store.logs.trim(record, START),
+            self.store.models.delete(record),
+            self.store.snapshots.pin(record, START, True),
+            self.store.predictions.get(record, ["p"]),
         ):
             with pytest.raises(ModelGone):
                 self.run(call)
@@ -256,9 +256,9 @@ class StoreMachine(RuleBasedStateMachine):
         known = old and old.revision
         if stale:
             with pytest.raises(DocumentChanged):
-                self.run(self.store.put_document(kind, name, value, revision=None if old else self.last_revision))
+                self.run(self.store.documents.put(kind, name, value, revision=None if old else self.last_revision))
             return
-        revision = self.run(self.store.put_document(kind, name, value, revision=known))
+        revision = self.run(self.store.documents.put(kind, name, value, revision=known))
         assert revision > self.last_revision
         self.last_revision = revision
         self.documents[kind, name] = Document(name, revision, value)
@@ -268,58 +268,58 @@ class StoreMachine(RuleBasedStateMachine):
         old = self.documents.get((kind, name))
         if old is None or off:
             with pytest.raises(DocumentChanged):
-                self.run(self.store.delete_document(kind, name, revision=(old.revision if old else 0) + off))
+                self.run(self.store.documents.delete(kind, name, revision=(old.revision if old else 0) + off))
             return
-        self.run(self.store.delete_document(kind, name, revision=old.revision))
+        self.run(self.store.documents.delete(kind, name, revision=old.revision))
         del self.documents[kind, name]
 
     @rule(key=NAMES, data=st.binary(max_size=50), pieces=st.integers(1, 5))
     def put_blob(self, key: str, data: bytes, pieces: int) -> None:
-        assert self.run(self.store.put_blob(key, pieces_of(data * pieces))) == len(data) * pieces
+        assert self.run(self.store.blobs.put(key, pieces_of(data * pieces))) == len(data) * pieces
         self.blobs[key] = data * pieces
 
     @rule(key=NAMES)
     def delete_blob(self, key: str) -> None:
-        self.run(self.store.delete_blob(key))
+        self.run(self.store.blobs.delete(key))
         self.blobs.pop(key, None)
 
     @rule(kind=KINDS, back=st.sampled_from([1, 2, 5_000]))
     def list_what_changed(self, kind: str, back: int) -> None:
         after = self.last_revision - back
         known = [d for d in self.documents_of(kind) if d.revision > after]
-        assert self.run(self.store.list_documents(kind, after)) == known
+        assert self.run(self.store.documents.all(kind, after)) == known
         for name in "abc":
-            assert self.run(self.store.get_document(kind, name)) == self.documents.get((kind, name))
+            assert self.run(self.store.documents.get(kind, name)) == self.documents.get((kind, name))
 
     def documents_of(self, kind: str) -> list[Document]:
         return sorted((d for (k, _), d in self.documents.items() if k == kind), key=lambda d: d.revision)
 
     @rule()
     def get_blobs(self) -> None:
-        assert self.run(self.store.list_blobs()) == sorted(self.blobs)
+        assert self.run(self.store.blobs.keys()) == sorted(self.blobs)
         for key in "abc":
             if key in self.blobs:
-                assert self.run(blob_bytes(self.store, key)) == self.blobs[key]
+                assert self.run(blob_bytes(self.store.blobs, key)) == self.blobs[key]
             else:
                 with pytest.raises(BlobNotFound):
-                    self.run(blob_bytes(self.store, key))
+                    self.run(blob_bytes(self.store.blobs, key))
 
     @invariant()
     def has_the_documents(self) -> None:
         for kind in ("jobs", "data"):
-            assert self.run(self.store.list_documents(kind)) == self.documents_of(kind)
+            assert self.run(self.store.documents.all(kind)) == self.documents_of(kind)
 
     @invariant()
     def lists_what_is_there(self) -> None:
         records = sorted((m.record for m in self.models.values()), key=lambda record: record.incarnation)
-        assert self.run(self.store.models()) == records
-        assert [self.run(self.store.find_model(record.name)) for record in records] == records
+        assert self.run(self.store.models.all()) == records
+        assert [self.run(self.store.models.find(record.name)) for record in records] == records
 
     @invariant()
     def has_the_logs(self) -> None:
         for model in self.models.values():
             after, read = model.position(model.trimmed), []
-            while page := self.run(self.store.read(model.record, after, 50)):
+            while page := self.run(self.store.logs.read(model.record, after, 50)):
                 read += page
                 after = page[-1].position
             assert read == model.log[model.trimmed :]

@@ -135,7 +135,7 @@ class Servers:
             for registry in registries:
                 while True:
                     with contextlib.suppress(StorageGone):
-                        await self._stores[registry].models()
+                        await self._stores[registry].models.all()
                         break
                     await asyncio.sleep(0.01)
 

@@ -81,7 +81,7 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
     assert cuts >= 5
     numbers = await listed(servers, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, first.meta.job)]
-    snapshots = await store.snapshots((await registry.get("m")).record)
+    snapshots = await store.snapshots.all((await registry.get("m")).record)
     assert len(snapshots) == cuts + 2
     assert all(snapshot.pinned for snapshot in snapshots)
 
@@ -94,7 +94,7 @@ async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: 
     )
     assert {version.number for version in made} == {1}
     assert await listed(servers, registry) == [(1, "job")]
-    assert len(await store.snapshots((await registry.get("m")).record)) == 1
+    assert len(await store.snapshots.all((await registry.get("m")).record)) == 1
 
 
 async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: Any, meta_of: Any) -> None:
@@ -115,11 +115,11 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(lone_server
     model = await registry.get("m")
     await model.promote(1)
     record = model.record
-    position = (await store.append(record, [encode(Promote(version=1))], model.position, "log"))[-1].position
-    await store.put_snapshot(record, position, b"of nobody")
+    position = (await store.logs.append(record, [encode(Promote(version=1))], model.position, "log"))[-1].position
+    await store.snapshots.put(record, position, b"of nobody")
     await lone_server.publish(registry, one)
-    assert position not in {snapshot.position for snapshot in await store.snapshots(record)}
-    assert len(await store.snapshots(record)) == 2
+    assert position not in {snapshot.position for snapshot in await store.snapshots.all(record)}
+    assert len(await store.snapshots.all(record)) == 2
 
 
 async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) -> None:
@@ -130,9 +130,9 @@ async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) 
     behind, ahead = VersionLog(record, store, SETTINGS), VersionLog(record, store, SETTINGS)
     await behind.read()
     await ahead.append(Reserve(job="other"))
-    await store.put_snapshot(record, ahead.catalogue.drafts["other"], one.contents)
+    await store.snapshots.put(record, ahead.catalogue.drafts["other"], one.contents)
     await sweep(store, record, behind.catalogue)
-    assert len(await store.snapshots(record)) == 2
+    assert len(await store.snapshots.all(record)) == 2
 
 
 async def test_a_name_that_an_online_model_has_is_refused(lone_server: Any, one: Any, meta_of: Any) -> None:
@@ -156,7 +156,7 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
 
     with pytest.raises(LimitExceeded, match="bytes"):
         await attempt("j", max_model_bytes=100)
-    assert await store.models() == []
+    assert await store.models.all() == []
     await attempt("1", max_models=1, max_versions=2)
     with pytest.raises(LimitExceeded, match="number of models"):
         await attempt("1", name="other", max_models=1)
@@ -186,7 +186,7 @@ async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, 
     for contents in wrong:
         with pytest.raises(DamagedState):
             await publish(store, SETTINGS, "m", contents, meta_of(), promote=True)
-    assert await store.models() == []
+    assert await store.models.all() == []
 
 
 class TestVersions:
@@ -206,7 +206,7 @@ class TestVersions:
         await model.retire(3)
         versions, served = await model.versions()
         assert ([version.number for version in versions], served) == ([2], 2)
-        kept = await servers.store(registry).snapshots(model.record)
+        kept = await servers.store(registry).snapshots.all(model.record)
         assert [snapshot.position for snapshot in kept] == [versions[0].position]
         assert (await servers.publish(registry, one)).number == 4, "a number is never given twice"
 
@@ -216,11 +216,11 @@ class TestVersions:
         damaged = await servers.publish(registry, two, promote=False)
         model = await registry.get("m")
         store = servers.store(registry)
-        await store.put_snapshot(model.record, damaged.position, two.contents[:-9])
+        await store.snapshots.put(model.record, damaged.position, two.contents[:-9])
         with pytest.raises(VersionDamaged):
             await model.promote(2)
-        await store.pin_snapshot(model.record, damaged.position, False)
-        await store.delete_snapshot(model.record, damaged.position)
+        await store.snapshots.pin(model.record, damaged.position, False)
+        await store.snapshots.delete(model.record, damaged.position)
         with pytest.raises(VersionDamaged, match="gone"):
             await model.promote(2)
         assert (await model.versions())[1] == 1
@@ -296,7 +296,7 @@ class TestSummaries:
         due = await model.versions()
         record = model.record
         with pytest.raises(LogTrimmed):
-            await store.read(record, START, 1)
+            await store.logs.read(record, START, 1)
         late = VersionLog(record, store, SETTINGS)
         await late.read()
         assert late.catalogue.summary() == model._ledger.catalogue.summary()
@@ -333,8 +333,8 @@ class TestSummaries:
         for number in (1, 2):
             await model.promote(number)
             summaries.append(model._ledger.catalogue.summary())
-        await store.append(model.record, list(map(encode, summaries)), model.position, "log")
-        await store.trim(model.record, summaries[1].as_of)
+        await store.logs.append(model.record, list(map(encode, summaries)), model.position, "log")
+        await store.logs.trim(model.record, summaries[1].as_of)
         late = VersionLog(model.record, store, SETTINGS)
         await asyncio.wait_for(late.read(), 20)
         assert late.catalogue.served == 2
@@ -355,7 +355,7 @@ class TestSummaries:
         version = await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote=True)
         assert version.number == 3
         assert len(await listed(servers, registry)) == 3
-        assert len(await store.snapshots(model.record)) == 3
+        assert len(await store.snapshots.all(model.record)) == 3
 
     def test_all_that_is_known_comes_back(self) -> None:
         catalogue = VersionCatalogue("m")

@@ -151,7 +151,7 @@ class Gate:
 
 def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
     """A gate for each version, by its number; all are shut."""
-    get_snapshot = store.get_snapshot
+    get_snapshot = store.snapshots.get
     gates = {version.number: Gate() for version in versions}
     by_position = {version.position: gates[version.number] for version in versions}
 
@@ -159,7 +159,7 @@ def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) 
         await by_position[position].passed()
         return await get_snapshot(record, position)
 
-    monkeypatch.setattr(store, "get_snapshot", slow)
+    monkeypatch.setattr(store.snapshots, "get", slow)
     return gates
 
 
@@ -223,14 +223,14 @@ class TestWithoutAPause:
         model, far = await here.get("m"), await there.get("m")
         before = (await far.predict([dense(one.X[0])])).position
         loading, go_on = asyncio.Event(), asyncio.Event()
-        get_snapshot = redis_servers.store(there).get_snapshot
+        get_snapshot = redis_servers.store(there).snapshots.get
 
         async def slow(*args: Any) -> Any:
             loading.set()
             await go_on.wait()
             return await get_snapshot(*args)
 
-        monkeypatch.setattr(redis_servers.store(there), "get_snapshot", slow)
+        monkeypatch.setattr(redis_servers.store(there).snapshots, "get", slow)
         promoted = await model.promote(2)
         await asyncio.wait_for(loading.wait(), 10)
         waiting = asyncio.create_task(far.predict([dense(one.X[0])], at_least=promoted.position))
@@ -433,7 +433,7 @@ class TestHosted:
         version = await lone_server.publish(registry, two)
         record = (await registry.get("m")).record
         store = lone_server.store(registry)
-        await store.put_snapshot(record, version.position, b"damaged")
+        await store.snapshots.put(record, version.position, b"damaged")
         await lone_server.stop(registry)
         again = await lone_server.start()
         assert again.failed == []

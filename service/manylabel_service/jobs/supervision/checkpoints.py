@@ -61,9 +61,9 @@ class CheckpointUploads:
         def name(_: JobRecord, task: Task, __: str) -> None:
             task.checkpoint = new
 
-        await self._claim.insist(lambda: self._office.store.put_blob(key, pieces_of_file(path)))
+        await self._claim.insist(lambda: self._office.store.blobs.put(key, pieces_of_file(path)))
         await self._claim.settle(name)
         self.kept = new
         if old is not None:
             with suppress(StorageGone):  # else it goes when the job does
-                await self._office.store.delete_blob(old.key)
+                await self._office.store.blobs.delete(old.key)

@@ -67,7 +67,7 @@ class _Files:
             self._splits = await self._dataset(data.dataset, DATA)
             return Part(file=DATA, split=data.split)
         try:
-            await blob_to_file(self._office.store, gathered_key(self._record.id), self._place / DATA)
+            await blob_to_file(self._office.store.blobs, gathered_key(self._record.id), self._place / DATA)
         except BlobNotFound as error:
             raise FilesChanged("the examples taken from the stream are no longer there") from error
         return Part(file=DATA, split=None)
@@ -107,6 +107,6 @@ class _Files:
         if self._task.checkpoint is None:
             return
         try:
-            await blob_to_file(self._office.store, self._task.checkpoint.key, self._place / CHECKPOINT)
+            await blob_to_file(self._office.store.blobs, self._task.checkpoint.key, self._place / CHECKPOINT)
         except BlobNotFound:
             (self._place / CHECKPOINT).unlink(missing_ok=True)

@@ -23,7 +23,7 @@ async def gather(office: JobContext, record: JobRecord, place: Path) -> dict[str
     data = record.spec.data
     assert isinstance(data, DataOfStream)
     counts = await rows_of_stream(office.store, office.settings, data.stream, data.last, place / DATA)
-    await office.store.put_blob(gathered_key(record.id), pieces_of_file(place / DATA))
+    await office.store.blobs.put(gathered_key(record.id), pieces_of_file(place / DATA))
     return {"stream": data.stream, **counts._asdict()}
 
 

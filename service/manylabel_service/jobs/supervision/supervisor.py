@@ -150,7 +150,7 @@ class Supervision:
         await self._claim.settle(lambda record, *_: record.finish(number, token, outcome))
         if old is not None:
             with suppress(StorageGone):  # else it goes when the job does
-                await self._office.store.delete_blob(old.key)
+                await self._office.store.blobs.delete(old.key)
 
     async def _publish(self, place: Path, result: dict[str, Any]) -> None:
         def announce(_: JobRecord, task: Task, __: str) -> None:

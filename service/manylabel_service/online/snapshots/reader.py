@@ -18,7 +18,7 @@ class SnapshotReader:
 
     async def list(self) -> list[SnapshotRecord]:
         """All of them, the newest first."""
-        return await self._store.snapshots(self._record)
+        return await self._store.snapshots.all(self._record)
 
     async def load(self, position: str) -> OnlineModel:
         """The model of a snapshot.
@@ -28,7 +28,7 @@ class SnapshotReader:
         manylabel_core.state.DamagedState
             There is no snapshot at the position, or not a whole one.
         """
-        data = await self._store.get_snapshot(self._record, position)
+        data = await self._store.snapshots.get(self._record, position)
         return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
 
     async def read(self, position: str) -> bytes:
@@ -38,7 +38,7 @@ class SnapshotReader:
         ------
         SnapshotNotFound
         """
-        data = await self._store.get_snapshot(self._record, (await self._find(position)).position)
+        data = await self._store.snapshots.get(self._record, (await self._find(position)).position)
         if data is None:
             raise SnapshotNotFound(self._record.name, position)
         return data
@@ -52,13 +52,13 @@ class SnapshotReader:
             There is none, or not a whole one: it must not get into the log, where every replica would look for it.
         """
         record = await self._find(position)
-        if not await self._store.pin_snapshot(self._record, record.position, True):
+        if not await self._store.snapshots.pin(self._record, record.position, True):
             raise SnapshotNotFound(self._record.name, position)
         try:
             await self.load(record.position)
         except DamagedState as error:
             if not record.pinned:
-                await self._store.pin_snapshot(self._record, record.position, False)
+                await self._store.snapshots.pin(self._record, record.position, False)
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 

@@ -29,15 +29,15 @@ class Retention:
 
     async def apply(self, model: OnlineModel) -> list[SnapshotRecord]:
         """Drop what is old, trim the log behind the oldest kept; answers the snapshots there were before."""
-        snapshots = await self._store.snapshots(self._record)
+        snapshots = await self._store.snapshots.all(self._record)
         for old in snapshots[self._kept :]:
             if not old.pinned:
-                await self._store.delete_snapshot(self._record, old.position)
+                await self._store.snapshots.delete(self._record, old.position)
         # Behind the newest but one at most: some entry stays, which tells a replica that is behind that it is.
         last = max(self._kept, 2)
         if len(snapshots) >= last:
             trimmed = snapshots[last - 1].position
-            await self._store.trim(self._record, trimmed)
+            await self._store.logs.trim(self._record, trimmed)
             await self._unpin(model, snapshots, trimmed)
         return snapshots
 
@@ -48,4 +48,4 @@ class Retention:
         self._needless_since = {position: self._needless_since.get(position, now) for position in needless}
         for position, since in self._needless_since.items():
             if now - since >= PIN_SECONDS:
-                await self._store.pin_snapshot(self._record, position, False)
+                await self._store.snapshots.pin(self._record, position, False)

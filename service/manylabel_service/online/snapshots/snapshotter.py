@@ -169,7 +169,7 @@ class Snapshotter:
 
     async def _look(self) -> SnapshotRecord | None:
         """The newest snapshot, if another replica stored it and it is news."""
-        newest = next(iter(await self._store.snapshots(self._record)), None)
+        newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None
         self.covered, self.met_others, self.size_bytes = newest.position, True, newest.size_bytes
@@ -186,7 +186,7 @@ class Snapshotter:
 
     async def _put(self, model: OnlineModel, position: str, data: bytes) -> SnapshotRecord | None:
         try:
-            await self._store.put_snapshot(self._record, position, data)
+            await self._store.snapshots.put(self._record, position, data)
             await self._verify(position)
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot", model=self._record.name, position=position, bytes=len(data))
@@ -204,11 +204,11 @@ class Snapshotter:
         return at(position, kept)
 
     async def _verify(self, position: str) -> None:
-        data = await self._store.get_snapshot(self._record, position)
+        data = await self._store.snapshots.get(self._record, position)
         try:
             await asyncio.to_thread(load, data or b"")
         except DamagedState:
-            await self._store.delete_snapshot(self._record, position)
+            await self._store.snapshots.delete(self._record, position)
             raise
 
 

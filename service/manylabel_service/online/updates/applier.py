@@ -248,7 +248,7 @@ class Applier:
                 await self._restore_anew()
             self._behind = False
             try:
-                return await self._store.append(self._record, payloads, self.model.position, self._durability)
+                return await self._store.logs.append(self._record, payloads, self.model.position, self._durability)
             except (LogTrimmed, LogLost) as error:
                 self._doubt(error)
                 if not attempts_left:
@@ -272,7 +272,7 @@ class Applier:
         return None
 
     async def _read_on(self) -> bool:
-        entries = await self._store.read(self._record, self.model.position, READ_ENTRIES)
+        entries = await self._store.logs.read(self._record, self.model.position, READ_ENTRIES)
         if entries:
             await self._fold(await self._playback.decoded(entries))
         return bool(entries)

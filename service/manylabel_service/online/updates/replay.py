@@ -118,7 +118,7 @@ class LogReplayer:
         Interrupted, StorageGone
             What had been folded in before stays.
         """
-        entries = await self._store.read(self._record, model.position, READ_ENTRIES)
+        entries = await self._store.logs.read(self._record, model.position, READ_ENTRIES)
         return await self.fold(model, await self.decoded(entries)) if entries else []
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
-from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.document_pages import check_key
+from manylabel_service.storage.gate import gated
+from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import BLOBS, piece_key
 from manylabel_service.storage.redis.scripts import Script
 
@@ -80,10 +80,6 @@ return {'ok'}
 )
 
 
-Finish = Callable[[Coroutine[Any, Any, None]], Awaitable[None]]
-"""Does work to its end, also where the caller gives up, and before the store closes."""
-
-
 @dataclass(slots=True)
 class _Head:
     """Where the pieces of a blob are, and how far they are written."""
@@ -101,22 +97,18 @@ class _Head:
         return f"{self.token} {self.pieces} {self.size_bytes}"
 
 
-class Blobs:
-    """Of one store.
+class RedisBlobs:
+    """Implements `Blobs` on the engine of a store.
 
-    Parameters
-    ----------
-    connection : to Redis.
-    gate : passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
-    finish : for what has to come to its end.
+    The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
     """
 
-    def __init__(self, connection: Connection, gate: Gate, finish: Finish) -> None:
-        self._connection = connection
-        self._gate = gate
-        self._finish = finish
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
         head = _Head(secrets.token_hex(8))
         try:
             async with self._kept_alive(head):
@@ -124,20 +116,20 @@ class Blobs:
                     await self._write(head, piece)
             await self._claim(key, head)
         except BaseException:
-            if head.pieces and self._gate.is_open:
-                await self._finish(self._discard(key, head))
+            if head.pieces and self.gate.is_open:
+                await self._engine.background.finish(self._discard(key, head))
             raise
         return head.size_bytes
 
     async def _claim(self, key: str, head: _Head) -> None:
-        with self._gate:
-            answer = await self._connection.run(_CLAIM, (BLOBS,), key, head.token, head.pieces, head.text())
+        with self.gate:
+            answer = await self._engine.connection.run(_CLAIM, (BLOBS,), key, head.token, head.pieces, head.text())
         if answer[0] == "missing":
             raise StorageGone("a part of a blob was evicted, or took too long to be written", heals=True)
 
     async def _discard(self, key: str, head: _Head) -> None:
         with suppress(StorageGone):  # they go by themselves
-            await self._connection.run(_DISCARD, (BLOBS,), key, head.text())
+            await self._engine.connection.run(_DISCARD, (BLOBS,), key, head.text())
 
     @asynccontextmanager
     async def _kept_alive(self, head: _Head) -> AsyncIterator[None]:
@@ -150,31 +142,38 @@ class Blobs:
     async def _prolong(self, head: _Head) -> None:
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
-            with suppress(StorageGone), self._gate:  # the claim finds out what is missing
-                await self._connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
+            with suppress(StorageGone), self.gate:  # the claim finds out what is missing
+                await self._engine.connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
 
     async def _write(self, head: _Head, piece: bytes) -> None:
         number, head.pieces = head.pieces, head.pieces + 1
-        with self._gate:
-            await self._connection.command("SET", piece_key(head.token, number), piece, "EX", ORPHAN_SECONDS)
+        with self.gate:
+            await self._engine.connection.command("SET", piece_key(head.token, number), piece, "EX", ORPHAN_SECONDS)
         head.size_bytes += len(piece)
 
-    async def read(self, key: str) -> AsyncGenerator[bytes, None]:
-        with self._gate:
-            value = await self._connection.command("HGET", BLOBS, key)
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._read(key)
+
+    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
+        with self.gate:
+            value = await self._engine.connection.command("HGET", BLOBS, key)
         if value is None:
             raise BlobNotFound(key)
         head = _Head.parse(value)
         for number in range(head.pieces):
-            with self._gate:
-                piece = await self._connection.command("GET", piece_key(head.token, number))
+            with self.gate:
+                piece = await self._engine.connection.command("GET", piece_key(head.token, number))
             if piece is None:
                 raise BlobGone(key)
             yield piece
 
+    @gated
     async def delete(self, key: str) -> None:
-        await self._connection.run(_DELETE, (BLOBS,), key)
+        check_key(key)
+        await self._engine.connection.run(_DELETE, (BLOBS,), key)
 
-    async def keys(self, prefix: str) -> list[str]:
-        keys = await self._connection.command("HKEYS", BLOBS)
+    @gated
+    async def keys(self, prefix: str = "") -> list[str]:
+        keys = await self._engine.connection.command("HKEYS", BLOBS)
         return sorted(text for key in keys if (text := key.decode()).startswith(prefix))

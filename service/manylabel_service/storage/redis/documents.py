@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, collect
+from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, check_document, collect
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import LAST_REVISION, document_keys
 from manylabel_service.storage.redis.scripts import Script
 
@@ -57,33 +58,43 @@ return {'ok', found, #names < tonumber(ARGV[2]) and '1' or '0'}
 )
 
 
-class Documents:
-    """Of all kinds, over one connection."""
+class RedisDocuments:
+    """Implements `Documents` on the engine of a store."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
-    async def put(self, kind: str, name: str, value: bytes, revision: int | None) -> int:
+    @gated
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+        check_document(kind, name, value)
         known = "" if revision is None else revision
         keys = (*document_keys(kind), LAST_REVISION)
-        answer = await self._connection.run(_PUT, keys, name, known, value)
+        answer = await self._engine.connection.run(_PUT, keys, name, known, value)
         _check(answer, kind, name, revision)
         return int(answer[1])
 
+    @gated
     async def get(self, kind: str, name: str) -> Document | None:
-        value = await self._connection.command("HGET", document_keys(kind)[0], name)
+        check_document(kind, name)
+        value = await self._engine.connection.command("HGET", document_keys(kind)[0], name)
         return None if value is None else _document(name, value)
 
-    async def listed(self, kind: str, after: int) -> list[Document]:
+    @gated
+    async def all(self, kind: str, after: int = 0) -> list[Document]:
+        check_document(kind)
+
         async def page(after: int) -> Page:
-            answer = await self._connection.run(_LIST, document_keys(kind), after, PAGE_DOCUMENTS, PAGE_BYTES)
+            answer = await self._engine.connection.run(_LIST, document_keys(kind), after, PAGE_DOCUMENTS, PAGE_BYTES)
             pairs = zip(answer[1][::2], answer[1][1::2], strict=True)
             return [_document(name.decode(), value) for name, value in pairs], answer[2] == b"1"
 
         return await collect(page, after)
 
-    async def delete(self, kind: str, name: str, revision: int) -> None:
-        answer = await self._connection.run(_DELETE, document_keys(kind), name, revision)
+    @gated
+    async def delete(self, kind: str, name: str, *, revision: int) -> None:
+        check_document(kind, name)
+        answer = await self._engine.connection.run(_DELETE, document_keys(kind), name, revision)
         _check(answer, kind, name, revision)
 
 

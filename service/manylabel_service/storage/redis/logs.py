@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
+from manylabel_service.errors import DurabilityUnavailable
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
-from manylabel_service.storage.redis.client.connection import Connection
-from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
+from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.keys import Keys, entry_id
+from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import APPEND, READ, TRIM
+from manylabel_service.storage.redis.watcher import Watcher
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
@@ -21,15 +24,32 @@ FIRST_NUMBERS = 10**9
 """The first number of an append is below this, at random."""
 
 
-class Logs:
-    """Of all models, over one connection."""
+class RedisLogs:
+    """Implements `Logs` on the engine of a store."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    durabilities: frozenset[Durability] = frozenset(("log",))
+    waits_for_disk = False
+    """Whether an append of durability ``fsync`` has to ask for the disk itself."""
+
+    def __init__(self, engine: Engine, watcher: Watcher) -> None:
+        self._engine = engine
+        self._watcher = watcher
+        self.gate = engine.gate
         # Appends whose callers gave up. They are waited for, so that what follows comes after them.
         self._left_behind: dict[asyncio.Task[Any], int] = {}
 
-    async def append(self, record: ModelRecord, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
+    @gated
+    async def append(
+        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+    ) -> list[Entry]:
+        check_durability(durability)
+        if not payloads:
+            raise ValueError("an append needs at least one payload")
+        if durability not in self.durabilities:
+            raise DurabilityUnavailable(durability, self.durabilities)
+        return await self._append(record, payloads, after, sync=durability == "fsync" and self.waits_for_disk)
+
+    async def _append(self, record: ModelRecord, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
         """Add entries, and read those before them: one round trip, unless there is a lot to read."""
         keys = Keys.of(record)
         entries: list[Entry] = []
@@ -37,7 +57,7 @@ class Logs:
         await self._settled(record)
         while True:
             first = secrets.randbelow(FIRST_NUMBERS)
-            answer = await self._connection.run(
+            answer = await self._engine.connection.run(
                 APPEND,
                 (keys.head, keys.log),
                 known,
@@ -59,22 +79,29 @@ class Logs:
             after = between[-1].position
             known = entry_id(after)
 
+    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+        return await self.gate.until_closed(self._watcher.wait(positions, seconds))
+
+    @gated
     async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, not {limit}")
         keys = Keys.of(record)
         most = min(limit, PAGE_ENTRIES)
         await self._settled(record)
-        answer = await self._connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
+        answer = await self._engine.connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
         check(answer, record, after)
         return _entries(answer[1])
 
+    @gated
     async def trim(self, record: ModelRecord, through: str) -> None:
-        """In one step for readers; the space is given back piece by piece, so that appends get their turn."""
+        # In one step for readers; the space is given back piece by piece, so that appends get their turn.
         keys = Keys.of(record)
-        answer = await self._connection.run(TRIM, (keys.head, keys.log), entry_id(through))
+        answer = await self._engine.connection.run(TRIM, (keys.head, keys.log), entry_id(through))
         check(answer, record, through)
         milliseconds, number = answer[1].decode().split("-")
         rest = f"{milliseconds}-{int(number) + 1}"
-        while await self._connection.command("XTRIM", keys.log, "MINID", "~", rest):
+        while await self._engine.connection.command("XTRIM", keys.log, "MINID", "~", rest):
             pass  # whole nodes of the stream, so many at a time as the server finds right
 
     def _leave(self, task: asyncio.Task[Any], record: ModelRecord) -> None:
@@ -85,17 +112,6 @@ class Logs:
         """Wait for the appends left behind."""
         if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
             await asyncio.wait(tasks)
-
-
-def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
-    """Raise what a script refused with."""
-    match answer[0]:
-        case "gone":
-            raise ModelGone(record.name, record.incarnation)
-        case "trimmed":
-            raise LogTrimmed(record.name, position, position_of(answer[1].decode()))
-        case "lost":
-            raise LogLost(record.name, position)
 
 
 def check_durability(durability: str) -> None:

@@ -8,28 +8,29 @@ between is written down (`NEW`, `GONE`), and anybody may finish it.
 from __future__ import annotations
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageGone
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, START, ModelRecord
-from manylabel_service.storage.redis.client.connection import Connection
-from manylabel_service.storage.redis.keys import BELL, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
+from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,
-    BURY,
-    BURY_PREDICTIONS,
-    CLAIM,
     MISSING,
-    RELEASE,
+    PUBLISH,
+    PURGE,
+    PURGE_PREDICTIONS,
     RESERVE,
+    UNPUBLISH,
     Script,
 )
-from manylabel_service.storage.redis.snapshots import FIELD, Snapshots
+from manylabel_service.storage.redis.snapshots import FIELD, RedisSnapshots
 
 ABANDONED_SECONDS = 600
 """A creation that has not come to its end by then never will."""
 
-BURIED_AT_ONCE = 1_000
+PURGED_AT_ONCE = 1_000
 """Predictions of a deleted model that are removed in one step."""
 
-FOUND = Script(
+INIT = Script(
     """
 redis.call('HSET', KEYS[1], 'trimmed', ARGV[1], 'last', ARGV[1])
 if ARGV[2] then
@@ -45,76 +46,92 @@ return {'ok'}
 """KEYS head, chunks... ARGV id of the beginning, field and value of the first snapshot."""
 
 
-class Models:
-    """The list of models, over one connection."""
+class RedisModels:
+    """Implements `Models` on the engine of a store."""
 
-    def __init__(self, connection: Connection, snapshots: Snapshots) -> None:
-        self._connection = connection
+    def __init__(self, engine: Engine, snapshots: RedisSnapshots) -> None:
+        self._engine = engine
+        self.gate = engine.gate
         self._snapshots = snapshots
 
-    async def create(self, name: str, spec: bytes, state: bytes | None) -> ModelRecord:
-        answer = await self._connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
+    @gated
+    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+        return await self._engine.background.finish(self._create(name, spec, state))
+
+    async def _create(self, name: str, spec: bytes, state: bytes | None) -> ModelRecord:
+        answer = await self._engine.connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
         if answer[0] == "exists":
             raise ModelExists(name)
         record = ModelRecord(name, int(answer[1]), spec)
-        await self._found(record, state)
-        answer = await self._connection.run(CLAIM, (MODELS, NEW, GONE), name, record.incarnation, spec)
+        await self._init(record, state)
+        answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, spec)
         if answer[0] == "ok":
             return record
-        await self.bury(name, record.incarnation)
+        await self.purge(name, record.incarnation)
         if answer[0] == "exists":
             raise ModelExists(name)
         raise StorageGone(f"creating model {name!r} took too long", heals=True)
 
-    async def _found(self, record: ModelRecord, state: bytes | None) -> None:
+    async def _init(self, record: ModelRecord, state: bytes | None) -> None:
         keys, id = Keys.of(record), entry_id(START if state is None else SEED)
         if state is None:
-            await self._connection.run(FOUND, (keys.head,), id)
+            await self._engine.connection.run(INIT, (keys.head,), id)
             return
         stored = await self._snapshots.upload(keys, id, state)
         chunks = stored.keys(keys, id)
-        answer = await self._connection.run(FOUND, (keys.head, *chunks), id, FIELD + id.encode(), f"{stored.text()} 0")
+        answer = await self._engine.connection.run(
+            INIT, (keys.head, *chunks), id, FIELD + id.encode(), f"{stored.text()} 0"
+        )
         if answer[0] == "missing":
             raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
 
+    @gated
     async def find(self, name: str) -> ModelRecord | None:
-        value = await self._connection.command("HGET", MODELS, name)
+        value = await self._engine.connection.command("HGET", MODELS, name)
         return None if value is None else _record(name, value)
 
+    @gated
     async def all(self) -> list[ModelRecord]:
-        values = await self._connection.command("HGETALL", MODELS)
+        values = await self._engine.connection.command("HGETALL", MODELS)
         records = [_record(name.decode(), value) for name, value in values.items()]
         return sorted(records, key=lambda record: record.incarnation)
 
     async def missing(self, records: list[ModelRecord]) -> set[int]:
         """The incarnations among these that are there no more."""
         pairs = [word for record in records for word in (record.name, record.incarnation)]
-        answer = await self._connection.run(MISSING, (MODELS,), *pairs)
+        answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
         return set(map(int, answer[1]))
 
+    @gated
     async def delete(self, record: ModelRecord) -> None:
+        await self._engine.background.finish(self._unpublish(record))
+        self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
+
+    async def _unpublish(self, record: ModelRecord) -> None:
         """Free the name, and remove what every call with the record looks for first."""
-        answer = await self._connection.run(RELEASE, (MODELS, GONE, BELL), record.name, record.incarnation)
-        await self._bury_head(Keys.of(record))
+        answer = await self._engine.connection.run(
+            UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
+        )
+        await self._purge_head(Keys.of(record))
         if answer[0] == "gone":
             raise ModelGone(record.name, record.incarnation)
 
-    async def bury(self, name: str, incarnation: int) -> None:
+    async def purge(self, name: str, incarnation: int) -> None:
         """Remove all that is left of a model that has lost its name."""
         keys = Keys.named(name, incarnation)
-        await self._bury_head(keys)
-        while (await self._connection.run(BURY_PREDICTIONS, (keys.head, keys.due), BURIED_AT_ONCE))[1]:
+        await self._purge_head(keys)
+        while (await self._engine.connection.run(PURGE_PREDICTIONS, (keys.head, keys.due), PURGED_AT_ONCE))[1]:
             pass
-        await self._connection.command("HDEL", GONE, incarnation)
+        await self._engine.connection.command("HDEL", GONE, incarnation)
 
-    async def bury_all(self) -> None:
-        """The same for all that a process that died has left."""
-        answer = await self._connection.run(ABANDONED, (NEW, GONE), ABANDONED_SECONDS * 1000)
+    async def purge_all(self) -> None:
+        """Remove all that a process that died has left half created or half deleted."""
+        answer = await self._engine.connection.run(ABANDONED, (NEW, GONE), ABANDONED_SECONDS * 1000)
         for incarnation, name in zip(answer[1][::2], answer[1][1::2], strict=True):
-            await self.bury(name.decode(), int(incarnation))
+            await self.purge(name.decode(), int(incarnation))
 
-    async def _bury_head(self, keys: Keys) -> None:
-        await self._connection.run(BURY, (keys.head, keys.log))
+    async def _purge_head(self, keys: Keys) -> None:
+        await self._engine.connection.run(PURGE, (keys.head, keys.log))
 
 
 def _record(name: str, value: bytes) -> ModelRecord:

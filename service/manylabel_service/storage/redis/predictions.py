@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import Keys
-from manylabel_service.storage.redis.logs import check
+from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, PUT_PREDICTIONS
 
 AT_ONCE = 1_000
 """Most that one script reads."""
 
 
-class Predictions:
-    """Of all models, over one connection."""
+class RedisPredictions:
+    """Implements `Predictions` on the engine of a store."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
+    @gated
     async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
         keys = Keys.of(record)
-        answer = await self._connection.run(
+        answer = await self._engine.connection.run(
             PUT_PREDICTIONS,
             (keys.head, keys.due, *map(keys.prediction, predictions)),
             max(1, round(seconds * 1000)),
@@ -35,12 +38,13 @@ class Predictions:
         if answer[0] == "full":
             raise PredictionsFull(record.name, most)
 
+    @gated
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         keys = Keys.of(record)
         found: list[bytes | None] = []
         for start in range(0, max(len(ids), 1), AT_ONCE):
             part = ids[start : start + AT_ONCE]
-            answer = await self._connection.run(GET_PREDICTIONS, (keys.head, *map(keys.prediction, part)))
+            answer = await self._engine.connection.run(GET_PREDICTIONS, (keys.head, *map(keys.prediction, part)))
             check(answer, record, "")
             found += answer[1]
         return found

@@ -209,7 +209,7 @@ return {'ok', found}
 )
 
 # KEYS head, log. The end of a model, but for its predictions.
-BURY = Script(
+PURGE = Script(
     _CHUNKS,
     """
 local fields = redis.call('HGETALL', KEYS[1])
@@ -223,7 +223,7 @@ return {'ok'}
 )
 
 # KEYS head, due. ARGV how many. Removes so many of the predictions of a model that is gone.
-BURY_PREDICTIONS = Script(
+PURGE_PREDICTIONS = Script(
     """
 local base = string.sub(KEYS[1], 1, -5) .. 'pred:'
 local popped = redis.call('ZPOPMIN', KEYS[2], ARGV[1])
@@ -247,7 +247,7 @@ return {'ok', text}
 )
 
 # KEYS models, new, gone. ARGV name, incarnation, spec.
-CLAIM = Script(
+PUBLISH = Script(
     """
 if redis.call('HDEL', KEYS[2], ARGV[2]) == 0 then return {'late'} end
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3]) == 1 then return {'ok'} end
@@ -257,7 +257,7 @@ return {'exists'}
 )
 
 # KEYS models, gone, bell. ARGV name, incarnation.
-RELEASE = Script(
+UNPUBLISH = Script(
     """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value or string.match(value, '^%d+') ~= ARGV[2] then return {'gone'} end

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import ModelGone, StorageGone
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord, position_key
-from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
-from manylabel_service.storage.redis.logs import check
+from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import DELETE_SNAPSHOT, PIN_SNAPSHOT, PUT_SNAPSHOT
 
 CHUNK_BYTES = 4 << 20
@@ -48,16 +49,18 @@ class Stored:
         return [keys.chunk(id, self.token, number) for number in range(self.chunks)]
 
 
-class Snapshots:
-    """Of all models, over one connection."""
+class RedisSnapshots:
+    """Implements `Snapshots` on the engine of a store."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
+    @gated
     async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data)
-        answer = await self._connection.run(
+        answer = await self._engine.connection.run(
             PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text()
         )
         if answer[0] != "ok":
@@ -72,21 +75,23 @@ class Snapshots:
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, time.time_ns() // 1_000_000)
         for number, key in enumerate(stored.keys(keys, id)):
             chunk = bytes(view[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES])
-            await self._connection.command("SET", key, chunk, "EX", ORPHAN_SECONDS)
+            await self._engine.connection.command("SET", key, chunk, "EX", ORPHAN_SECONDS)
         return stored
 
     async def discard(self, keys: Keys, id: str, stored: Stored) -> None:
         """Remove chunks that nothing claims."""
         if stored.chunks:
-            await self._connection.command("UNLINK", *stored.keys(keys, id))
+            await self._engine.connection.command("UNLINK", *stored.keys(keys, id))
 
-    async def listed(self, record: ModelRecord) -> list[SnapshotRecord]:
-        fields = await self._connection.command("HGETALL", Keys.of(record).head)
+    @gated
+    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
+        fields = await self._engine.connection.command("HGETALL", Keys.of(record).head)
         if not fields:
             raise ModelGone(record.name, record.incarnation)
         found = [_listed(name, value) for name, value in fields.items() if name.startswith(FIELD)]
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
+    @gated
     async def get(self, record: ModelRecord, position: str) -> bytes | None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self._find(record, keys, id)
@@ -103,26 +108,30 @@ class Snapshots:
         # Not joined at the end: that would copy all of it at once, and here the last step copies nothing.
         data = io.BytesIO()
         for key in chunks:
-            part = await self._connection.command("GET", key)
+            part = await self._engine.connection.command("GET", key)
             if part is None:
                 return None
             data.write(part)
         return data.getvalue()
 
+    @gated
     async def delete(self, record: ModelRecord, position: str) -> None:
         check(
-            await self._connection.run(DELETE_SNAPSHOT, (Keys.of(record).head,), entry_id(position)), record, position
+            await self._engine.connection.run(DELETE_SNAPSHOT, (Keys.of(record).head,), entry_id(position)),
+            record,
+            position,
         )
 
+    @gated
     async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
-        answer = await self._connection.run(
+        answer = await self._engine.connection.run(
             PIN_SNAPSHOT, (Keys.of(record).head,), entry_id(position), "1" if pinned else "0"
         )
         check(answer, record, position)
         return bool(answer[0] == "ok")
 
     async def _find(self, record: ModelRecord, keys: Keys, id: str) -> Stored | None:
-        trimmed, value = await self._connection.command("HMGET", keys.head, "trimmed", FIELD + id.encode())
+        trimmed, value = await self._engine.connection.command("HMGET", keys.head, "trimmed", FIELD + id.encode())
         if trimmed is None:
             raise ModelGone(record.name, record.incarnation)
         return None if value is None else Stored.parse(value)

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do."""
+"""Watches what other processes do to the models of this one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from manylabel_service.storage.protocol import ModelRecord, position_key
-from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS, Connection
-from manylabel_service.storage.redis.keys import BELL, Keys, entry_id, log_key, position_of
-from manylabel_service.storage.redis.models import Models
+from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS
+from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.keys import DELETIONS, Keys, entry_id, log_key, position_of
+from manylabel_service.storage.redis.models import RedisModels
 
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 """Deletions are told by a stream; this often it is looked anyway."""
 
 POLL_SECONDS = 0.1
@@ -26,32 +27,32 @@ REMEMBERED = 10_000
 
 
 class Watcher:
-    """Of all models, seen over one connection."""
+    """A watcher tells which models have changed, over the connection of one store."""
 
-    def __init__(self, connection: Connection, models: Models) -> None:
-        self._connection = connection
+    def __init__(self, engine: Engine, models: RedisModels) -> None:
+        self._engine = engine
         self._models = models
-        self._heard = "0-0"
+        self._seen = "0-0"
         self._lost = -1
-        self._looked = 0.0
+        self._checked = 0.0
         # Incarnations; the oldest are the smallest.
         self._gone: set[int] = set()
 
     async def begin(self) -> None:
         """Deletions from now on are of interest."""
-        last = await self._connection.command("XREVRANGE", BELL, "+", "-", "COUNT", 1)
-        self._heard = last[0][0].decode() if last else "0-0"
+        last = await self._engine.connection.command("XREVRANGE", DELETIONS, "+", "-", "COUNT", 1)
+        self._seen = last[0][0].decode() if last else "0-0"
 
     async def wait(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
         """As `Store.changed`."""
         deadline = time.monotonic() + seconds
-        look = self._poll if self._connection.is_cluster else self._block
+        wait = self._poll if self._engine.connection.is_cluster else self._block
         while True:
-            changed = await self._look(positions)
+            changed = await self._check(positions)
             changed |= self._deleted(positions)
             left = max(0.0, deadline - time.monotonic())
             # A deletion is told at once, with what else there is to tell.
-            changed |= await look(positions, 0.0 if changed else left)
+            changed |= await wait(positions, 0.0 if changed else left)
             changed |= self._deleted(positions)
             if changed or time.monotonic() >= deadline:
                 return [record for record in positions if record in changed]
@@ -59,17 +60,17 @@ class Watcher:
     def _deleted(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
         return {record for record in positions if record.incarnation in self._gone} if self._gone else set()
 
-    async def _look(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
+    async def _check(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
         """Now and then, and after Redis was away: which models are there no more, and which logs end too early.
 
         A Redis that was restarted without its latest entries while nobody was talking to it shows in nothing else.
         """
-        now, lost = time.monotonic(), self._connection.contact.lost
-        if not positions or not (lost != self._lost or now - self._looked > LOOK_SECONDS):
+        now, lost = time.monotonic(), self._engine.connection.breaker.lost
+        if not positions or not (lost != self._lost or now - self._checked > CHECK_SECONDS):
             return set()
         self._remember(await self._models.missing(list(positions)))
         ends = await self._ends(positions)
-        self._looked, self._lost = now, lost
+        self._checked, self._lost = now, lost
         return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}
 
     def _remember(self, gone: set[int]) -> None:
@@ -81,15 +82,17 @@ class Watcher:
         records = {log_key(record): record for record in positions}
         ids = map(entry_id, positions.values())
         block = ("BLOCK", max(1, round(1000 * min(seconds, BLOCK_SECONDS)))) if seconds else ()
-        found = await self._connection.wait("XREAD", "COUNT", 1, *block, "STREAMS", BELL, *records, self._heard, *ids)
+        found = await self._engine.connection.wait(
+            "XREAD", "COUNT", 1, *block, "STREAMS", DELETIONS, *records, self._seen, *ids
+        )
         streams: dict[bytes, Any] = dict(found or ())
-        for id, fields in streams.pop(BELL.encode(), ()):
-            self._heard = id.decode()
+        for id, fields in streams.pop(DELETIONS.encode(), ()):
+            self._seen = id.decode()
             self._remember({int(fields[b"i"])})
         return {records[key] for key in streams}
 
     async def _poll(self, positions: Mapping[ModelRecord, str], seconds: float) -> set[ModelRecord]:
-        until = time.monotonic() + min(seconds, LOOK_SECONDS)
+        until = time.monotonic() + min(seconds, CHECK_SECONDS)
         while True:
             started = time.monotonic()
             ends = await self._ends(positions)
@@ -102,7 +105,7 @@ class Watcher:
 
     async def _ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
         """The id of the last entry of each log; None where the model is gone."""
-        heads = [self._connection.command("HGET", Keys.of(record).head, "last") for record in records]
+        heads = [self._engine.connection.command("HGET", Keys.of(record).head, "last") for record in records]
         return list(await asyncio.gather(*heads))
 
 

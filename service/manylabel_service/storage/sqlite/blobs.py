@@ -1,105 +1,93 @@
-"""Blobs: files under tokens that nobody knows, until the row of the key names them."""
+"""The blobs of a SQLite store: files under tokens that nobody knows, until the row of the key names them."""
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import suppress
-from typing import Any
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
-from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.sqlite.blob_files import BlobFiles
-from manylabel_service.storage.sqlite.blob_rows import BlobRows
-from manylabel_service.storage.sqlite.threads import Threads
+from manylabel_service.storage.document_pages import check_key
+from manylabel_service.storage.gate import gated
+from manylabel_service.storage.sqlite.engine import Engine
 
 PIECES_PER_SYNC = 8
 """After so many the disk is waited for: at the end it would hold up snapshots for long."""
 
 
-class Blobs:
-    """Of one store.
+class SQLiteBlobs:
+    """Implements `Blobs` on the engine of a store.
 
-    Parameters
-    ----------
-    threads : of the store.
-    rows, files : what is done in them.
-    gate : passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
+    The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
     """
 
-    def __init__(self, threads: Threads, rows: BlobRows, files: BlobFiles, gate: Gate) -> None:
-        self._threads = threads
-        self._rows = rows
-        self._files = files
-        self._gate = gate
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
         token = secrets.token_hex(8)
         try:
             size = await self._write(token, pieces)
-            with self._gate:
-                old = await self._threads.write(self._rows.put, key, token, size)
+            with self.gate:
+                old = await self._engine.threads.write(self._engine.blob_rows.put, key, token, size)
         except BaseException:
-            await self._finish(self._discard(key, token))
+            await self._engine.background.finish(self._discard(key, token))
             raise
         if old is not None:
-            await self._finish(self._remove(old))
+            await self._engine.background.finish(self._remove(old))
         return size
 
     async def _write(self, token: str, pieces: AsyncIterable[bytes]) -> int:
         size, number = 0, 0
         async for piece in evenly(pieces, PIECE_BYTES):
             number += 1
-            with self._gate:
-                await self._threads.file(self._files.add, token, piece, number % PIECES_PER_SYNC == 0)
+            with self.gate:
+                add = self._engine.blob_files.add
+                await self._engine.threads.file(add, token, piece, number % PIECES_PER_SYNC == 0)
             size += len(piece)
-        with self._gate:
-            await self._threads.file(self._files.complete, token)
+        with self.gate:
+            await self._engine.threads.file(self._engine.blob_files.complete, token)
         return size
 
-    async def read(self, key: str) -> AsyncGenerator[bytes, None]:
-        with self._gate:
-            found = await self._threads.write(self._rows.find, key)
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._read(key)
+
+    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
+        with self.gate:
+            found = await self._engine.threads.write(self._engine.blob_rows.find, key)
         if found is None:
             raise BlobNotFound(key)
         token, size = found
         for start in range(0, size, PIECE_BYTES):
-            with self._gate:
-                piece = await self._threads.file(self._files.read, token, start, min(PIECE_BYTES, size - start))
+            with self.gate:
+                read, wanted = self._engine.blob_files.read, min(PIECE_BYTES, size - start)
+                piece = await self._engine.threads.file(read, token, start, wanted)
             if piece is None:
                 raise BlobGone(key)
             yield piece
 
+    @gated
     async def delete(self, key: str) -> None:
-        old = await self._threads.write(self._rows.delete, key)
+        check_key(key)
+        old = await self._engine.threads.write(self._engine.blob_rows.delete, key)
         if old is not None:
-            await self._finish(self._remove(old))
+            await self._engine.background.finish(self._remove(old))
 
-    async def keys(self, prefix: str) -> list[str]:
-        return await self._threads.write(self._rows.keys, prefix)
-
-    async def done(self) -> None:
-        """Wait until all that has to go is gone."""
-        while self._tasks:
-            await asyncio.gather(*self._tasks)
+    @gated
+    async def keys(self, prefix: str = "") -> list[str]:
+        return await self._engine.threads.write(self._engine.blob_rows.keys, prefix)
 
     async def _discard(self, key: str, token: str) -> None:
         """Remove a file, unless its row was written after all. What stays here, the next opening sweeps away."""
-        with suppress(StorageGone), self._gate:
-            found = await self._threads.write(self._rows.find, key)
+        with suppress(StorageGone), self.gate:
+            found = await self._engine.threads.write(self._engine.blob_rows.find, key)
             if found is None or found[0] != token:
-                await self._threads.file(self._files.remove, token)
+                await self._engine.threads.file(self._engine.blob_files.remove, token)
 
     async def _remove(self, token: str) -> None:
         with suppress(StorageGone):
-            await self._threads.file(self._files.remove, token)
-
-    async def _finish(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it to its end, also where the caller gives up."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        await asyncio.shield(task)
+            await self._engine.threads.file(self._engine.blob_files.remove, token)

@@ -1,71 +1,39 @@
-"""Documents: a table whose key is the revision."""
+"""The documents of a SQLite store: a table whose key is the revision."""
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-
-from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page
+from manylabel_service.storage.document_pages import check_document, collect
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.sqlite.tables import Tables
+from manylabel_service.storage.sqlite.engine import Engine
 
 
-class Documents:
-    """The documents of all kinds on one connection. Blocking; for the thread of its tables.
+class SQLiteDocuments:
+    """Implements `Documents` on the engine of a store."""
 
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : make the transactions.
-    """
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
-    def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
-        self._connection = connection
-        self._tables = tables
+    @gated
+    async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
+        check_document(kind, name, value)
+        new = await self._engine.threads.write(self._engine.document_rows.put, kind, name, value, revision)
+        self._engine.maintenance.wrote(len(value))
+        return new
 
-    def put(self, kind: str, name: str, value: bytes, revision: int | None) -> int:
-        with self._tables.transaction("fsync"):
-            self._take(kind, name, revision)
-            row = self._connection.execute(
-                "INSERT INTO documents (kind, name, value) VALUES (?, ?, ?)", (kind, name, value)
-            )
-        assert row.lastrowid is not None
-        return row.lastrowid
+    @gated
+    async def get(self, kind: str, name: str) -> Document | None:
+        check_document(kind, name)
+        return await self._engine.threads.write(self._engine.document_rows.get, kind, name)
 
-    def get(self, kind: str, name: str) -> Document | None:
-        row = self._connection.execute(
-            "SELECT name, revision, value FROM documents WHERE kind = ? AND name = ?", (kind, name)
-        ).fetchone()
-        return row and Document(*row)
+    @gated
+    async def all(self, kind: str, after: int = 0) -> list[Document]:
+        check_document(kind)
+        threads, page = self._engine.threads, self._engine.document_rows.page
+        return await collect(lambda after: threads.write(page, kind, after), after)
 
-    def page(self, kind: str, after: int) -> Page:
-        """The next of those that changed after a revision."""
-        documents: list[Document] = []
-        size_bytes = 0
-        cursor = self._connection.execute(
-            "SELECT name, revision, value FROM documents WHERE kind = ? AND revision > ? ORDER BY revision LIMIT ?",
-            (kind, after, PAGE_DOCUMENTS),
-        )
-        with closing(cursor):  # one left half-way would hold up checkpoints
-            for row in cursor:
-                documents.append(Document(*row))
-                size_bytes += len(documents[-1].value)
-                if size_bytes >= PAGE_BYTES:
-                    return documents, False
-        return documents, len(documents) < PAGE_DOCUMENTS
-
-    def delete(self, kind: str, name: str, revision: int) -> None:
-        with self._tables.transaction("fsync"):
-            self._take(kind, name, revision)
-
-    def _take(self, kind: str, name: str, revision: int | None) -> None:
-        """Remove the row of a document that is at a revision; for None there must be none."""
-        row = self._connection.execute(
-            "SELECT revision FROM documents WHERE kind = ? AND name = ?", (kind, name)
-        ).fetchone()
-        found = row and row[0]
-        if found != revision:
-            raise DocumentChanged(kind, name, revision, found)
-        if found is not None:
-            self._connection.execute("DELETE FROM documents WHERE revision = ?", (found,))
+    @gated
+    async def delete(self, kind: str, name: str, *, revision: int) -> None:
+        check_document(kind, name)
+        await self._engine.threads.write(self._engine.document_rows.delete, kind, name, revision)

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from manylabel_service.errors import StorageError
-from manylabel_service.storage.sqlite.predictions import Predictions
+from manylabel_service.storage.sqlite.prediction_rows import PredictionRows
 from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
 from manylabel_service.storage.sqlite.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.threads import Threads
@@ -34,7 +34,7 @@ class Maintenance:
         self,
         threads: Threads,
         tables: Tables,
-        predictions: Predictions,
+        predictions: PredictionRows,
         files: SnapshotFiles,
         checkpoints: WalCheckpointer,
     ) -> None:

@@ -1,68 +1,26 @@
-"""Kept predictions: a table of their own, each method one transaction."""
+"""The kept predictions of a SQLite store: a table of their own."""
 
 from __future__ import annotations
 
-import sqlite3
-import time
 from collections.abc import Mapping, Sequence
 
-from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.sqlite.tables import Tables
-
-IDS_PER_QUERY = 500
-"""SQLite allows 999 variables in a statement in its older builds."""
+from manylabel_service.storage.sqlite.engine import Engine
 
 
-class Predictions:
-    """The predictions of all models on one connection. Blocking; for the thread of its tables.
+class SQLitePredictions:
+    """Implements `Predictions` on the engine of a store."""
 
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : know which models are there.
-    """
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
 
-    def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
-        self._connection = connection
-        self._tables = tables
+    @gated
+    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
+        await self._engine.threads.write(self._engine.prediction_rows.put, record, predictions, seconds, most)
+        self._engine.maintenance.wrote(sum(map(len, predictions.values())))
 
-    def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
-        self._tables.check(record)
-        now_ms = time.time_ns() // 1_000_000
-        expires_ms = now_ms + round(seconds * 1000)
-        with self._tables.transaction("log"):
-            # Those of every model that are over go: a model that keeps none any more would never clean up itself.
-            self._connection.execute("DELETE FROM predictions WHERE expires_unix_ms <= ?", (now_ms,))
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO predictions VALUES (?, ?, ?, ?)",
-                [(record.incarnation, id, expires_ms, payload) for id, payload in predictions.items()],
-            )
-            if self._count(record.incarnation) > most:
-                raise PredictionsFull(record.name, most)
-
-    def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
-        self._tables.check(record)
-        now_ms = time.time_ns() // 1_000_000
-        found: dict[str, bytes] = {}
-        for start in range(0, len(ids), IDS_PER_QUERY):
-            part = ids[start : start + IDS_PER_QUERY]
-            found.update(
-                self._connection.execute(
-                    "SELECT id, payload FROM predictions WHERE incarnation = ? AND expires_unix_ms > ? "
-                    f"AND id IN ({', '.join('?' * len(part))})",
-                    (record.incarnation, now_ms, *part),
-                )
-            )
-        return [found.get(id) for id in ids]
-
-    def forget(self, incarnation: int) -> None:
-        """Remove all of a model that is gone."""
-        with self._tables.transaction("log"):
-            self._connection.execute("DELETE FROM predictions WHERE incarnation = ?", (incarnation,))
-
-    def _count(self, incarnation: int) -> int:
-        (count,) = self._connection.execute(
-            "SELECT count(*) FROM predictions WHERE incarnation = ?", (incarnation,)
-        ).fetchone()
-        return int(count)
+    @gated
+    async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
+        return await self._engine.threads.write(self._engine.prediction_rows.get, record, ids)

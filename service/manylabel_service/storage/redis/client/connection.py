@@ -47,7 +47,7 @@ class Connection:
         self.address = address
         self._turns = asyncio.Semaphore(CONNECTIONS)
         self.timeout_seconds = timeout_seconds
-        self.contact = CircuitBreaker()
+        self.breaker = CircuitBreaker()
         self.client: Client = self._plain_client(timeout_seconds)
         # Blocking reads wait for as long as they ask for, and must not take the turn of others.
         self._waiting_client = self._plain_client(timeout_seconds + BLOCK_SECONDS)
@@ -120,7 +120,7 @@ class Connection:
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
         """Do something with the client, once, to its end; raises `StorageGone` where that fails or takes too long."""
-        if (earlier := self.contact.failure()) is not None:
+        if (earlier := self.breaker.failure()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
         task = self._begin(self._in_turn(work))
@@ -132,7 +132,7 @@ class Connection:
                 left_behind(task)
         if not task.done():
             error = TimeoutError()
-            self.contact.failed(error)
+            self.breaker.failed(error)
             raise gone(error, str(self.address))
         return task.result()
 
@@ -142,7 +142,7 @@ class Connection:
 
     async def wait(self, *words: Argument) -> Any:
         """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
-        if (earlier := self.contact.failure()) is not None:
+        if (earlier := self.breaker.failure()) is not None:
             raise gone(earlier, str(self.address)) from None
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._begin(work)
@@ -173,18 +173,18 @@ class Connection:
         try:
             answer = await work
         except UNREACHED as error:
-            self.contact.failed(error)
+            self.breaker.failed(error)
             await self._forget_idle()
             raise gone(error, str(self.address)) from error
         except failed.ResponseError as error:
-            self.contact.succeeded()
+            self.breaker.succeeded()
             if isinstance(error, failed.ReadOnlyError):
                 await self._forget_idle()  # the address may lead to another server by now
             raise gone(error, str(self.address)) from error
         except failed.RedisError as error:
-            self.contact.failed(error)
+            self.breaker.failed(error)
             raise gone(error, str(self.address)) from error
-        self.contact.succeeded()
+        self.breaker.succeeded()
         return answer
 
     async def _forget_idle(self) -> None:

@@ -1,1 +1,0 @@
-"""Commands about models: create, predict, update, evaluate, versions, plots."""

@@ -1,1 +1,0 @@
-"""Printed results: tables for people, JSON for scripts, progress bars."""

@@ -1,1 +1,0 @@
-"""Commands that start something: the server, a training worker, the demo."""

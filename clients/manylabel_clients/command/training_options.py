@@ -1,0 +1,42 @@
+"""Options of everything that trains: the trainer, its parameters, what to measure on."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="A parameter of the trainer, its value as JSON, as C=0.1. Repeatable."
+    ),
+]
+Holdout = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Share of the rows to measure the model on, and not to learn from, as 0.2."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of all that is up to chance.")]
+
+
+def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
+    """What was given as NAME=VALUE; a value that is no JSON is a word."""
+    return dict(_named_value(pair, option) for pair in pairs or [])
+
+
+def _named_value(text: str, option: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint=option)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: str) -> dict[str, Any] | None:
+    """The search that the options describe; None without any."""
+    if not pairs:
+        return None
+    params = named_values(pairs, "--search")
+    kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}
+    return {**kind, "params": params, "folds": folds, "measure": measure}

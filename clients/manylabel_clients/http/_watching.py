@@ -1,0 +1,86 @@
+"""Server-sent events without I/O: lines in, events out; when to connect again, and after what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import httpx2
+
+from manylabel_clients.http._exchange import Reply, Request, failure, is_transient
+from manylabel_clients.http.retry import Retry
+
+E = TypeVar("E")
+
+SILENCE_SECONDS = 45.0
+"""The server sends something every 15 s; after so long without anything the connection counts as lost."""
+
+
+class Watching(Generic[E]):
+    """One run of `events`, over any number of connections.
+
+    Parameters
+    ----------
+    path : of the model or the job.
+    after : id of the last event seen; None begins with what comes next.
+    retry : when to connect again.
+    make : an event from its kind, its id and its data.
+    """
+
+    def __init__(
+        self, path: str, after: str | None, retry: Retry, make: Callable[[str, str, dict[str, Any]], E]
+    ) -> None:
+        self._path = f"{path}/events"
+        self._make = make
+        self._after = after
+        self._retry = retry
+        self._failures = 0
+        self._fields: dict[str, str] = {}
+
+    @property
+    def request(self) -> Request:
+        """What to ask for on the next connection."""
+        headers = {"Accept": "text/event-stream"}
+        if self._after is not None:
+            headers["Last-Event-ID"] = self._after
+        return Request("GET", self._path, None, headers, SILENCE_SECONDS)
+
+    def feed(self, line: str) -> E | None:
+        """The event that a line ends, if it does."""
+        if line:
+            field, _, value = line.partition(":")
+            self._fields[field] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        return self._event(fields)
+
+    def _event(self, fields: Mapping[str, str]) -> E | None:
+        if "data" not in fields:
+            return None
+        self._failures = 0
+        self._after = fields["id"]
+        return self._make(fields["event"], fields["id"], json.loads(fields["data"]))
+
+    def pause_seconds(self, reply: Reply) -> float:
+        """How long to wait before connecting again.
+
+        Parameters
+        ----------
+        reply : how the connection ended: an error, a refusal, or None at the end of an answer.
+
+        Raises
+        ------
+        ManyLabelError
+            It makes no sense, or the retries were used up with no event in between.
+        """
+        self._fields = {}
+        self._failures += 1
+        if reply is None:
+            return self._retry.wait_seconds(1) or self._retry.base_seconds
+        error = failure(reply, self.request)
+        asked = getattr(error, "retry_after_seconds", None)
+        wait_seconds = self._retry.wait_seconds(self._failures, asked) if is_transient(error) else None
+        if wait_seconds is None:
+            raise error from (reply if isinstance(reply, httpx2.RequestError) else None)
+        return wait_seconds

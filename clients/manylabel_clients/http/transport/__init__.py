@@ -1,1 +1,0 @@
-"""HTTP without any notion of a model: requests, retries, connections, uploads, server-sent events."""

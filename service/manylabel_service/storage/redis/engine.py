@@ -1,0 +1,39 @@
+"""The connection of one process to the Redis of a store, and the work that its closing waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+from manylabel_service.errors import StorageGone
+from manylabel_service.storage.background import BackgroundTasks
+from manylabel_service.storage.gate import Gate
+from manylabel_service.storage.redis.client.connection import Connection
+
+log = structlog.get_logger()
+
+
+class Engine:
+    """What the parts of one store share.
+
+    Attributes
+    ----------
+    connection : there once the store is open.
+    gate : passed by every call.
+    background : what has to come to its end, also where the caller gives up.
+    """
+
+    connection: Connection
+
+    def __init__(self) -> None:
+        self.gate = Gate()
+        self.background = BackgroundTasks()
+
+    async def attempt(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that somebody does again later if Redis is away now."""
+        try:
+            await work
+        except StorageGone as error:
+            log.warning("storage_upkeep_failed", error=str(error), action="nothing is lost; it is tried again later")

@@ -1,0 +1,21 @@
+"""What a script refuses with, as errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
+from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.redis.keys import position_of
+
+
+def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
+    """Raise what a script refused with."""
+    match answer[0]:
+        case "gone":
+            raise ModelGone(record.name, record.incarnation)
+        case "trimmed":
+            raise LogTrimmed(record.name, position, position_of(answer[1].decode()))
+        case "lost":
+            raise LogLost(record.name, position)

@@ -1,0 +1,71 @@
+"""Documents: a table whose key is the revision."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from manylabel_service.errors import DocumentChanged
+from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page
+from manylabel_service.storage.protocol import Document
+from manylabel_service.storage.sqlite.tables import Tables
+
+
+class DocumentRows:
+    """The documents of all kinds on one connection. Blocking; for the thread of its tables.
+
+    Parameters
+    ----------
+    connection : of the tables.
+    tables : make the transactions.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
+        self._connection = connection
+        self._tables = tables
+
+    def put(self, kind: str, name: str, value: bytes, revision: int | None) -> int:
+        with self._tables.transaction("fsync"):
+            self._take(kind, name, revision)
+            row = self._connection.execute(
+                "INSERT INTO documents (kind, name, value) VALUES (?, ?, ?)", (kind, name, value)
+            )
+        assert row.lastrowid is not None
+        return row.lastrowid
+
+    def get(self, kind: str, name: str) -> Document | None:
+        row = self._connection.execute(
+            "SELECT name, revision, value FROM documents WHERE kind = ? AND name = ?", (kind, name)
+        ).fetchone()
+        return row and Document(*row)
+
+    def page(self, kind: str, after: int) -> Page:
+        """The next of those that changed after a revision."""
+        documents: list[Document] = []
+        size_bytes = 0
+        cursor = self._connection.execute(
+            "SELECT name, revision, value FROM documents WHERE kind = ? AND revision > ? ORDER BY revision LIMIT ?",
+            (kind, after, PAGE_DOCUMENTS),
+        )
+        with closing(cursor):  # one left half-way would hold up checkpoints
+            for row in cursor:
+                documents.append(Document(*row))
+                size_bytes += len(documents[-1].value)
+                if size_bytes >= PAGE_BYTES:
+                    return documents, False
+        return documents, len(documents) < PAGE_DOCUMENTS
+
+    def delete(self, kind: str, name: str, revision: int) -> None:
+        with self._tables.transaction("fsync"):
+            self._take(kind, name, revision)
+
+    def _take(self, kind: str, name: str, revision: int | None) -> None:
+        """Remove the row of a document that is at a revision; for None there must be none."""
+        row = self._connection.execute(
+            "SELECT revision FROM documents WHERE kind = ? AND name = ?", (kind, name)
+        ).fetchone()
+        found = row and row[0]
+        if found != revision:
+            raise DocumentChanged(kind, name, revision, found)
+        if found is not None:
+            self._connection.execute("DELETE FROM documents WHERE revision = ?", (found,))

@@ -1,0 +1,132 @@
+"""The open data directory of one process: its lock, its database, its files, and the threads that work on them.
+
+    <data_dir>/lock                                           held while the store is open
+    <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, the list of snapshots
+    <data_dir>/snapshots/<incarnation>/<position>.safetensors
+    <data_dir>/blobs/<token>
+
+Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
+an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
+pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was asked for: a file that is written
+while its model is deleted is there before the folder is removed.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from manylabel_service.errors import StoreDamaged
+from manylabel_service.storage.background import BackgroundTasks
+from manylabel_service.storage.gate import Gate
+from manylabel_service.storage.sqlite.blob_files import BlobFiles
+from manylabel_service.storage.sqlite.blob_rows import BlobRows
+from manylabel_service.storage.sqlite.database import connect, create_tables, is_new
+from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
+from manylabel_service.storage.sqlite.document_rows import DocumentRows
+from manylabel_service.storage.sqlite.errors import while_opening
+from manylabel_service.storage.sqlite.maintenance import Maintenance
+from manylabel_service.storage.sqlite.prediction_rows import PredictionRows
+from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
+from manylabel_service.storage.sqlite.tables import Tables
+from manylabel_service.storage.sqlite.threads import Threads
+from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
+
+DATABASE = "manylabel.sqlite3"
+
+
+class Engine:
+    """What the parts of one store share.
+
+    Parameters
+    ----------
+    directory, busy_timeout_seconds : as for `SQLiteStore`.
+
+    Attributes
+    ----------
+    gate : passed by every call.
+    threads, tables, prediction_rows, document_rows, blob_rows, snapshot_files, blob_files, maintenance
+        There once it is open.
+    """
+
+    threads: Threads
+    tables: Tables
+    prediction_rows: PredictionRows
+    document_rows: DocumentRows
+    blob_rows: BlobRows
+    snapshot_files: SnapshotFiles
+    blob_files: BlobFiles
+    maintenance: Maintenance
+
+    def __init__(self, directory: Path, busy_timeout_seconds: float) -> None:
+        self.directory = directory
+        self._path = directory / DATABASE
+        self._busy_timeout_seconds = busy_timeout_seconds
+        self._held = ExitStack()
+        self.gate = Gate()
+        self.background = BackgroundTasks()
+
+    async def open(self) -> None:
+        """Open the directory; raises as `Store.open`."""
+        self.threads = Threads(self._path)
+        try:
+            await self.threads.write(self._open)
+        except BaseException:
+            # Also reached by a cancelled await, whose thread goes on: `_held` is set once it has ended.
+            await self.threads.end(lambda: self._held.close())
+            raise
+        self.maintenance = Maintenance(
+            self.threads, self.tables, self.prediction_rows, self.snapshot_files, self._checkpoints
+        )
+        self.maintenance.begin(*self._leftovers)
+        self.gate.open()
+
+    def _open(self) -> None:
+        with while_opening(self._path), ExitStack() as held:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            held.enter_context(DirectoryLock(self.directory))
+            # Closed after the connections: closing any descriptor of a file gives up all POSIX locks on it.
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            held.callback(os.close, descriptor)
+            writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
+            self.snapshot_files = SnapshotFiles(self.directory / "snapshots")
+            self.blob_files = BlobFiles(self.directory / "blobs")
+            if is_new(writer):
+                self._check_empty()
+                create_tables(writer)
+            other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
+            self.tables = Tables(writer)
+            self.prediction_rows = PredictionRows(writer, self.tables)
+            self.document_rows = DocumentRows(writer, self.tables)
+            self.blob_rows = BlobRows(writer, self.tables)
+            self._checkpoints = WalCheckpointer(writer, other, descriptor)
+            self._leftovers = self.tables.hidden_models(), self.tables.trimmed_logs()
+            self._sweep()
+            self._held = held.pop_all()
+
+    def _check_empty(self) -> None:
+        """Refuse files without a database: sweeping them away would end the last hope of the operator."""
+        for files, what in ((self.snapshot_files, "snapshots"), (self.blob_files, "blobs")):
+            if files.any():
+                raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
+
+    def _sweep(self) -> None:
+        """Remove the files that no row leads to."""
+        alive = [record.incarnation for record in self.tables.models()]
+        self.snapshot_files.sweep(alive, self.tables.all_snapshots())
+        self.blob_files.sweep(self.blob_rows.tokens())
+
+    async def close(self) -> None:
+        """Close it; does nothing where it is closed."""
+        if not self.gate.is_open:
+            return
+        self.maintenance.stop()
+        await self.gate.close()
+        await self.cleaned()
+        await self.threads.end(self._held.close)
+
+    async def cleaned(self) -> None:
+        """Wait until what has been deleted so far has left the disk as well."""
+        await self.maintenance.done()
+        await self.background.done()

@@ -1,0 +1,42 @@
+"""The logs of a SQLite store: a table of entries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
+from manylabel_service.storage.sqlite.engine import Engine
+
+
+class SQLiteLogs:
+    """Implements `Logs` on the engine of a store."""
+
+    durabilities: frozenset[Durability] = frozenset(("log", "fsync"))
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
+
+    @gated
+    async def append(
+        self, record: ModelRecord, payloads: Sequence[bytes], after: str, durability: Durability
+    ) -> list[Entry]:
+        append = self._engine.tables.append
+        entries = await self._engine.threads.write(append, record, payloads, after, durability)
+        self._engine.maintenance.wrote(sum(map(len, payloads)))
+        return entries
+
+    @gated
+    async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
+        return await self._engine.threads.write(self._engine.tables.read, record, after, limit)
+
+    async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
+        await self.gate.until_closed(asyncio.sleep(seconds))  # nobody else can have the directory open
+        return []
+
+    @gated
+    async def trim(self, record: ModelRecord, through: str) -> None:
+        trimmed = await self._engine.threads.write(self._engine.tables.mark_trimmed, record, through)
+        await self._engine.maintenance.drop_entries(record.incarnation, trimmed)

@@ -1,0 +1,46 @@
+"""The models of a SQLite store: rows of a table, made and removed in steps that a kill may come between."""
+
+from __future__ import annotations
+
+from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import SEED, ModelRecord
+from manylabel_service.storage.sqlite.engine import Engine
+
+
+class SQLiteModels:
+    """Implements `Models` on the engine of a store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
+
+    @gated
+    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+        if state is None:
+            return await self._engine.threads.write(self._engine.tables.create_model, name, spec)
+        return await self._engine.background.finish(self._create_seeded(name, spec, state))
+
+    @gated
+    async def _create_seeded(self, name: str, spec: bytes, state: bytes) -> ModelRecord:
+        threads, tables = self._engine.threads, self._engine.tables
+        record = await threads.write(tables.prepare_model, name, spec)
+        try:
+            await threads.file(self._engine.snapshot_files.write, record.incarnation, SEED, state)
+            await threads.write(tables.reveal_model, record, len(state))
+        except BaseException:
+            self._engine.maintenance.forget(record.incarnation)
+            raise
+        return record
+
+    @gated
+    async def find(self, name: str) -> ModelRecord | None:
+        return await self._engine.threads.write(self._engine.tables.find_model, name)
+
+    @gated
+    async def all(self) -> list[ModelRecord]:
+        return await self._engine.threads.write(self._engine.tables.models)
+
+    @gated
+    async def delete(self, record: ModelRecord) -> None:
+        await self._engine.threads.write(self._engine.tables.hide_model, record)
+        self._engine.maintenance.forget(record.incarnation)

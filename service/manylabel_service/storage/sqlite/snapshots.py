@@ -1,0 +1,59 @@
+"""The snapshots of a SQLite store: a file each, and a row that says it is there."""
+
+from __future__ import annotations
+
+import asyncio
+
+from manylabel_service.errors import StorageError
+from manylabel_service.storage.gate import gated
+from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord
+from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.tables import number_of
+
+
+class SQLiteSnapshots:
+    """Implements `Snapshots` on the engine of a store."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate
+        # A file and its row change together, so one snapshot at a time; the filer writes one anyway.
+        self._turn = asyncio.Lock()
+
+    @gated
+    async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
+        position, tables = str(number_of(position)), self._engine.tables
+        threads, files = self._engine.threads, self._engine.snapshot_files
+        async with self._turn:
+            replaces = await threads.write(tables.has_snapshot, record, position)
+            await threads.write(tables.check_position, record, position)
+            await threads.file(files.write, record.incarnation, position, data)
+            try:
+                await threads.write(tables.put_snapshot, record, position, len(data))
+            except StorageError:
+                if not replaces:
+                    await threads.file(files.remove, record.incarnation, position)
+                raise
+
+    @gated
+    async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
+        return await self._engine.threads.write(self._engine.tables.snapshots, record)
+
+    @gated
+    async def get(self, record: ModelRecord, position: str) -> bytes | None:
+        position, threads = str(number_of(position)), self._engine.threads
+        if not await threads.write(self._engine.tables.has_snapshot, record, position):
+            return None
+        return await threads.file(self._engine.snapshot_files.read, record.incarnation, position)
+
+    @gated
+    async def delete(self, record: ModelRecord, position: str) -> None:
+        position, threads = str(number_of(position)), self._engine.threads
+        async with self._turn:
+            if await threads.write(self._engine.tables.delete_snapshot, record, position):
+                await threads.file(self._engine.snapshot_files.remove, record.incarnation, position)
+
+    @gated
+    async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
+        position = str(number_of(position))
+        return await self._engine.threads.write(self._engine.tables.pin_snapshot, record, position, pinned)
