@@ -3,7 +3,7 @@
 import sys
 
 from manylabel_service.settings import read_settings
-from manylabel_service.telemetry.metrics import configure_logging
+from manylabel_service.telemetry.logs import configure_logging
 
 
 def main() -> int:

@@ -11,24 +11,22 @@ from manylabel_service.api.openapi import describe
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
-    health,
     labels,
     learning,
-    metrics,
     models,
+    server,
     snapshots,
     stream,
-    uploads,
     versions,
 )
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web import docs
-from manylabel_service.api.web.handlers import HANDLERS
 from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.opening import open_jobs
-from manylabel_service.lifespan import Lifespan
+from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
@@ -40,15 +38,13 @@ _PARTS = (
     labels,
     stream,
     models,
-    uploads,
     snapshots,
     versions,
     detail,
     dataset_calls,
     job_calls,
     events,
-    health,
-    metrics,
+    server,
     docs,
 )
 
@@ -57,7 +53,7 @@ def create_app(
     settings: Settings,
     store: Store,
     *,
-    peers: WorkerMetrics | None = None,
+    workers: WorkerMetrics | None = None,
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
@@ -67,12 +63,13 @@ def create_app(
     ----------
     settings : of the server.
     store : opened when the application starts, closed when it stops.
-    peers : the workers of this server, if it has several.
+    workers : the workers of this server, if it has several.
     on_ready : called when every model is restored and caught up.
     on_failure : called when the application cannot start; it has to end the server.
     """
-    registry, telemetry, datasets = Registry(store, settings), Telemetry(peers), DatasetStore(store, settings)
+    registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.look)
+    context = Context(settings, registry, telemetry, datasets, jobs)
     app = FastAPI(
         title="ManyLabel",
         version=version("manylabel"),
@@ -84,9 +81,9 @@ def create_app(
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
         exception_handlers=HANDLERS,
-        lifespan=Lifespan(store, registry, jobs, on_ready, on_failure).lifespan,
+        lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
-    app.state.context = Context(settings, registry, telemetry, datasets, jobs)
+    app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug")
     return app

@@ -1,4 +1,4 @@
-"""From an opened store to restored models, and back in good order."""
+"""How an application starts, from the store to restored models, and how it stops."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import structlog
 
+from manylabel_service.api.context import Context
+from manylabel_service.api.routers.server import exposition
 from manylabel_service.errors import ServiceError, StorageGone
-from manylabel_service.jobs.job_service import JobService
-from manylabel_service.models.registry import Registry
 from manylabel_service.storage import Store
 
 BACKOFF_SECONDS = (0.1, 5.0)
@@ -17,71 +17,63 @@ BACKOFF_SECONDS = (0.1, 5.0)
 log = structlog.get_logger()
 
 
-class Lifespan:
-    """The life of one application.
+@asynccontextmanager
+async def lifespan(
+    context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Serve inside; the application gets ready meanwhile, so that /livez answers at once.
 
     Parameters
     ----------
+    context : the parts of the application; its registry, then its jobs are started when the store is open, and stopped
+        the other way round.
     store : opened at the start, closed at the end.
-    registry : started when the store is open, stopped before it is closed.
-    jobs : started after it, and stopped before it.
     on_ready : called when every model is restored and caught up.
     on_failure : called when that is impossible, after the reason was logged.
     """
+    workers = context.telemetry.workers
+    if workers is not None:
+        await workers.listen(lambda: exposition(context))
+    starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
+    try:
+        yield
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        await context.jobs.stop()
+        await context.registry.stop()
+        await store.close()
+        if workers is not None:
+            workers.close()
 
-    def __init__(
-        self,
-        store: Store,
-        registry: Registry,
-        jobs: JobService,
-        on_ready: Callable[[], None],
-        on_failure: Callable[[], None],
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._jobs = jobs
-        self._on_ready = on_ready
-        self._on_failure = on_failure
 
-    @asynccontextmanager
-    async def lifespan(self, app: object) -> AsyncIterator[None]:
-        """The application serves inside; it gets ready meanwhile, so that /livez answers at once."""
-        starting = asyncio.create_task(self._start())
+async def _start(context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
+    try:
+        await _open(context, store)
+    except ServiceError as error:
+        log.error("cannot_start", error=str(error))
+        on_failure()
+    except Exception:
+        log.exception("cannot_start")
+        on_failure()
+    else:
+        on_ready()
+
+
+async def _open(context: Context, store: Store) -> None:
+    """Open the store and start; a store that is not there yet is waited for."""
+    pause, is_open = BACKOFF_SECONDS[0], False
+    while True:
         try:
-            yield
-        finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            await self._jobs.stop()
-            await self._registry.stop()
-            await self._store.close()
-
-    async def _start(self) -> None:
-        try:
-            await self._reach()
-        except ServiceError as error:
-            log.error("cannot_start", error=str(error))
-            self._on_failure()
-        except Exception:
-            log.exception("cannot_start")
-            self._on_failure()
-        else:
-            self._on_ready()
-
-    async def _reach(self) -> None:
-        """Open the store and start; a store that is not there yet is waited for."""
-        pause, is_open = BACKOFF_SECONDS[0], False
-        while True:
-            try:
-                if not is_open:
-                    await self._store.open()
-                is_open = True
-                await self._registry.start()
-                await self._jobs.start()
-                return
-            except StorageGone as error:
-                if not error.heals:
-                    raise
-                log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, BACKOFF_SECONDS[1])
+            if not is_open:
+                await store.open()
+            is_open = True
+            await context.registry.start()
+            await context.jobs.start()
+            return
+        except StorageGone as error:
+            if not error.heals:
+                raise
+            log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, BACKOFF_SECONDS[1])

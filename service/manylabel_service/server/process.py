@@ -1,4 +1,4 @@
-"""The application on a socket: how a process that serves starts and ends."""
+"""A process that serves the application on a socket: how it starts and ends."""
 
 import asyncio
 import gc
@@ -14,20 +14,19 @@ from fastapi import FastAPI
 from prometheus_client import disable_created_metrics
 from uvicorn.lifespan.on import LifespanOn
 
-from manylabel_service.api.context import Context
-from manylabel_service.api.routers.metrics import exposition
 from manylabel_service.app import create_app
 from manylabel_service.server.sockets import BACKLOG, listen, url_of
+from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
-from manylabel_service.telemetry.worker_metrics import WorkerMetrics, WorkerPlace
+from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 log = structlog.get_logger()
 
 SWITCH_SECONDS = 1e-4
 """How long one thread may keep the interpreter from another that waits for it."""
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 """How often a worker that is not to accept yet looks whether it may."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -97,8 +96,8 @@ def run(
     # uvicorn takes these signals over, stops in good order, then hands them on to the handlers it found.
     for number in _ENDING:
         signal.signal(number, end)
-    peers = None if place is None else WorkerMetrics(place.directory, place.number, place.of)
-    app = create_app(settings, open_store(settings), peers=peers, on_ready=ready, on_failure=fail)
+    workers = None if place is None else WorkerMetrics(place.directory, place.number, place.count)
+    app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
     _Server(_config(settings, app), app, place).run(sockets=[listener])
     return status
 
@@ -119,40 +118,37 @@ def _config(settings: Settings, app: FastAPI) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which tells the application when it stops and can be held until the application is ready.
+    """A server of uvicorn's that tells the application when it stops, and can be held until the application is ready.
 
     Parameters
     ----------
     config : with the application.
-    app : the same application.
+    app : the same application; its state has the functions `drain` and `is_ready`.
     place : as of `run`.
     """
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, place: WorkerPlace | None) -> None:
         super().__init__(config)
-        self._context: Context = app.state.context
+        self._drain, self._is_ready = app.state.drain, app.state.is_ready
         self._held = place is not None and place.held
         self._is_worker = place is not None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """As uvicorn's. But Ctrl+C reaches a worker and its parent, which tells it too: twice would mean at once."""
+        """Stop on a signal, as uvicorn does; a worker leaves SIGINT to its parent."""
+        # Ctrl+C reaches both, and the parent tells the worker too: twice would mean at once.
         if not (self._is_worker and sig == signal.SIGINT):
             super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, which accepts connections from the end of the lifespan's startup on."""
-        if self._context.telemetry.peers is not None:
-            await self._context.telemetry.peers.listen(lambda: exposition(self._context))
+        """Start as uvicorn does, which accepts connections from the end of the lifespan's startup on."""
         if self._held:
-            self.lifespan = _HeldLifespan(self.config, lambda: self._context.registry.ready or self.should_exit)
+            self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, which waits for answers under way; those that would go on for ever end now."""
-        self._context.draining.set()
+        """Stop as uvicorn does, which waits for answers under way; those that would go on for ever end now."""
+        self._drain()
         await super().shutdown(sockets)
-        if self._context.telemetry.peers is not None:
-            self._context.telemetry.peers.close()
 
 
 class _HeldLifespan(LifespanOn):
@@ -165,4 +161,4 @@ class _HeldLifespan(LifespanOn):
     async def startup(self) -> None:
         await super().startup()
         while not (self._until() or self.should_exit):  # noqa: ASYNC110  uvicorn sets a flag, no event, when it has to end
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)

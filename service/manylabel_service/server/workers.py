@@ -24,9 +24,9 @@ from pathlib import Path
 import structlog
 
 from manylabel_service.server.sockets import reserve, share, url_of
+from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
-from manylabel_service.telemetry.metrics import configure_logging
-from manylabel_service.telemetry.worker_metrics import WorkerPlace
+from manylabel_service.telemetry.logs import configure_logging
 
 log = structlog.get_logger()
 
@@ -62,7 +62,7 @@ def supervise(settings: Settings) -> int:
 
 
 class Supervisor:
-    """The parent.
+    """The parent process starts the workers, restarts those that die, and stops them all.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Supervisor:
         self._url = url
         self._settings = settings
         self._workers = [_Worker(number, settings, directory) for number in range(settings.workers)]
-        self._wake, self._bell = _PROCESSES.Pipe(duplex=False)
+        self._wake, self._wake_sender = _PROCESSES.Pipe(duplex=False)
         self._served = False
         self._status = 0
         self._kill_at: float | None = None
@@ -85,15 +85,15 @@ class Supervisor:
         """Start the workers and look after them until all have ended; the exit status."""
         log.info("starting", url=self._url, workers=len(self._workers))
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._bell.send_bytes(b"stop"))
+            signal.signal(number, lambda *_: self._wake_sender.send_bytes(b"stop"))
         while self._kill_at is None or any(worker.process for worker in self._workers):
-            self._start_what_is_due()
+            self._start_workers()
             self._wait()
-            self._look()
+            self._poll()
         log.info("stopped")
         return self._status
 
-    def _start_what_is_due(self) -> None:
+    def _start_workers(self) -> None:
         if self._kill_at is not None:
             return
         for worker in self._workers:
@@ -107,7 +107,7 @@ class Supervisor:
         events = [event for worker in self._workers for event in worker.events()]
         wait([self._wake, *events], max(0.0, min(times) - time.monotonic()) if times else None)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while self._wake.poll():
             self._wake.recv_bytes()
             self._stop()
@@ -115,18 +115,18 @@ class Supervisor:
             self._kill()
         for worker in self._workers:
             if worker.became_ready():
-                self._tell_ready(worker)
+                self._handle_ready(worker)
             status = worker.ended()
             if status is not None:
-                self._take_leave(worker, status)
+                self._handle_exit(worker, status)
 
-    def _tell_ready(self, worker: "_Worker") -> None:
+    def _handle_ready(self, worker: "_Worker") -> None:
         log.info("worker_ready", worker=worker.number, pid=worker.pid)
         if not self._served and all(worker.ready for worker in self._workers):
             self._served = True
             log.info("serving", url=self._url, docs=f"{self._url}/docs", workers=len(self._workers))
 
-    def _take_leave(self, worker: "_Worker", status: int) -> None:
+    def _handle_exit(self, worker: "_Worker", status: int) -> None:
         if self._kill_at is not None:
             # Told to stop before it could listen to signals, it dies of one: nothing is wrong with that.
             self._status = self._status if status in (0, -signal.SIGTERM) else 1
@@ -134,7 +134,7 @@ class Supervisor:
             self._status = 1  # it has logged why; the same would happen again
             self._stop()
         else:
-            wait_seconds = worker.put_off()
+            wait_seconds = worker.schedule_restart()
             log.warning("worker_ended", worker=worker.number, status=status, restart_in_seconds=wait_seconds)
 
     def _stop(self) -> None:
@@ -153,7 +153,7 @@ class Supervisor:
 
 
 class _Worker:
-    """A worker as the parent sees it, over all its lives."""
+    """The parent's view of a worker number, over all processes that have it one after the other."""
 
     def __init__(self, number: int, settings: Settings, directory: Path) -> None:
         self.number = number
@@ -161,7 +161,7 @@ class _Worker:
         self.starts_at = 0.0
         """When it may be started (monotonic seconds)."""
         self._settings, self._directory = settings, directory
-        self._told: Connection | None = None
+        self._ready_pipe: Connection | None = None
         self._ready_at: float | None = None
         self._deaths = 0
 
@@ -175,7 +175,7 @@ class _Worker:
 
     def start(self, held: bool) -> None:
         place = WorkerPlace(self.number, self._settings.workers, self._directory, held)
-        self._told, ready = _PROCESSES.Pipe(duplex=False)
+        self._ready_pipe, ready = _PROCESSES.Pipe(duplex=False)
         name = f"worker {self.number}"
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
         with _without_interrupts():
@@ -183,22 +183,22 @@ class _Worker:
         ready.close()  # the worker's end: this process must not keep it open
 
     def events(self) -> list[Connection | int]:
-        """What to wait for."""
+        """Return what to wait for."""
         if self.process is None:
             return []
-        return [self.process.sentinel] if self._told is None else [self.process.sentinel, self._told]
+        return [self.process.sentinel] if self._ready_pipe is None else [self.process.sentinel, self._ready_pipe]
 
     def became_ready(self) -> bool:
-        if self._told is None or not self._told.poll():
+        if self._ready_pipe is None or not self._ready_pipe.poll():
             return False
-        with self._told, suppress(EOFError):  # it ended instead
-            self._told.recv_bytes()
+        with self._ready_pipe, suppress(EOFError):  # it ended instead
+            self._ready_pipe.recv_bytes()
             self._ready_at = time.monotonic()
-        self._told = None
+        self._ready_pipe = None
         return self.ready
 
     def ended(self) -> int | None:
-        """The exit status, once, when it has ended: negative for a signal."""
+        """Return the exit status, once, when the process has ended: negative for a signal."""
         if self.process is None or self.process.exitcode is None:
             return None
         status = self.process.exitcode
@@ -206,8 +206,8 @@ class _Worker:
         self.process = None
         return status
 
-    def put_off(self) -> float:
-        """Decide when to start again; gives the seconds until then."""
+    def schedule_restart(self) -> float:
+        """Decide when to start again; return the seconds until then."""
         if self._ready_at is not None and time.monotonic() - self._ready_at > STABLE_SECONDS:
             self._deaths = 0
         # Counted up to where the wait no longer grows.
@@ -229,15 +229,15 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _work(settings: Settings, place: WorkerPlace, ready: Connection) -> None:
-    """The worker's process."""
+    """Run in the worker's process."""
     configure_logging(settings, worker=place.number)
-    threading.Thread(target=_end_with_the_parent, name="parent", daemon=True).start()
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     from manylabel_service.server.process import run  # takes seconds, and the parent needs none of it
 
     sys.exit(run(settings, share(settings), place=place, on_ready=lambda: ready.send_bytes(b"ready")))
 
 
-def _end_with_the_parent() -> None:
+def _end_with_parent() -> None:
     """Stop in good order when the parent was killed: an orphan would hold the port against the next server."""
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -1,18 +1,14 @@
-"""What an operator sees: log lines and the counters behind /metrics."""
+"""Counters and histograms behind /metrics."""
 
-import logging
-import sys
 from collections.abc import Collection, Iterable, Iterator, Set
 from importlib.metadata import version
 from typing import Any
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from manylabel_service.settings import Settings
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 BUCKETS_SECONDS = (
@@ -24,68 +20,21 @@ BUCKETS_SECONDS = (
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
 """For what people take their time with."""
 
-_PROCESSORS: tuple[structlog.typing.Processor, ...] = (
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-)
-
-# Without the values of variables: they may hold what a client sent.
-_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
-
-
-def configure_logging(settings: Settings, **always: object) -> None:
-    """Send the lines of this program and of its libraries to stderr, in one format.
-
-    Parameters
-    ----------
-    settings : of the server.
-    always : what every line says besides.
-    """
-    processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
-    if settings.log_format == "json":
-        last: tuple[structlog.typing.Processor, ...] = (_TRACEBACKS, structlog.processors.JSONRenderer())
-    else:
-        plain = structlog.dev.plain_traceback
-        last = (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),)
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=processors,
-            processors=(structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last),
-        )
-    )
-    logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
-    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
-    structlog.configure(
-        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
-        logger_factory=structlog.stdlib.LoggerFactory(),
-    )
-
-
-def _adding(always: dict[str, object]) -> structlog.typing.Processor:
-    def add(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        line.update(always)
-        return line
-
-    return add
-
 
 class Telemetry:
     """The counters of one application.
 
     Parameters
     ----------
-    peers : the workers of this server, if it has several.
+    workers : the workers of this server, if it has several.
 
     Attributes
     ----------
     registry : all that /metrics shows; collectors may be added.
     """
 
-    def __init__(self, peers: WorkerMetrics | None = None) -> None:
-        self.peers = peers
+    def __init__(self, workers: WorkerMetrics | None = None) -> None:
+        self.workers = workers
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
@@ -153,8 +102,8 @@ class Telemetry:
     def exposition(self, *others: Collector) -> bytes:
         """Everything of this process in Prometheus' text format, with what further collectors have."""
         collectors: list[Any] = [self.registry, *others]
-        if self.peers is not None:
-            collectors = [_Labelled(collector, {"worker": str(self.peers.number)}) for collector in collectors]
+        if self.workers is not None:
+            collectors = [_Labelled(collector, {"worker": str(self.workers.number)}) for collector in collectors]
         return b"".join(map(generate_latest, collectors))
 
     @property

@@ -8,7 +8,6 @@ series, as Prometheus expects.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -21,24 +20,6 @@ MAX_BYTES = 2**28
 """Longest text that is taken from another worker."""
 
 _UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n# TYPE manylabel_worker_up gauge\n"
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPlace:
-    """What a worker is told about its place among the others.
-
-    Attributes
-    ----------
-    number : 0 for the first; a replacement has that of the worker it replaces.
-    of : how many there are.
-    directory : private to this server; the workers' own sockets are there.
-    held : to accept nothing before everything is restored, because others are ready meanwhile.
-    """
-
-    number: int
-    of: int
-    directory: Path
-    held: bool
 
 
 class WorkerMetrics:

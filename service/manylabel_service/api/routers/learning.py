@@ -1,5 +1,6 @@
 """POST /v1/models/{name}/predict, /update, /predict-update."""
 
+import os
 import time
 from collections.abc import Awaitable, Sequence
 from functools import partial
@@ -9,18 +10,19 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_flag, to_items
 from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
-from manylabel_service.api.translation.keeping import keep
 from manylabel_service.api.translation.model_access import asked, counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
 from manylabel_service.api.web import idempotency, query
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example
+from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import Predicted
 from manylabel_service.idempotency import IdempotencyKey
@@ -94,7 +96,7 @@ async def predict(request: Request, name: str) -> Response:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
     if wanted.get("keep"):
-        ids, facts["expires"] = await keep(context, online(hosted), items.values)
+        ids, facts["expires"] = await _keep(context, online(hosted), items.values)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
@@ -144,6 +146,19 @@ async def _predict(
         return await asked(context, hosted, ask)
     except InvalidExample as error:
         raise items.problem(error) from error
+
+
+async def _keep(context: Context, replica: Replica, xs: Sequence[Features]) -> tuple[list[str], str]:
+    """Keep the examples that were predicted; answers an id for each, and until when.
+
+    Raises
+    ------
+    PredictionsFull, StorageError
+    """
+    now_ms = time.time_ns() // 1_000_000
+    ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
+    await asked(context, replica, lambda replica: replica.keep(ids, xs))
+    return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
 async def _learn(request: Request, name: str, operation: str) -> Response:

@@ -1,4 +1,4 @@
-"""/v1/models: create, list, show, delete."""
+"""/v1/models: create (also from a snapshot), list, show, delete."""
 
 import asyncio
 from typing import Any
@@ -9,18 +9,21 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.model_access import asked, online, trained
-from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.bodies import BYTES, read_body, read_json
+from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.query import wrong
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
 from manylabel_service.api.web.validation import invalid_body, path_in_spec
-from manylabel_service.errors import CannotGoOn
+from manylabel_service.errors import CannotGoOn, NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import go_on
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.settings import Settings
 
 router = APIRouter(route_class=DirectRoute, tags=["models"])
 
@@ -33,6 +36,9 @@ CREATING = (
     "storage_unavailable",
     "limit_exceeded",
 )
+
+UPLOAD_SECONDS = 600.0
+"""Longest upload of a snapshot: one that trickles in would keep all others from theirs."""
 
 _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 1.0}, "scaling": "unit"}
 
@@ -133,6 +139,53 @@ def shown(replica: HostedModel) -> dict[str, Any]:
 def created(replica: HostedModel) -> Response:
     """The answer to who has created a model."""
     return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
+
+
+@router.put(
+    "/v1/models/{name}",
+    summary="Create a model from a snapshot",
+    status_code=201,
+    response_model=schemas.ModelStatus,
+    responses=problems("stream_idle", *CREATING),
+    openapi_extra=body(media_type="application/octet-stream"),
+)
+async def upload(request: Request, name: str) -> Response:
+    """The body is a snapshot as it was downloaded, from this server or another. The new model predicts as the old one
+    did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""
+    context = context_of(request)
+    _check_name(name)
+    context.registry.require_ready()
+    if context.uploading.locked():
+        raise NotReady("another snapshot is being uploaded, and the server takes one at a time")
+    async with context.uploading:
+        data = await _read(request, context.settings)
+        state = await asyncio.to_thread(_model, data)
+        del data
+        replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
+    return created(replica)
+
+
+async def _read(request: Request, settings: Settings) -> bytes:
+    try:
+        async with asyncio.timeout(UPLOAD_SECONDS):
+            return await read_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds)
+    except TimeoutError:
+        raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
+
+
+def _check_name(name: str) -> None:
+    try:
+        ModelSpec.model_validate({"name": name, "algorithm": "falt"})
+    except ValidationError as error:
+        detail = "must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them"
+        raise wrong("name", detail) from error
+
+
+def _model(data: bytes) -> OnlineModel:
+    try:
+        return OnlineModel.from_bytes(data)
+    except DamagedState as error:
+        raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
 
 
 def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:

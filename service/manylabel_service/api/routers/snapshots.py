@@ -15,10 +15,10 @@ from manylabel_service.api.translation.model_access import asked, online
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.downloads import Download
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.query import read_position
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import SnapshotNotFound

@@ -14,9 +14,9 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import context_of
 from manylabel_service.api.translation.model_access import asked, trained
 from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.downloads import Download
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import VersionDamaged

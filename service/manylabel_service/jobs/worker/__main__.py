@@ -7,7 +7,7 @@ import structlog
 from manylabel_service.errors import ServiceError
 from manylabel_service.settings import WorkerSettings, read_settings
 from manylabel_service.storage.address import EMBEDDED
-from manylabel_service.telemetry.metrics import configure_logging
+from manylabel_service.telemetry.logs import configure_logging
 
 log = structlog.get_logger()
 

@@ -1,8 +1,10 @@
-"""GET /metrics, for Prometheus."""
+"""/livez, /readyz and /metrics: what a load balancer, Kubernetes and Prometheus ask of a server."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+import pydantic_core
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -10,8 +12,9 @@ from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.web.routes import DirectRoute, problems
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 
@@ -31,6 +34,29 @@ _GAUGES = {
 }
 
 
+@router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
+async def live(request: Request) -> Response:
+    """200 as soon as the process answers at all."""
+    return JSONAnswer(b'{"live":true}')
+
+
+@router.get(
+    "/readyz",
+    summary="Is every model restored and caught up?",
+    response_model=schemas.Ready,
+    responses=problems("not_ready"),
+)
+async def ready(request: Request) -> Response:
+    """503 while the server starts or stops. A model that cannot be restored does not hold up the others; without
+    the store, predictions go on, and updates are answered 503."""
+    registry = context_of(request).registry
+    registry.require_ready()
+    document: dict[str, Any] = {"ready": True, "failed": registry.failed}
+    if registry.storage_gone_seconds is not None:
+        document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
+    return JSONAnswer(pydantic_core.to_json(document))
+
+
 @router.get(
     "/metrics",
     summary="Counters and gauges for Prometheus",
@@ -40,9 +66,9 @@ _GAUGES = {
 async def metrics(request: Request) -> Response:
     """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     context = context_of(request)
-    content, peers = await exposition(context), context.telemetry.peers
-    if peers is not None:
-        content = await peers.joined(content)
+    content, workers = await exposition(context), context.telemetry.workers
+    if workers is not None:
+        content = await workers.joined(content)
     return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -203,7 +203,7 @@ IMPATIENT = """
 import sys
 from manylabel_service.server import workers
 from manylabel_service.settings import read_settings
-from manylabel_service.telemetry.metrics import configure_logging
+from manylabel_service.telemetry.logs import configure_logging
 
 workers.LAST_SNAPSHOTS_SECONDS = 3.0
 settings = read_settings(sys.argv[1:])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from manylabel_service.telemetry import worker_metrics as peers
+from manylabel_service.telemetry import worker_metrics
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics, join
 
@@ -32,21 +32,21 @@ async def three(tmp_path: Path) -> AsyncIterator[list[Telemetry]]:
         await listen(telemetry)
     yield workers
     for telemetry in workers:
-        assert telemetry.peers is not None
-        telemetry.peers.close()
+        assert telemetry.workers is not None
+        telemetry.workers.close()
 
 
 async def listen(telemetry: Telemetry) -> None:
     async def exposition() -> bytes:
         return telemetry.exposition()
 
-    assert telemetry.peers is not None
-    await telemetry.peers.listen(exposition)
+    assert telemetry.workers is not None
+    await telemetry.workers.listen(exposition)
 
 
 async def scrape(telemetry: Telemetry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    assert telemetry.peers is not None
-    return samples(await telemetry.peers.joined(telemetry.exposition()))
+    assert telemetry.workers is not None
+    return samples(await telemetry.workers.joined(telemetry.exposition()))
 
 
 def up(series: dict[tuple[str, frozenset[tuple[str, str]]], float]) -> list[float]:
@@ -74,7 +74,7 @@ async def test_a_worker_that_is_not_there_is_down(three: list[Telemetry]) -> Non
 async def test_a_worker_that_does_not_answer_is_down(
     three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(worker_metrics, "ANSWER_SECONDS", 0.2)
 
     async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"# HELP half")
@@ -90,7 +90,7 @@ async def test_a_worker_that_does_not_answer_is_down(
 async def test_a_worker_that_never_ends_its_answer_is_down(
     three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(worker_metrics, "MAX_BYTES", 2**20)
 
     async def endless(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):

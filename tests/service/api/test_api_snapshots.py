@@ -14,7 +14,7 @@ from starlette.types import Message
 
 from manylabel_core.state import dump, load
 from manylabel_service.api import schemas
-from manylabel_service.api.routers import uploads
+from manylabel_service.api.routers import models
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.settings import Settings
 
@@ -291,8 +291,8 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
         await asyncio.sleep(0.01)  # never idle, never done
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    monkeypatch.setattr(uploads, "UPLOAD_SECONDS", 0.1)
+    monkeypatch.setattr(models, "UPLOAD_SECONDS", 0.1)
     request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
     with pytest.raises(Problem) as raised:
-        await uploads._read(request, Settings())
+        await models._read(request, Settings())
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")

@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import logging, sys, structlog
 from manylabel_service.settings import Settings
-from manylabel_service.telemetry.metrics import configure_logging
+from manylabel_service.telemetry.logs import configure_logging
 
 configure_logging(Settings(log_format=sys.argv[1], log_level=sys.argv[2]))
 log = structlog.get_logger()

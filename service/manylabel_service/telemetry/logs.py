@@ -1,0 +1,55 @@
+"""Log lines: one format for this program and its libraries, on stderr."""
+
+import logging
+import sys
+
+import structlog
+
+from manylabel_service.settings import Settings
+
+_PROCESSORS: tuple[structlog.typing.Processor, ...] = (
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+
+# Without the values of variables: they may hold what a client sent.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
+
+def configure_logging(settings: Settings, **always: object) -> None:
+    """Send the lines of this program and of its libraries to stderr, in one format.
+
+    Parameters
+    ----------
+    settings : of the server.
+    always : what every line says besides.
+    """
+    processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
+    if settings.log_format == "json":
+        last: tuple[structlog.typing.Processor, ...] = (_TRACEBACKS, structlog.processors.JSONRenderer())
+    else:
+        plain = structlog.dev.plain_traceback
+        last = (structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain),)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=processors,
+            processors=(structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last),
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    logging.getLogger("uvicorn").setLevel(max(logging.WARNING, logging.root.level))
+    structlog.configure(
+        processors=[*processors, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(settings.log_level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+    )
+
+
+def _adding(always: dict[str, object]) -> structlog.typing.Processor:
+    def add(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        line.update(always)
+        return line
+
+    return add
