@@ -1,612 +1,524 @@
-"""What can go wrong in the service, in its own words.
+"""Errors that the service raises on purpose: each class has its code, its message and its facts.
 
-No error here knows HTTP: the interface maps them to answers in one place. Each carries its facts as
-attributes, and a message that says what the client or the operator shall do.
-
-ServiceError
-├── ModelNotFound            no model of that name
-│   └── ModelGone            there was one; it was deleted while the caller still held it
-├── ModelExists              the name is taken
-├── NotReady                 not restored yet, or draining
-├── QueueFull                too many updates wait already
-├── InvalidExample           an example does not fit the model
-├── KeyConflict              an idempotency key cannot be honoured
-│   ├── KeyInFlight          its first request is still under way
-│   └── KeyReused            it belongs to another request
-├── LimitExceeded            a model, or their number, would grow over its limit
-├── PredictionError          a kept prediction cannot be labelled
-│   ├── PredictionNotFound   none has that id
-│   ├── PredictionExpired    its time is over
-│   └── PredictionLabelled   it has its labels already
-├── PredictionsFull          a model has as many predictions kept as it may
-├── SnapshotNotFound         no snapshot at that position
-├── NoProbabilities          a model has no probabilities to answer
-├── ModelIsTrained           jobs make its versions: it does not learn from single examples
-├── ModelIsOnline            it learns from single examples: it has no versions
-├── VersionError             a version of a trained model cannot be had
-│   ├── VersionNotFound      none has that number
-│   ├── VersionServed        it is served, and stays
-│   ├── VersionDamaged       its contents are not whole any more
-│   └── NoVersionServed      none has been promoted yet
-├── CannotGoOn               an online model cannot begin as a version predicts
-├── DatasetNotFound          no data set of that name
-├── DatasetExists            the name is taken
-├── DatasetInUse             a job needs it: it cannot be deleted
-├── InvalidDataset           a file is not what its format promises, or larger than allowed
-├── DurabilityUnavailable    the store cannot give what a model asks for
-├── InvalidJob               a job cannot be done as it is ordered
-├── JobError                 a job is not there, or not in a state for what is asked
-│   ├── JobNotFound          no job has that id
-│   ├── JobEnded             it does nothing any more, or is about to end
-│   └── JobNotRetryable      it has not failed, nor been cancelled
-├── JobsFull                 as many jobs wait or run as may
-└── StorageError
-    ├── StorageGone          an operation failed: input/output error, connection lost
-    │   └── StorageFull      there is no room for what should be stored
-    ├── DocumentChanged      a document is not, or no longer, at the revision named
-    ├── BlobNotFound         no blob under that key
-    │   └── BlobGone         there was one; it was replaced or removed while it was read
-    ├── LogTrimmed           the entries asked for lie behind the trimmed start of the log
-    ├── LogLost              the store no longer has entries that the caller has seen
-    └── StoreUnusable        the store cannot be opened
-        ├── StoreLocked      another process has it open
-        ├── StoreDamaged     the file is not an intact database
-        └── StoreTooNew      written by a newer version
+No error here knows HTTP: `api.web.problems` has the status of each code. A message says what the client or the
+operator shall do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, dataclass_transform
 
 
+@dataclass_transform(eq_default=False)
 class ServiceError(Exception):
-    """Base of everything the service raises on purpose."""
+    """Base of all errors of the service.
+
+    A subclass is a dataclass: its annotated fields are the parameters of its constructor. `code` is the error's name
+    for programs; `message` is a template for `str.format`, in which `self` is the error. Both are inherited.
+    """
+
+    code: ClassVar[str] = "internal_error"
+    message: ClassVar[str] = "{self.detail}"
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False, repr=False)(cls)
+
+    def __str__(self) -> str:
+        return self.message.format(self=self)
+
+
+# Models
 
 
 class ModelNotFound(ServiceError):
     """No model has this name."""
 
-    def __init__(self, name: str, message: str | None = None) -> None:
-        super().__init__(message or f"there is no model named {name!r}; create it first, or check the name")
-        self.name = name
+    code = "model_not_found"
+    message = "there is no model named {self.name!r}; create it first, or check the name"
+    name: str
 
 
 class ModelGone(ModelNotFound):
-    """The model was deleted while the caller held it; one created since under its name is another model.
+    """The model was deleted while the caller held it; one created since under its name is another model."""
 
-    To a client it is the same as `ModelNotFound`.
-    """
-
-    def __init__(self, name: str, incarnation: int) -> None:
-        super().__init__(name, f"model {name!r} (incarnation {incarnation}) has been deleted; look the name up again")
-        self.incarnation = incarnation
+    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; look the name up again"
+    incarnation: int
 
 
 class ModelExists(ServiceError):
     """The name of a model to be created is taken."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"a model named {name!r} exists; choose another name, or delete that model first")
-        self.name = name
-
-
-class NotReady(ServiceError):
-    """The server, or one model, cannot answer yet (restoring) or any more (draining).
-
-    Parameters
-    ----------
-    detail : what is being waited for.
-    retry_after : seconds after which another attempt makes sense.
-    """
-
-    def __init__(self, detail: str, retry_after: float = 1.0) -> None:
-        super().__init__(f"{detail}; retry in {retry_after:g} s")
-        self.detail = detail
-        self.retry_after = retry_after
-
-
-class QueueFull(ServiceError):
-    """More updates wait for the model than it may hold back.
-
-    Parameters
-    ----------
-    name : the model.
-    limit : how much may wait, with its unit, as ``"100 examples"``.
-    retry_after : seconds after which another attempt makes sense.
-    """
-
-    def __init__(self, name: str, limit: str, retry_after: float) -> None:
-        super().__init__(
-            f"model {name!r} has as much waiting as it may, {limit}: retry in {retry_after:g} s or send more slowly"
-        )
-        self.name = name
-        self.limit = limit
-        self.retry_after = retry_after
-
-
-class InvalidExample(ServiceError):
-    """An example cannot be used with this model; nothing of its request was learnt.
-
-    Parameters
-    ----------
-    index : which example of the request, from 0.
-    path : keys into that example, outermost first, as ``("x", "indices")``.
-    detail : what is allowed there.
-    """
-
-    def __init__(self, index: int, path: tuple[str | int, ...], detail: str) -> None:
-        super().__init__(f"example {index}, {'.'.join(map(str, path))}: {detail}")
-        self.index = index
-        self.path = path
-        self.detail = detail
-
-
-class KeyConflict(ServiceError):
-    """An idempotency key cannot be honoured."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-class KeyInFlight(KeyConflict):
-    """The first request with this key has not been answered yet."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key, f"a request with the idempotency key {key!r} is still under way; retry when it is done")
-
-
-class KeyReused(KeyConflict):
-    """The key came with another body or for another operation before."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            key,
-            f"the idempotency key {key!r} was used for a different request; use a new key for each request",
-        )
-
-
-class LimitExceeded(ServiceError):
-    """The request would let something grow over its limit; nothing of it was done.
-
-    Parameters
-    ----------
-    what : what would grow, as ``"labels of model 'tags'"``.
-    size : what it would grow to.
-    limit : the limit, in the same unit.
-    """
-
-    def __init__(self, what: str, size: int, limit: int) -> None:
-        super().__init__(
-            f"{what} would grow to {size:,}, the limit is {limit:,}: send less, or have the operator raise it"
-        )
-        self.what = what
-        self.size = size
-        self.limit = limit
-
-
-class PredictionError(ServiceError):
-    """A kept prediction cannot be labelled; nothing of the request was learnt.
-
-    Parameters
-    ----------
-    id : of the prediction.
-    message : why.
-    """
-
-    def __init__(self, id: str, message: str) -> None:
-        super().__init__(message)
-        self.id = id
-
-
-class PredictionNotFound(PredictionError):
-    """No prediction is kept under this id."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__(id, f"there is no kept prediction {id!r} of this model; predict with keep=true to get an id")
-
-
-class PredictionExpired(PredictionError):
-    """The prediction was kept, and its time is over."""
-
-    def __init__(self, id: str, detail: str) -> None:
-        super().__init__(id, f"prediction {id!r} expired {detail}")
-
-
-class PredictionLabelled(PredictionError):
-    """The prediction has been given its labels before."""
-
-    def __init__(self, id: str) -> None:
-        super().__init__(id, f"prediction {id!r} has its labels already; they are learnt once")
-
-
-class PredictionsFull(ServiceError):
-    """As many predictions wait for their labels as may.
-
-    Parameters
-    ----------
-    name : the model.
-    limit : how many.
-    retry_after : seconds after which another attempt makes sense.
-    """
-
-    def __init__(self, name: str, limit: int, retry_after: float = 60.0) -> None:
-        super().__init__(f"model {name!r} keeps {limit:,} predictions already, its limit; they go when they expire")
-        self.name = name
-        self.limit = limit
-        self.retry_after = retry_after
-
-
-class SnapshotNotFound(ServiceError):
-    """The model has no snapshot at this position."""
-
-    def __init__(self, name: str, position: str) -> None:
-        super().__init__(
-            f"model {name!r} has no snapshot at position {position!r}; list its snapshots to see which it has"
-        )
-        self.name = name
-        self.position = position
-
-
-class NoProbabilities(ServiceError):
-    """The model's predictions have no probabilities."""
-
-    def __init__(self, name: str) -> None:
-        self.detail = "must be false or left out: this model has no probabilities"
-        super().__init__(f"/probabilities {self.detail}")
-        self.name = name
+    code = "model_exists"
+    message = "a model named {self.name!r} exists; choose another name, or delete that model first"
+    name: str
 
 
 class ModelIsTrained(ServiceError):
     """The model's versions are made by jobs; it learns nothing from single examples."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"model {name!r} is trained by jobs and does not learn from single examples: train a new version, or "
-            "create an online model that goes on from one (init_from)"
-        )
-        self.name = name
+    code = "model_is_trained"
+    message = (
+        "model {self.name!r} is trained by jobs and does not learn from single examples: train a new version, or "
+        "create an online model that goes on from one (init_from)"
+    )
+    name: str
 
 
 class ModelIsOnline(ServiceError):
     """The model learns from single examples; it has no versions."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"model {name!r} learns online and has no versions; choose the name of a trained model")
-        self.name = name
+    code = "model_is_online"
+    message = "model {self.name!r} learns online and has no versions; choose the name of a trained model"
+    name: str
 
 
-class VersionError(ServiceError):
-    """A version of a trained model cannot be had.
+class NotReady(ServiceError):
+    """The server, or one model, cannot answer yet (restoring) or any more (draining)."""
 
-    Parameters
-    ----------
-    name : the model.
-    version : its number; None where it is about none.
-    message : why.
-    """
-
-    def __init__(self, name: str, version: int | None, message: str) -> None:
-        super().__init__(message)
-        self.name = name
-        self.version = version
+    code = "not_ready"
+    message = "{self.detail}; retry in {self.retry_after:g} s"
+    detail: str
+    """Why not."""
+    retry_after: float = 1.0
+    """Seconds after which another attempt makes sense."""
 
 
-class VersionNotFound(VersionError):
-    """The model has no version of this number, or no longer."""
+class QueueFull(ServiceError):
+    """More updates wait for the model than it may hold back."""
 
-    def __init__(self, name: str, version: int) -> None:
-        super().__init__(
-            name, version, f"model {name!r} has no version {version}; list its versions to see which it has"
-        )
-
-
-class VersionServed(VersionError):
-    """The version is the one served, and stays."""
-
-    def __init__(self, name: str, version: int) -> None:
-        super().__init__(
-            name, version, f"version {version} of model {name!r} is served; promote another before you delete it"
-        )
+    code = "queue_full"
+    message = (
+        "model {self.name!r} has as much waiting as it may, {self.limit}: retry in {self.retry_after:g} s or send more "
+        "slowly"
+    )
+    name: str
+    limit: str
+    """How much may wait, with its unit, as ``"100 examples"``."""
+    retry_after: float
+    """Seconds after which another attempt makes sense."""
 
 
-class VersionDamaged(VersionError):
-    """The contents of the version are not what was published."""
+class TooManyWatchers(ServiceError):
+    """As many clients watch the events of the model as may."""
 
-    def __init__(self, name: str, version: int, detail: str) -> None:
-        super().__init__(
-            name, version, f"version {version} of model {name!r} cannot be loaded ({detail}); promote another"
-        )
-
-
-class NoVersionServed(VersionError):
-    """No version of the model has been promoted yet."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, None, f"no version of model {name!r} is served; promote one")
+    code = "queue_full"
+    message = (
+        "{self.limit} clients watch the events of model {self.name!r}, the limit: close one of them, or retry in "
+        "{self.retry_after:g} s"
+    )
+    name: str
+    limit: int
+    retry_after: float
+    """Seconds after which another attempt makes sense."""
 
 
-class DatasetNotFound(ServiceError):
-    """No data set has this name."""
+class LimitExceeded(ServiceError):
+    """The request would let something grow over its limit; nothing of it was done."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no data set named {name!r}; upload it first, or check the name")
-        self.name = name
-
-
-class DatasetExists(ServiceError):
-    """The name of a data set to be added is taken."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"a data set named {name!r} exists; choose another name, or delete that one first")
-        self.name = name
-
-
-class DatasetInUse(ServiceError):
-    """A job that has not ended needs the data set; it was not deleted."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"a job needs the data set {name!r}; delete it when the job has ended, or cancel the job first"
-        )
-        self.name = name
+    code = "limit_exceeded"
+    message = (
+        "{self.what} would grow to {self.size:,}, the limit is {self.limit:,}: send less, or have the operator raise it"
+    )
+    what: str
+    """What would grow, as ``"labels of model 'tags'"``."""
+    size: int
+    """What it would grow to."""
+    limit: int
+    """In the same unit."""
 
 
-class InvalidDataset(ServiceError):
-    """A data set cannot be made of what was given; nothing of it was kept.
+class SnapshotNotFound(ServiceError):
+    """The model has no snapshot at this position."""
 
-    Parameters
-    ----------
-    detail : what is wrong, where, and what is allowed.
-    line : of a text file, from 1.
-    row : of the arrays of an NPZ file, from 0.
-    member : the array of an NPZ file, or ``"labels"`` for the XML of an ARFF file.
-    """
-
-    def __init__(self, detail: str, line: int | None = None, row: int | None = None, member: str | None = None) -> None:
-        super().__init__(f"the data set cannot be read: {detail}")
-        self.detail = detail
-        self.line = line
-        self.row = row
-        self.member = member
+    code = "snapshot_not_found"
+    message = (
+        "model {self.name!r} has no snapshot at position {self.position!r}; list its snapshots to see which it has"
+    )
+    name: str
+    position: str
 
 
-class CannotGoOn(ServiceError):
-    """A model that learns online cannot go on from a version of a trained one.
+# Requests
 
-    Parameters
-    ----------
-    path : keys into the request, outermost first, of what does not fit, as ``("params", "fit_intercept")``.
-    detail : what is allowed there.
-    """
 
-    def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
-        super().__init__(f"{'.'.join(map(str, path))} {detail}")
-        self.path = path
-        self.detail = detail
+class InvalidExample(ServiceError):
+    """An example cannot be used with this model; nothing of its request was learnt."""
+
+    code = "invalid_request"
+    message = "example {self.index}, {self.place}: {self.detail}"
+    index: int
+    """Which example of the request, from 0."""
+    path: tuple[str | int, ...]
+    """Keys into that example, outermost first, as ``("x", "indices")``."""
+    detail: str
+    """What is allowed there."""
+
+    @property
+    def place(self) -> str:
+        """The path, with dots."""
+        return ".".join(map(str, self.path))
+
+
+class InvalidField(ServiceError):
+    """A field of a request has a value that it cannot have; nothing of the request was done."""
+
+    code = "invalid_request"
+    message = "{self.place} {self.detail}"
+    path: tuple[str | int, ...]
+    """Keys into the request, outermost first, as ``("data", "split")``."""
+    detail: str
+    """What is allowed there."""
+
+    @property
+    def place(self) -> str:
+        """The path, with slashes."""
+        return "".join(f"/{part}" for part in self.path)
+
+
+class InvalidJob(InvalidField):
+    """A job cannot be done as it is described; nothing was queued."""
+
+
+class CannotWarmStart(InvalidField):
+    """A model that learns online cannot begin as a version of a trained one predicts."""
+
+
+class NoProbabilities(InvalidField):
+    """The model's predictions have no probabilities."""
+
+    path: tuple[str | int, ...] = ("probabilities",)
+    detail: str = "must be false or left out: this model has no probabilities"
 
 
 class DurabilityUnavailable(ServiceError):
     """A model asks for more than the store can promise."""
 
-    def __init__(self, durability: str, available: Collection[str]) -> None:
-        super().__init__(
-            f"this server's store cannot give the durability {durability!r}, only {', '.join(sorted(available))}"
-        )
-        self.durability = durability
+    code = "invalid_request"
+    message = "this server's store cannot give the durability {self.durability!r}, only {self.choices}"
+    durability: str
+    available: Collection[str]
+
+    @property
+    def choices(self) -> str:
+        """What there is, by name."""
+        return ", ".join(sorted(self.available))
 
 
-class InvalidJob(ServiceError):
-    """A job cannot be done as it is ordered; nothing was queued.
+class KeyInFlight(ServiceError):
+    """The first request with this idempotency key has not been answered yet."""
 
-    Parameters
-    ----------
-    path : keys into the order, outermost first, as ``("data", "split")``.
-    detail : what is allowed there.
-    """
-
-    def __init__(self, path: tuple[str | int, ...], detail: str) -> None:
-        super().__init__(f"/{'/'.join(map(str, path))} {detail}")
-        self.path = path
-        self.detail = detail
+    code = "idempotency_in_flight"
+    message = "a request with the idempotency key {self.key!r} is still under way; retry when it is done"
+    key: str
 
 
-class JobError(ServiceError):
-    """Something is asked of a job that cannot be.
+class KeyReused(ServiceError):
+    """The idempotency key came with another body or for another operation before."""
 
-    Parameters
-    ----------
-    id : of the job.
-    message : why.
-    """
-
-    def __init__(self, id: str, message: str) -> None:
-        super().__init__(message)
-        self.id = id
+    code = "idempotency_key_reused"
+    message = "the idempotency key {self.key!r} was used for a different request; use a new key for each request"
+    key: str
 
 
-class JobNotFound(JobError):
+# Kept predictions
+
+
+class PredictionError(ServiceError):
+    """A kept prediction cannot be labelled; nothing of the request was learnt."""
+
+    id: str
+
+
+class PredictionNotFound(PredictionError):
+    """No prediction is kept under this id."""
+
+    code = "prediction_not_found"
+    message = "there is no kept prediction {self.id!r} of this model; predict with keep=true to get an id"
+
+
+class PredictionExpired(PredictionError):
+    """The prediction was kept, and has expired."""
+
+    code = "prediction_expired"
+    message = "prediction {self.id!r} expired {self.detail}"
+    detail: str
+    """When, or why."""
+
+
+class PredictionLabelled(PredictionError):
+    """The prediction has been given its labels before."""
+
+    code = "prediction_labelled"
+    message = "prediction {self.id!r} has its labels already; they are learnt once"
+
+
+class PredictionsFull(ServiceError):
+    """As many predictions wait for their labels as may."""
+
+    code = "predictions_full"
+    message = "model {self.name!r} keeps {self.limit:,} predictions already, its limit; they go when they expire"
+    name: str
+    limit: int
+    retry_after: float = 60.0
+    """Seconds after which another attempt makes sense."""
+
+
+# Versions of trained models
+
+
+class VersionNotFound(ServiceError):
+    """The model has no version of this number, or no longer."""
+
+    code = "version_not_found"
+    message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
+    name: str
+    version: int
+
+
+class VersionServed(ServiceError):
+    """The version is the one served, and stays."""
+
+    code = "version_served"
+    message = "version {self.version} of model {self.name!r} is served; promote another before you delete it"
+    name: str
+    version: int
+
+
+class VersionDamaged(ServiceError):
+    """The contents of the version are not what was published."""
+
+    code = "version_damaged"
+    message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another"
+    name: str
+    version: int
+    detail: str
+
+
+class NoVersionServed(ServiceError):
+    """No version of the model has been promoted yet."""
+
+    code = "no_version_served"
+    message = "no version of model {self.name!r} is served; promote one"
+    name: str
+
+
+# Data sets
+
+
+class DatasetNotFound(ServiceError):
+    """No data set has this name."""
+
+    code = "dataset_not_found"
+    message = "there is no data set named {self.name!r}; upload it first, or check the name"
+    name: str
+
+
+class DatasetExists(ServiceError):
+    """The name of a data set to be added is taken."""
+
+    code = "dataset_exists"
+    message = "a data set named {self.name!r} exists; choose another name, or delete that one first"
+    name: str
+
+
+class DatasetInUse(ServiceError):
+    """A job that has not ended needs the data set; it was not deleted."""
+
+    code = "dataset_in_use"
+    message = "a job needs the data set {self.name!r}; delete it when the job has ended, or cancel the job first"
+    name: str
+
+
+class InvalidDataset(ServiceError):
+    """A data set cannot be made of what was given; nothing of it was kept."""
+
+    code = "invalid_dataset"
+    message = "the data set cannot be read: {self.detail}"
+    detail: str
+    """What is wrong, where, and what is allowed."""
+    line: int | None = None
+    """Line of a text file, from 1."""
+    row: int | None = None
+    """Row of the arrays of an NPZ file, from 0."""
+    member: str | None = None
+    """The array of an NPZ file, or ``"labels"`` for the XML of an ARFF file."""
+
+
+# Jobs
+
+
+class JobNotFound(ServiceError):
     """No job has this id."""
 
-    def __init__(self, id: str) -> None:
-        super().__init__(id, f"there is no job {id!r}; those that ended long ago are forgotten")
+    code = "job_not_found"
+    message = "there is no job {self.id!r}; those that ended long ago are forgotten"
+    id: str
 
 
-class JobEnded(JobError):
+class JobEnded(ServiceError):
     """The job cannot be cancelled any more."""
 
-    def __init__(self, id: str, state: str) -> None:
-        super().__init__(id, f"job {id!r} cannot be cancelled: it {state}")
+    code = "job_ended"
+    message = "job {self.id!r} cannot be cancelled: it {self.state}"
+    id: str
+    state: str
+    """What it is or has, as ``"has failed"``."""
 
 
-class JobNotRetryable(JobError):
+class JobNotRetryable(ServiceError):
     """The job has not failed, nor been cancelled."""
 
-    def __init__(self, id: str, state: str) -> None:
-        super().__init__(id, f"job {id!r} is {state}; only one that failed or was cancelled can be tried again")
+    code = "job_not_retryable"
+    message = "job {self.id!r} is {self.state}; only one that failed or was cancelled can be tried again"
+    id: str
+    state: str
 
 
 class JobsFull(ServiceError):
-    """As many jobs wait or run as may.
+    """As many jobs wait or run as may."""
 
-    Parameters
-    ----------
-    limit : how many.
-    retry_after : seconds after which another attempt makes sense.
-    """
+    code = "jobs_full"
+    message = "{self.limit:,} jobs wait or run already, the limit: retry when some have ended, or cancel some"
+    limit: int
+    retry_after: float = 30.0
+    """Seconds after which another attempt makes sense."""
 
-    def __init__(self, limit: int, retry_after: float = 30.0) -> None:
-        super().__init__(f"{limit:,} jobs wait or run already, the limit: retry when some have ended, or cancel some")
-        self.limit = limit
-        self.retry_after = retry_after
+
+# Storage
 
 
 class StorageError(ServiceError):
     """Base of what storage raises."""
 
+    code = "storage_unavailable"
+
 
 class StorageGone(StorageError):
-    """Storage could not do what was asked. What had been acknowledged before is untouched.
+    """Storage could not do what was asked. What had been acknowledged before is untouched."""
 
-    Parameters
-    ----------
-    detail : what failed, and what the operator shall do.
-    heals : True when the same call will succeed once the cause is gone (space was made, the connection is
-        back), with no restart; False when the operator has to act and start the server anew.
-    """
+    message = "storage is not available: {self.detail}; {self.outlook}"
+    detail: str
+    """What failed, and what the operator shall do."""
+    heals: bool
+    """Whether the same call will succeed once the cause is gone (space was made, the connection is back), with no
+    restart; otherwise the operator has to act and start the server anew."""
 
-    def __init__(self, detail: str, heals: bool) -> None:
-        outlook = "it goes on by itself once that is mended; retry" if heals else "mend it and restart the server"
-        super().__init__(f"storage is not available: {detail}; {outlook}")
-        self.detail = detail
-        self.heals = heals
+    @property
+    def outlook(self) -> str:
+        """How it will go on."""
+        return "it goes on by itself once that is mended; retry" if self.heals else "mend it and restart the server"
 
 
 class StorageFull(StorageGone):
-    """Storage has no room for what should be stored; nothing of it was.
+    """Storage has no room for what should be stored; nothing of it was."""
 
-    Parameters
-    ----------
-    detail : what is full, and what the operator shall do.
-    """
-
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, heals=True)
+    code = "storage_full"
+    heals: bool = True
 
 
 class DocumentChanged(StorageError):
-    """A document is not at the revision that the caller knows; nothing was changed.
+    """A document is not at the revision that the caller knows; nothing was changed."""
 
-    Parameters
-    ----------
-    kind, name : of the document.
-    expected : the revision that the caller named; None where it must not have existed.
-    found : the one that it has; None where there is no such document.
-    """
+    message = "the document {self.name!r} of {self.kind} {self.difference}; read it again, then decide anew"
+    kind: str
+    name: str
+    expected: int | None
+    """The revision that the caller named; None where it must not have existed."""
+    found: int | None
+    """The revision that it has; None where there is no such document."""
 
-    def __init__(self, kind: str, name: str, expected: int | None, found: int | None) -> None:
-        is_now = "is not there" if found is None else f"is at revision {found}"
-        known = "must not exist" if expected is None else f"was to be at revision {expected}"
-        super().__init__(f"the document {name!r} of {kind} {is_now} and {known}; read it again, then decide anew")
-        self.kind = kind
-        self.name = name
-        self.expected = expected
-        self.found = found
+    @property
+    def difference(self) -> str:
+        """What is, and what should be."""
+        is_now = "is not there" if self.found is None else f"is at revision {self.found}"
+        return f"{is_now} and " + (
+            "must not exist" if self.expected is None else f"was to be at revision {self.expected}"
+        )
 
 
 class BlobNotFound(StorageError):
     """There is no blob under this key."""
 
-    def __init__(self, key: str, message: str | None = None) -> None:
-        super().__init__(message or f"there is no blob under the key {key!r}")
-        self.key = key
+    message = "there is no blob under the key {self.key!r}"
+    key: str
 
 
 class BlobGone(BlobNotFound):
     """The blob was replaced or removed, or some of it was lost, while the caller read it."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(key, f"the blob under the key {key!r} was replaced or removed while it was read; read it anew")
+    message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it anew"
 
 
 class LogTrimmed(StorageError):
-    """The log no longer holds all entries after the given position.
+    """The log no longer holds all entries after the given position."""
 
-    Parameters
-    ----------
-    name : the model.
-    after : the position asked for.
-    trimmed : the last position that was removed: replay has to start from a snapshot at or after it.
-    """
-
-    def __init__(self, name: str, after: str, trimmed: str) -> None:
-        super().__init__(
-            f"the log of model {name!r} is trimmed through position {trimmed} and cannot be read from "
-            f"{after}; start from a snapshot at or after the trimmed position"
-        )
-        self.name = name
-        self.after = after
-        self.trimmed = trimmed
+    message = (
+        "the log of model {self.name!r} is trimmed through position {self.trimmed} and cannot be read from "
+        "{self.after}; start from a snapshot at or after the trimmed position"
+    )
+    name: str
+    after: str
+    """The position asked for."""
+    trimmed: str
+    """The last position that was removed: replay has to start from a snapshot at or after it."""
 
 
 class LogLost(StorageError):
-    """The store lost entries that the caller has seen: it was restarted without all of its data.
+    """The store lost entries that the caller has seen: it was restarted without all of its data."""
 
-    Parameters
-    ----------
-    name : the model.
-    position : of an entry that is no longer there.
-    """
-
-    def __init__(self, name: str, position: str) -> None:
-        super().__init__(
-            f"the log of model {name!r} no longer has the entry at {position}: the store was restarted without all "
-            "of its data; what it has left is the truth now"
-        )
-        self.name = name
-        self.position = position
+    message = (
+        "the log of model {self.name!r} no longer has the entry at {self.position}: the store was restarted without "
+        "all of its data; what it has left is the truth now"
+    )
+    name: str
+    position: str
 
 
 class StoreUnusable(StorageError):
-    """The store cannot be opened; nothing in it was changed."""
+    """The store cannot be opened; nothing in it was changed. (The three errors below are cases of their own.)"""
+
+    message = "{self.detail}"
+    detail: str
 
 
-class StoreLocked(StoreUnusable):
+class StoreLocked(StorageError):
     """Another process has the data directory open."""
 
-    def __init__(self, directory: Path, pid: int | None) -> None:
-        holder = f"process {pid}" if pid is not None else "another process"
-        super().__init__(
-            f"the data directory {directory} is in use by {holder}: stop it, or give this server a directory of its own"
-        )
-        self.directory = directory
-        self.pid = pid
+    message = (
+        "the data directory {self.directory} is in use by {self.holder}: stop it, or give this server a directory of "
+        "its own"
+    )
+    directory: Path
+    pid: int | None
+
+    @property
+    def holder(self) -> str:
+        """Who has it."""
+        return "another process" if self.pid is None else f"process {self.pid}"
 
 
-class StoreDamaged(StoreUnusable):
+class StoreDamaged(StorageError):
     """The file is not an intact database of this program; it was left as it is."""
 
-    def __init__(self, path: Path, detail: str) -> None:
-        super().__init__(
-            f"{path} cannot be used ({detail}): restore it from a backup, "
-            "or give the server another data directory to start empty"
-        )
-        self.path = path
-        self.detail = detail
+    message = (
+        "{self.path} cannot be used ({self.detail}): restore it from a backup, or give the server another data "
+        "directory to start empty"
+    )
+    path: Path
+    detail: str
 
 
-class StoreTooNew(StoreUnusable):
+class StoreTooNew(StorageError):
     """The store was written by a newer version of this program."""
 
-    def __init__(self, path: Path, found: int, known: int) -> None:
-        super().__init__(
-            f"{path} has schema version {found}, this program knows up to {known}: "
-            "run the newer version that wrote it, or restore a backup made before the upgrade"
-        )
-        self.path = path
-        self.found = found
-        self.known = known
+    message = (
+        "{self.path} has schema version {self.found}, this program knows up to {self.known}: run the newer version "
+        "that wrote it, or restore a backup made before the upgrade"
+    )
+    path: Path
+    found: int
+    known: int
 
 
 class UnreadableEntry(Exception):

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
-from manylabel_service.errors import QueueFull
+from manylabel_service.errors import TooManyWatchers
 from manylabel_service.storage import position_key
 
 RECENT_EVENTS = 2_000
@@ -88,14 +88,14 @@ class Events:
 
         Raises
         ------
-        QueueFull
+        TooManyWatchers
             There are as many subscribers as may be.
         ValueError
             That is not a position.
         """
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:
-            raise QueueFull(self._name, f"{MAX_SUBSCRIBERS} subscribers of its events", RETRY_SECONDS)
+            raise TooManyWatchers(self._name, MAX_SUBSCRIBERS, RETRY_SECONDS)
         if self._complete_from is None:
             self._complete_from = self.position
         if seen is None:

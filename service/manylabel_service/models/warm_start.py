@@ -2,7 +2,7 @@
 
 from manylabel_core import FALT, Vocabulary
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import CannotGoOn, VersionDamaged
+from manylabel_service.errors import CannotWarmStart, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, Limits
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
@@ -23,7 +23,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Online
 
     Raises
     ------
-    CannotGoOn
+    CannotWarmStart
         Something of the spec, or the version, does not allow it.
     VersionDamaged
         The contents are not whole.
@@ -41,7 +41,7 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Online
     try:
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling)
     except ValueError as error:
-        raise CannotGoOn(("init_from",), f"cannot be gone on from: {error}") from error
+        raise CannotWarmStart(("init_from",), f"cannot be gone on from: {error}") from error
     model = OnlineModel(spec)
     model.learner.restore(learner.state())
     if spec.features is None:
@@ -52,34 +52,38 @@ def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> Online
 
 def _check_kind(spec: ModelSpec, estimator: object, contents: ModelArtifact) -> None:
     if spec.algorithm != "falt":
-        raise CannotGoOn(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
+        raise CannotWarmStart(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if spec.scaling not in ("none", "unit"):
-        raise CannotGoOn(("scaling",), "must be none or unit to go on from a trained model: as its data were scaled")
+        raise CannotWarmStart(
+            ("scaling",), "must be none or unit to go on from a trained model: as its data were scaled"
+        )
     if takes_views(estimator):
-        raise CannotGoOn(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
+        raise CannotWarmStart(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
     if not hasattr(estimator, "coef_"):
         kernel = getattr(estimator, "kernel", "no linear")
-        raise CannotGoOn(("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}")
+        raise CannotWarmStart(("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}")
     intercept = getattr(estimator, "intercept_", None)
     if not spec.params.fit_intercept and intercept is not None and intercept.any():
-        raise CannotGoOn(("params", "fit_intercept"), "must be true: the trained model has intercepts")
+        raise CannotWarmStart(("params", "fit_intercept"), "must be true: the trained model has intercepts")
 
 
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
         due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
-        raise CannotGoOn(("features",), f"must be null or as in the trained model: {due}")
+        raise CannotWarmStart(("features",), f"must be null or as in the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotGoOn(("labels",), "must be null or as in the trained model: its names in their order")
+        raise CannotWarmStart(("labels",), "must be null or as in the trained model: its names in their order")
 
 
 def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
     if limits.hashes:
         path = ("limits", "features", "policy")
-        raise CannotGoOn(path, "must be reject or ignore: the trained model knows its features one by one")
+        raise CannotWarmStart(path, "must be reject or ignore: the trained model knows its features one by one")
     for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
         if limit is not None and limit.most < n_columns:
-            raise CannotGoOn(("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many")
+            raise CannotWarmStart(
+                ("limits", kind, "most"), f"must be at least {n_columns}: the trained model has so many"
+            )
 
 
 def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:

@@ -300,7 +300,7 @@ class Replica:
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:
-            raise NoProbabilities(self.spec.name)
+            raise NoProbabilities()
 
     async def _reach(self, position: str) -> None:
         seconds = self._settings.position_wait_seconds

@@ -279,7 +279,7 @@ class TrainedModel:
         if self._closed is not None:
             return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
         if probabilities:
-            raise NoProbabilities(self.record.name)
+            raise NoProbabilities()
         if at_least is not None:
             await self._reach(at_least)
         serving, position = self._stage.on()

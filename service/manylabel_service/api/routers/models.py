@@ -18,7 +18,7 @@ from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.query import wrong
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
 from manylabel_service.api.web.validation import invalid_body, path_in_spec
-from manylabel_service.errors import CannotGoOn, NotReady
+from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import go_on
 from manylabel_service.online.spec.spec import ModelSpec
@@ -77,10 +77,7 @@ async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await asked(context, model, lambda model: model.version(source.version))
-        try:
-            return await asyncio.to_thread(go_on, spec, source.model, version, data)
-        except CannotGoOn as error:
-            raise invalid(error.path, error.detail) from error
+        return await asyncio.to_thread(go_on, spec, source.model, version, data)
 
 
 @router.get(

@@ -72,7 +72,7 @@ async def stream(request: Request, name: str) -> Response:
     probabilities = wanted.get("probabilities", False)
     replica = online(await context.registry.get(name))
     if probabilities and not replica.has_probabilities:
-        raise query.wrong("probabilities", NoProbabilities(name).detail)
+        raise query.wrong("probabilities", NoProbabilities().detail)
     learner = LineLearner(context, replica, key, request.scope, probabilities)
     return _StreamAnswer(context, learner, wanted.get("from", 1))
 

@@ -14,43 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from manylabel_service.errors import (
-    CannotGoOn,
-    DatasetExists,
-    DatasetInUse,
-    DatasetNotFound,
-    DurabilityUnavailable,
-    InvalidDataset,
-    InvalidExample,
-    InvalidJob,
-    JobEnded,
-    JobNotFound,
-    JobNotRetryable,
-    JobsFull,
-    KeyConflict,
-    KeyInFlight,
-    KeyReused,
-    LimitExceeded,
-    ModelExists,
-    ModelIsOnline,
-    ModelIsTrained,
-    ModelNotFound,
-    NoProbabilities,
-    NotReady,
-    NoVersionServed,
-    PredictionExpired,
-    PredictionLabelled,
-    PredictionNotFound,
-    PredictionsFull,
-    QueueFull,
-    ServiceError,
-    SnapshotNotFound,
-    StorageError,
-    StorageFull,
-    VersionDamaged,
-    VersionNotFound,
-    VersionServed,
-)
+from manylabel_service.errors import InvalidField, ServiceError, StorageError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -96,42 +60,6 @@ KINDS: Mapping[str, tuple[int, str]] = {
 }
 """Status and title of each code."""
 
-_CODES: Mapping[type[ServiceError], str] = {
-    ModelNotFound: "model_not_found",
-    ModelExists: "model_exists",
-    NotReady: "not_ready",
-    QueueFull: "queue_full",
-    InvalidExample: "invalid_request",
-    KeyConflict: "idempotency_in_flight",
-    KeyInFlight: "idempotency_in_flight",
-    KeyReused: "idempotency_key_reused",
-    LimitExceeded: "limit_exceeded",
-    PredictionNotFound: "prediction_not_found",
-    PredictionExpired: "prediction_expired",
-    PredictionLabelled: "prediction_labelled",
-    PredictionsFull: "predictions_full",
-    SnapshotNotFound: "snapshot_not_found",
-    ModelIsTrained: "model_is_trained",
-    ModelIsOnline: "model_is_online",
-    VersionNotFound: "version_not_found",
-    VersionServed: "version_served",
-    VersionDamaged: "version_damaged",
-    NoVersionServed: "no_version_served",
-    DatasetNotFound: "dataset_not_found",
-    DatasetExists: "dataset_exists",
-    DatasetInUse: "dataset_in_use",
-    InvalidDataset: "invalid_dataset",
-    CannotGoOn: "invalid_request",
-    DurabilityUnavailable: "invalid_request",
-    InvalidJob: "invalid_request",
-    JobNotFound: "job_not_found",
-    JobEnded: "job_ended",
-    JobNotRetryable: "job_not_retryable",
-    JobsFull: "jobs_full",
-    StorageError: "storage_unavailable",
-    StorageFull: "storage_full",
-}
-
 STORAGE_RETRY_AFTER_SECONDS = 5.0
 
 
@@ -168,15 +96,12 @@ def invalid(path: Sequence[str | int], detail: str) -> Problem:
 
 
 def problem_of(error: ServiceError) -> Problem:
-    """The answer to an error of the service."""
-    if isinstance(error, InvalidJob):
+    """Return the answer to an error of the service."""
+    if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    if isinstance(error, NoProbabilities):
-        return invalid(("probabilities",), error.detail)
-    code = next((_CODES[cls] for cls in type(error).__mro__ if cls in _CODES), "internal_error")
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if isinstance(error, StorageError) else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
-    return Problem(code, str(error), headers=headers)
+    return Problem(error.code, str(error), headers=headers)
 
 
 def pointer(path: Sequence[str | int]) -> str:
