@@ -1,7 +1,13 @@
-"""The data sets of the reproductions: one `.npz` each, in a folder that the user names."""
+"""Public data sets, one file each, in a folder that the user names."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +37,11 @@ def load(folder: Path, name: str) -> DataSet:
 
 def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
     """Features and labels of all examples in the order of the file, each dense or in CSR as it is stored."""
+    if name == "debtags":
+        return _debtags(folder)
     file = _open(folder, name)
+    if name == "mfeat":  # its six views side by side
+        return np.hstack([file[part] for part in sorted(file) if part.startswith("X_")]), file["Y"]
     X, Y = (file[part] if part in file else _csr(file, part) for part in ("X", "Y"))
     return X, Y
 
@@ -59,11 +69,45 @@ def standardised(train: Any, test: Any) -> tuple[Any, Any]:
     return (train - mean) / spread, (test - mean) / spread
 
 
+def _debtags(folder: Path) -> tuple[sp.csr_array, sp.csr_array]:
+    """Packages of Debian: words of title and description and two categories as features, tags as labels, in CSR."""
+    path = folder / "debtags.jsonl.gz"
+    _check_exists(path)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        packages = [json.loads(line) for line in lines]
+    X = _named_columns(dict(_package_features(package)) for package in packages)
+    return X, _named_columns(dict.fromkeys(package["tags"], 1) for package in packages).astype(np.int8)
+
+
+def _package_features(package: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for part in ("title", "text"):
+        for word, count in Counter(re.findall(r"[a-z]{2,}", package[part].lower())).items():
+            yield f"{part}={word}", 1.0 + math.log(count)
+    for part in ("section", "priority"):
+        yield f"{part}={package[part]}", 1.0
+
+
+def _named_columns(rows: Iterator[dict[str, float]]) -> sp.csr_array:
+    """Rows by name as CSR; a name has the next column when it first appears."""
+    columns: dict[str, int] = {}
+    indices, values, ends = [], [], [0]
+    for row in rows:
+        found = sorted((columns.setdefault(name, len(columns)), value) for name, value in row.items())
+        indices += [column for column, _ in found]
+        values += [value for _, value in found]
+        ends.append(len(indices))
+    return sp.csr_array((np.array(values, np.float64), indices, ends), shape=(len(ends) - 1, len(columns)))
+
+
 def _open(folder: Path, name: str) -> Any:
     path = folder / f"{name}.npz"
+    _check_exists(path)
+    return np.load(path, allow_pickle=False)
+
+
+def _check_exists(path: Path) -> None:
     if not path.exists():
         raise SystemExit(f"{path} is missing: --data must name the folder with the data sets")
-    return np.load(path, allow_pickle=False)
 
 
 def _csr(file: Any, part: str = "X") -> sp.csr_array:

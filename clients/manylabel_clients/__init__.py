@@ -1,13 +1,10 @@
-"""What users import or run: HTTP clients, river adapters, the `manylabel` command.
+"""Clients of a ManyLabel server, river adapters and the `manylabel` command: what users import or run.
 
-Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams.
+Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams,
+`manylabel_clients.plots` draws what a trained model has learnt.
 """
 
-from manylabel_clients.http.async_client import AsyncClient
-from manylabel_clients.http.async_job import AsyncJob
-from manylabel_clients.http.async_model import AsyncModel
-from manylabel_clients.http.client import Client
-from manylabel_clients.http.dataset_types import DatasetInfo
+from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import (
     ApiError,
     Busy,
@@ -17,36 +14,34 @@ from manylabel_clients.http.errors import (
     Expired,
     FieldError,
     Invalid,
-    JobFailed,
     ManyLabelError,
     NotFound,
     TooLarge,
     Unavailable,
     UnexpectedAnswer,
 )
-from manylabel_clients.http.job import Job
-from manylabel_clients.http.job_types import JobError, JobEvent, JobProgress, JobResult, JobStatus, LogLine, Trainer
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.retry import Retry
-from manylabel_clients.http.types import (
-    Alarms,
-    Drift,
-    Event,
-    LineAnswer,
-    Measures,
-    Metrics,
-    ModelStatus,
-    ModelSummary,
-    Prediction,
-    RolledBack,
-    Snapshot,
-    Sparse,
-    TrainedStatus,
-    TrainedSummary,
-    Updated,
-    WindowMeasures,
+from manylabel_clients.http.resources.datasets import DatasetInfo
+from manylabel_clients.http.resources.examples import Sparse
+from manylabel_clients.http.resources.jobs import (
+    AsyncJob,
+    Job,
+    JobError,
+    JobEvent,
+    JobFailed,
+    JobProgress,
+    JobResult,
+    JobStatus,
+    LogLine,
+    Trainer,
 )
-from manylabel_clients.http.version_types import ModelDetail, Promoted, Version
+from manylabel_clients.http.resources.metrics import Alarms, Drift, Measures, Metrics, WindowMeasures
+from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
+from manylabel_clients.http.resources.models import AsyncModel, Event, Model
+from manylabel_clients.http.resources.predictions import Prediction, Updated
+from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
+from manylabel_clients.http.resources.stream import LineAnswer
+from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
+from manylabel_clients.http.transport.retry import Retry
 
 __all__ = [
     "Alarms",

@@ -1,24 +1,15 @@
-"""The command as a whole: its subcommands, and what becomes of errors."""
+"""The command as a whole: its subcommands, and the exit status of errors."""
 
 import sys
 from typing import NoReturn
 
 import typer
 
-from manylabel_clients.command import (
-    datasets,
-    demo,
-    evaluate,
-    feed,
-    jobs,
-    models,
-    predict,
-    serve,
-    train,
-    update,
-    worker,
-)
+from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
+from manylabel_clients.command.models import evaluate, models, predict, update
+from manylabel_clients.command.server import demo, serve, worker
+from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
 app = typer.Typer(

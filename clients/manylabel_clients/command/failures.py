@@ -1,10 +1,10 @@
-"""What ends a command other than success."""
+"""Failures of a command, and its exit status."""
 
 REFUSED = 1
-"""The server refused, or something went wrong here. (2 is wrong usage.)"""
+"""Exit status when the server refused, or something went wrong here. (2 is wrong usage.)"""
 UNREACHABLE = 3
-"""No server is there, or it is not ready."""
+"""Exit status when no server is there, or it is not ready."""
 
 
 class Failure(Exception):
-    """The command cannot go on; the message is all there is to say."""
+    """A failure ends the command with its message, without a traceback."""

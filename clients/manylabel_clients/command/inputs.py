@@ -19,7 +19,7 @@ LABELLED_EXAMPLE = '{"x": {"word=cat": 1}, "y": ["pets"]}'
 
 
 class Item(NamedTuple):
-    """One example, and where it stood."""
+    """An item is one example, with its place in the input."""
 
     place: str
     x: Any
@@ -55,7 +55,7 @@ def read_items(source: str, labelled: bool) -> Iterator[Item]:
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of `size` items; the last may be shorter."""
+    """Yield lists of `size` items; the last may be shorter."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
@@ -63,7 +63,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def placed(chunk: list[Item]) -> Iterator[None]:
-    """Turn what errors say about ``/examples/3/x`` of a chunk into the place it came from."""
+    """Turn ``/examples/3/x`` in the errors of a chunk into the place in the input that it came from."""
 
     def place(found: re.Match[str]) -> str:
         return f"{chunk[int(found[1])].place}: {found[2]}"
@@ -85,7 +85,7 @@ def _decodable(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _values(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """JSON values, one on each line; or one over all lines, if the first alone is none."""
+    """Yield JSON values, one on each line; or one over all lines, if the first alone is none."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -1,12 +1,13 @@
 """Options that several commands have, and the client they make."""
 
-from typing import Annotated
+import json
+from typing import Annotated, Any
 
 import typer
 
-from manylabel_clients.http._base import DEFAULT_URL as DEFAULT_URL
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.retry import Retry
+from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
+from manylabel_clients.http.transport.retry import Retry
 
 
 def _checked_url(url: str) -> str:
@@ -39,13 +40,28 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 
 
 def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
-    """A client that soon gives up: a person is waiting."""
+    """Return a client that soon gives up: a person is waiting."""
     return Client(url, retry=retry)
 
 
 def refuse_options_of(context: typer.Context, command: str) -> None:
-    """Options before the subcommand would be those of the list, and silently not be heeded."""
+    """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
     for name, option in (("url", "--url"), ("as_json", "--json"), ("state", "--state")):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"give it after {command}", param_hint=option)
+
+
+def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
+    """Return what was given as NAME=VALUE; a value that is no JSON is a word."""
+    return dict(_named_value(pair, option) for pair in pairs or [])
+
+
+def _named_value(text: str, option: str) -> tuple[str, Any]:
+    name, given, value = text.partition("=")
+    if not given:
+        raise typer.BadParameter(f"must be NAME=VALUE, not {text!r}", param_hint=option)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value

@@ -1,1 +1,1 @@
-"""The HTTP client: sync and async faces over one base that does no I/O."""
+"""The HTTP client: `resources` are what a server has, `transport` carries requests to it; `client` has both clients."""

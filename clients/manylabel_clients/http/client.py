@@ -1,22 +1,47 @@
-"""The synchronous client."""
+"""The clients of a server: synchronous and asynchronous."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Self
 
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.training import TrainingClient
-from manylabel_clients.http.types import AnySummary
+import httpx2
+
+from manylabel_clients.http.resources.datasets import DatasetRequests
+from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingRequests
+from manylabel_clients.http.resources.models import AsyncModel, Model
+from manylabel_clients.http.resources.resource import (
+    AsyncResource,
+    SyncResource,
+    awaited,
+    awaited_handle,
+    sync,
+    sync_handle,
+)
+from manylabel_clients.http.resources.server import ServerRequests
+from manylabel_clients.http.transport.connections import (
+    DEFAULT_TIMEOUT_SECONDS,
+    AsyncConnections,
+    SyncConnections,
+)
+from manylabel_clients.http.transport.retry import Retry
 
 
-class Client(TrainingClient):
-    """A ManyLabel server, over pooled connections. Threads may share it.
+class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests):
+    """All requests about a server that are not about one model or one job."""
+
+
+class Client(SyncResource[ClientRequests]):
+    """A client calls a ManyLabel server, over pooled connections. Threads may share it.
 
     Parameters
     ----------
-    base_url : str
-        Address of the server.
+    base_url : str, optional
+        Address of the server. None: what the environment variable ``MANYLABEL_URL`` says, else
+        ``http://127.0.0.1:8000``.
     timeout : float or httpx2.Timeout
         Seconds an attempt may take to connect, and between bytes.
     retry : Retry
@@ -44,101 +69,122 @@ class Client(TrainingClient):
     ['pets']
     """
 
-    def create_model(
+    def __init__(
         self,
-        name: str,
+        base_url: str | None = None,
         *,
-        algorithm: str = "falt",
-        params: Mapping[str, Any] | None = None,
-        features: Sequence[str] | int | None = None,
-        labels: Sequence[str] | None = None,
-        scaling: str | None = None,
-        durability: str | None = None,
-        window: int | None = None,
-        limits: Mapping[str, Any] | None = None,
-        init_from: str | Mapping[str, Any] | None = None,
-        exist_ok: bool = False,
-    ) -> Model:
-        """Create a model; what is left out, the server decides.
+        timeout: float | httpx2.Timeout = DEFAULT_TIMEOUT_SECONDS,
+        retry: Retry = Retry(),  # noqa: B008 - a frozen value
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.BaseTransport | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        connections = SyncConnections(base_url, timeout, retry, headers, clock, sleep, transport)
+        super().__init__(connections, ClientRequests(retry, clock))
 
-        Parameters
-        ----------
-        name : str
-            Lower-case letters, digits, dots, dashes and underscores; at most 64.
-        algorithm : str
-            ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
-            ``kernel_passive_aggressive``.
-        params : mapping, optional
-            The algorithm's parameters, as ``{"optimise": "macro_f1", "drift": "adwin"}``.
-        features : sequence of str, or int, optional
-            Names, or the number, of the features: no others are accepted. None: they appear as they come.
-        labels : sequence of str, optional
-            Names of the labels: no others are accepted. None: they appear as they come.
-        scaling : str, optional
-            ``auto``, ``none``, ``unit`` or ``standard``.
-        durability : str, optional
-            What an update has survived when it is answered: ``log`` or ``fsync``.
-        window : int, optional
-            Examples in the sliding window of the metrics.
-        limits : mapping, optional
-            Most features and labels, and what becomes of more: as
-            ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
-        init_from : str or mapping, optional
-            A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
-            begins as that predicts, and goes on from there.
-        exist_ok : bool
-            Whether a model that has the name already will do, whatever its spec.
+    create_model = sync_handle(ClientRequests.create_model, Model)
+    upload_model = sync_handle(ClientRequests.upload_model, Model)
+    models = sync(ClientRequests.models)
+    wait_ready = sync(ClientRequests.wait_ready)
 
-        Raises
-        ------
-        Conflict
-            If the name is taken. After an attempt that got no answer, a model that has learnt nothing and is
-            what was asked for counts as the one created.
-        Invalid
-            If the server does not accept the spec.
-        """
-        spec = {
-            "name": name,
-            "algorithm": algorithm,
-            "params": params,
-            "features": features,
-            "labels": labels,
-            "scaling": scaling,
-            "durability": durability,
-            "window": window,
-            "limits": limits,
-            "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
-        }
-        self._run(self._calls.create_model(spec, exist_ok))
-        return self.model(name)
+    upload_dataset = sync(ClientRequests.upload_dataset)
+    datasets = sync(ClientRequests.datasets)
+    dataset = sync(ClientRequests.dataset)
+    delete_dataset = sync(ClientRequests.delete_dataset)
+
+    trainers = sync(ClientRequests.trainers)
+    train = sync_handle(ClientRequests.train, Job)
+    jobs = sync(ClientRequests.jobs)
 
     def model(self, name: str) -> Model:
-        """The model of this name. Asks nothing of the server, not even whether it exists."""
-        return Model(self, name)
+        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        return Model(self._connections, name)
 
-    def upload_model(self, name: str, snapshot: bytes) -> Model:
-        """Create a model from a snapshot that was downloaded, from this server or another.
+    def job(self, id: str) -> Job:
+        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        return Job(self._connections, id)
 
-        It goes on from there, and knows nothing of the requests to the old one. Of two attempts of which the first got
-        no answer, the second may find the name taken, by the model itself: then the Conflict says `maybe_done`.
-        """
-        self._run(self._calls.upload_model(name, snapshot))
-        return self.model(name)
+    @property
+    def base_url(self) -> str:
+        """Address of the server."""
+        return self._connections.base_url
 
-    def models(self) -> list[AnySummary]:
-        """What every model is; of those in the server's memory its status."""
-        return self._run(self._calls.models())
+    def close(self) -> None:
+        """Close all connections."""
+        self._connections.close()
 
-    def wait_ready(self, timeout: float = 60.0) -> None:
-        """Wait, for at most `timeout` seconds, until the server is ready.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises
-        ------
-        Unavailable
-            If the server is there and still not ready when the time is over.
-        ConnectionFailed
-            If no server answers by then.
-        ApiError
-            At once, if something answers that is no ManyLabel server.
-        """
-        self._run(self._calls.wait_ready(timeout))
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.base_url!r})"
+
+
+class AsyncClient(AsyncResource[ClientRequests]):
+    """An asynchronous client has the calls of `Client`, awaited. Tasks of one event loop may share it.
+
+    Parameters and errors are those of `Client`; `transport` is an httpx2.AsyncBaseTransport, and `sleep` is
+    awaited.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        timeout: float | httpx2.Timeout = DEFAULT_TIMEOUT_SECONDS,
+        retry: Retry = Retry(),  # noqa: B008 - a frozen value
+        headers: Mapping[str, str] | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        connections = AsyncConnections(base_url, timeout, retry, headers, clock, sleep, transport)
+        super().__init__(connections, ClientRequests(retry, clock))
+
+    create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
+    upload_model = awaited_handle(ClientRequests.upload_model, AsyncModel)
+    models = awaited(ClientRequests.models)
+    wait_ready = awaited(ClientRequests.wait_ready)
+
+    upload_dataset = awaited(ClientRequests.upload_dataset)
+    datasets = awaited(ClientRequests.datasets)
+    dataset = awaited(ClientRequests.dataset)
+    delete_dataset = awaited(ClientRequests.delete_dataset)
+
+    trainers = awaited(ClientRequests.trainers)
+    train = awaited_handle(ClientRequests.train, AsyncJob)
+    jobs = awaited(ClientRequests.jobs)
+
+    def model(self, name: str) -> AsyncModel:
+        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        return AsyncModel(self._connections, name)
+
+    def job(self, id: str) -> AsyncJob:
+        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        return AsyncJob(self._connections, id)
+
+    @property
+    def base_url(self) -> str:
+        """Address of the server."""
+        return self._connections.base_url
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.base_url!r})"

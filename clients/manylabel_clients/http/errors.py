@@ -1,9 +1,9 @@
-"""What a client raises.
+"""Errors that a client raises.
 
 ManyLabelError
 ├── ConnectionFailed         no answer came: refused, reset, timed out
 ├── UnexpectedAnswer         an answer came that no ManyLabel server gives: is the address right?
-├── JobFailed                a job that was waited for ended without a result
+├── JobFailed                a job that was waited for ended without a result (with the jobs)
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
     ├── Denied               401, 403        something in front of the server wants other credentials
@@ -21,14 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from manylabel_clients.http.job_types import JobStatus
 
 
 class ManyLabelError(Exception):
-    """Base of everything a client raises on purpose.
+    """An error of a client: the base of everything it raises on purpose.
 
     Attributes
     ----------
@@ -52,24 +48,9 @@ class UnexpectedAnswer(ManyLabelError):
     """The answer is not one of a ManyLabel server."""
 
 
-class JobFailed(ManyLabelError):
-    """A job that was waited for failed, or was cancelled.
-
-    Attributes
-    ----------
-    job : JobStatus
-        How it ended; `job.error` says why.
-    """
-
-    def __init__(self, job: JobStatus) -> None:
-        why = job.error.detail if job.error else "there is no result"
-        super().__init__(f"job {job.id} {'was cancelled' if job.state == 'cancelled' else f'failed: {why}'}")
-        self.job = job
-
-
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field of a request that is wrong."""
+    """A field error says which field of a request is wrong."""
 
     detail: str
     """What is allowed there."""

@@ -1,7 +1,7 @@
 """The online learners of core as river classifiers, in process.
 
-Each is the face of the learner of its name in `manylabel_core`, and has its parameters: what they do, and which values
-they take, stands there. In all of them features and labels may appear at any time, under any hashable key, and `y` may
+Each has the name and the parameters of a learner in `manylabel_core`: what they do, and which values they take,
+stands there. In all of them features and labels may appear at any time, under any hashable key, and `y` may
 leave labels out, which are unknown then. Parameters that every one has, beside those of its own:
 
 scaling     of features, as part of the model; None chooses by the stream
@@ -11,12 +11,12 @@ drift       "adwin": watch for drift, label by label and over all; `on_drift`: w
 """
 
 import manylabel_core as core
-from manylabel_clients.river._estimator import OnlineClassifier, of_core
+from manylabel_clients.river.online_classifier import OnlineClassifier, of_core
 from manylabel_core.online.learner import OnlineLearner
 
 
 class FALT(OnlineClassifier):
-    """First-order adaptive label thresholding: a linear model with a learnt threshold.
+    """First-order adaptive label thresholding learns a linear model with a threshold.
 
     Parameters are those of `manylabel_core.FALT`. It needs none: the defaults are chosen for any stream.
 
@@ -47,7 +47,7 @@ class FALT(OnlineClassifier):
 
 
 class SALT(OnlineClassifier):
-    """Second-order adaptive label thresholding: as `FALT`, with a step size for every weight.
+    """Second-order adaptive label thresholding learns as `FALT` does, with a step size for every weight.
 
     Parameters are those of `manylabel_core.SALT`. Rare features keep large steps, which suits text.
 
@@ -70,7 +70,7 @@ class SALT(OnlineClassifier):
 
 
 class KernelFALT(OnlineClassifier):
-    """Kernel adaptive label thresholding: as `FALT`, nonlinear, by support vectors.
+    """Kernel adaptive label thresholding learns as `FALT` does, nonlinear, by support vectors.
 
     Parameters are those of `manylabel_core.KernelFALT`. Without a budget it keeps every example that had a loss, and
     takes the longer to predict and to learn the more there are.
@@ -94,7 +94,7 @@ class KernelFALT(OnlineClassifier):
 
 
 class KernelSALT(OnlineClassifier):
-    """Second-order adaptive label thresholding on features of a kernel: as `SALT`, nonlinear, and of fixed size.
+    """Kernel SALT learns as `SALT` does on features of a kernel: nonlinear, and of fixed size.
 
     Parameters are those of `manylabel_core.KernelSALT`.
 
@@ -117,7 +117,7 @@ class KernelSALT(OnlineClassifier):
 
 
 class PassiveAggressive(OnlineClassifier):
-    """Passive-aggressive binary relevance: a linear model for each label by itself; a baseline.
+    """Passive-aggressive binary relevance learns a linear model for each label by itself; a baseline.
 
     Parameters are those of `manylabel_core.PassiveAggressive`.
 
@@ -140,7 +140,7 @@ class PassiveAggressive(OnlineClassifier):
 
 
 class KernelPassiveAggressive(OnlineClassifier):
-    """Kernel passive-aggressive binary relevance: as `PassiveAggressive`, nonlinear, by support vectors.
+    """Kernel passive-aggressive binary relevance learns as `PassiveAggressive` does, by support vectors.
 
     Parameters are those of `manylabel_core.KernelPassiveAggressive`.
 

@@ -1,4 +1,4 @@
-"""Push a stream of examples into a model of the service, so that it can be interrupted and gone on with."""
+"""Feeds: streams of examples pushed into a model of the service, which can be interrupted and resumed."""
 
 import re
 import uuid
@@ -9,17 +9,20 @@ from itertools import islice
 from typing import Any
 
 from manylabel_clients.http.errors import ApiError
-from manylabel_clients.http.model import Model
-from manylabel_clients.http.types import Example, Labels, Metrics, TrainedStatus, Updated
-from manylabel_clients.river._encoding import named_truths, named_values
+from manylabel_clients.http.resources.examples import Example, Labels
+from manylabel_clients.http.resources.metrics import Metrics
+from manylabel_clients.http.resources.model_status import TrainedStatus
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.river.encoding import named_truths, named_values
 
 BATCH_SIZE = 64
-"""Examples in one update, unless told otherwise."""
+"""Examples in one update, by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedResult:
-    """What a feed has done."""
+    """A result says what a feed has done."""
 
     examples: int
     """Rows fed by this call."""
@@ -72,7 +75,7 @@ def feed(
     The rows go in batches, one after the other. Every batch carries the idempotency key
     ``<feed_id>:<offset>``, the offset being the number of its first row. A batch that was learnt although its
     answer was lost is, when it comes again with the same key and content, answered and not learnt again. So
-    a feed that was interrupted (by the network, a server that was killed, a bad row, Ctrl-C) is gone on with
+    a feed that was interrupted (by the network, a server that was killed, a bad row, Ctrl-C) is resumed
     exactly, if the stream gives the same rows again and `feed_id` and `batch_size` are the same. With another
     batch size or other rows the server refuses the repeated key (422) rather than count a row twice.
 
@@ -178,7 +181,7 @@ def _batches(examples: Iterator[Example], batch_size: int) -> Iterator[list[Exam
 
 @contextmanager
 def _bar(stream: Any, start: int, wanted: bool) -> Iterator[Callable[[int], object]]:
-    """Give a function to be told how many rows were fed."""
+    """Yield a function that takes how many rows were fed."""
     if not wanted:
         yield lambda rows: None
         return

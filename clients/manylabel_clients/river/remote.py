@@ -1,4 +1,4 @@
-"""A model of a ManyLabel server as a river classifier."""
+"""Models of a ManyLabel server as river classifiers."""
 
 import weakref
 from collections.abc import Hashable, Iterator
@@ -6,10 +6,10 @@ from typing import Any, Self
 
 from river import base
 
-from manylabel_clients.http._base import DEFAULT_URL
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.model import Model
-from manylabel_clients.river._encoding import (
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.transport.connections import DEFAULT_URL
+from manylabel_clients.river.encoding import (
     PredictedLabels,
     PredictedProbabilities,
     both,
@@ -19,7 +19,7 @@ from manylabel_clients.river._encoding import (
 
 
 class RemoteModel(base.MultiLabelClassifier):
-    """A model of a ManyLabel server, as river's multi-label classifier.
+    """A remote model is a model of a ManyLabel server, as river's multi-label classifier.
 
     `learn_one` posts an update and returns when the server has learnt it, `predict_one` asks for a
     prediction. Works in pipelines and in `evaluate.progressive_val_score`; each example is then two requests,
@@ -68,7 +68,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def model(self) -> Model:
-        """The model, with everything else one can ask of it: measures, status, batches."""
+        """The model, with all its other calls: measures, status, batches."""
         if self._model is None:
             client = self.server
             if isinstance(client, str):
@@ -119,5 +119,5 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """What river shows as memory: bytes of the model on the server."""
+        """The bytes of the model on the server: river shows them as memory."""
         return self.model.status().bytes

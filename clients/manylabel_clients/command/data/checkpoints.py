@@ -1,0 +1,97 @@
+"""Checkpoints of feeds: how far files have been fed, kept on this machine."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Self
+
+from manylabel_clients.command.failures import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class FeedCheckpoint:
+    """A checkpoint holds what a feed needs to be resumed exactly."""
+
+    feed_id: str
+    batch_size: int
+    complete: bool
+    offset: int = 0
+    """Rows fed. The batch after them may have been learnt too; its key sees to it that it counts once."""
+    digest: str = ""
+    """Digest of these rows."""
+    updates: int = 0
+    """Examples the model had learnt in all. A model that has learnt fewer is another one."""
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the checkpoint at `path`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is none.
+        Failure
+            If it is damaged.
+        """
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (ValueError, TypeError) as error:
+            raise Failure(f"{path}, the checkpoint of the feed, is damaged; leave out --resume") from error
+
+    def save(self, path: Path) -> None:
+        """Replace the file in one step: a kill leaves the old checkpoint or the new one."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".new")
+        draft.write_text(json.dumps(asdict(self)))
+        draft.replace(path)
+
+
+class DigestedRows:
+    """A stream keeps a digest of the rows that it has given, and checks those that were fed before.
+
+    Parameters
+    ----------
+    rows : the stream.
+    checkpoint : how far the feed had got.
+
+    Raises
+    ------
+    Failure
+        On iteration, before the first row after the checkpoint, if the rows before it are not those that were fed.
+    """
+
+    def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint) -> None:
+        self.n_samples: int | None = getattr(rows, "n_samples", None)
+        self._rows = rows
+        self._checkpoint = checkpoint
+        self._hash = blake2b(digest_size=16)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all rows given so far."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[Any]:
+        given = 0
+        for row in self._rows:
+            if given == self._checkpoint.offset:
+                self._check()
+            self._hash.update(repr(row).encode())
+            given += 1
+            yield row
+        if given <= self._checkpoint.offset:
+            self._check()
+
+    def _check(self) -> None:
+        if self._checkpoint.offset and self.digest != self._checkpoint.digest:
+            raise Failure("the file does not begin with the rows that were fed")
+
+
+def checkpoint_path(url: str, model: str, file: Path) -> Path:
+    """Return where the feed of this file into this model has its checkpoint."""
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    name = blake2b("\n".join((url, model, str(file.resolve()))).encode(), digest_size=16).hexdigest()
+    return base / "manylabel" / "feeds" / f"{name}.json"

@@ -1,0 +1,135 @@
+"""`manylabel datasets`: list, add, show, delete."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.data.files import label_columns
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
+from manylabel_clients.command.output.text import human_size, print_facts, print_json, print_table
+from manylabel_clients.http.resources.datasets import DatasetInfo
+from manylabel_clients.http.transport.upload import ReportBytes
+
+DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the data set.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    datasets = typer.Typer(invoke_without_command=True)
+    datasets.callback()(list_datasets)
+    datasets.command()(add)
+    datasets.command()(show)
+    datasets.command()(delete)
+    app.add_typer(datasets, name="datasets")
+
+
+def list_datasets(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the data sets of a server; add, show or delete one."""
+    if context.invoked_subcommand is not None:
+        return refuse_options_of(context, context.invoked_subcommand)
+    with connect(url) as client:
+        found = client.datasets()
+    if as_json:
+        for one in found:
+            print_json(one)
+    elif found:
+        columns = ("data set", "rows", "features", "labels", "labels a row", "size")
+        print_table(columns, [_row(one) for one in found])
+    else:
+        typer.echo("no data sets; manylabel datasets add NAME FILE makes one")
+    return None
+
+
+def add(
+    name: DatasetName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
+    format: Annotated[
+        str | None,
+        typer.Option(help="libsvm, arff, npz, ndjson or csv. Default: by the ending of the file's name."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="XML|N|A,B,...",
+            help="Which columns are labels. ARFF: a Mulan XML file, or the first N (the last, if negative); without it "
+            "MEKA's header says. CSV: the last N, or their names.",
+        ),
+    ] = None,
+    train_rows: Annotated[
+        int | None, typer.Option(min=1, help="So many rows, the first, are the split train, and the others test.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Send a labelled file to the server, to train models from.
+
+    Example: `manylabel datasets add songs songs.arff --labels songs.xml`
+    """
+    columns = None if labels is None else label_columns(labels)
+    with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
+        added = client.upload_dataset(name, file, format=format, labels=columns, train_rows=train_rows, report=report)
+    if as_json:
+        print_json(added)
+    else:
+        typer.echo(f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels")
+
+
+def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show all there is to know about a data set."""
+    with connect(url) as client:
+        found = client.dataset(name, details=True)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def delete(
+    name: DatasetName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete a data set. Models trained from it stay."""
+    if not yes:
+        typer.confirm(f"Delete {name}?", abort=True)
+    with connect(url) as client:
+        client.delete_dataset(name)
+    typer.echo(f"deleted {name}")
+
+
+def _row(found: DatasetInfo) -> tuple[str, ...]:
+    counts = (f"{count:,}" for count in (found.rows, found.features, found.labels))
+    return (found.name, *counts, f"{found.cardinality:.2f}", human_size(found.bytes))
+
+
+def _print(found: DatasetInfo) -> None:
+    facts = {
+        "data set": found.name,
+        "format": found.format,
+        "rows": f"{found.rows:,}",
+        "splits": _counted(found.splits) or "none",
+        "features": f"{found.features:,}",
+        "views": _counted(found.views),
+        "labels": f"{found.labels:,} ({found.cardinality:.2f} a row, density {found.density:.4f})",
+        "size": human_size(found.bytes),
+        "checksum": found.checksum,
+        "created": found.created,
+    }
+    print_facts(facts)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+
+
+@contextmanager
+def _bar(total_bytes: int, visible: bool) -> Iterator[ReportBytes]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    columns = (TextColumn("sending"), BarColumn(), DownloadColumn())
+    with Progress(*columns, transient=True, disable=not visible) as bar:
+        task = bar.add_task("", total=total_bytes)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,114 @@
+"""`manylabel feed`: learn a labelled file, in a way that can be interrupted and resumed."""
+
+import uuid
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
+from manylabel_clients.command.data.files import File, LabelColumns, ZeroBased, open_file
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
+from manylabel_clients.command.output.measures import print_metrics
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.resources.model_status import TrainedStatus
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Updated
+
+if TYPE_CHECKING:
+    from manylabel_clients.river.feed import FeedResult
+    from manylabel_clients.river.files import FileStream
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(feed)
+
+
+def feed(
+    model: ModelName,
+    file: File,
+    labels: LabelColumns = None,
+    zero_based: ZeroBased = False,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            help="The labels of the file are all there are: those not true are false, and need not be sent.",
+        ),
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on where the last feed of this file into this model stopped."),
+    ] = False,
+    batch_size: BatchSize = 64,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Learn a labelled file, in its order, each row once.
+
+    However it is interrupted, --resume goes on exactly: no row is left out, none learnt twice. It also learns what
+    was added to the file since. (What was done is noted under ~/.local/state/manylabel.)
+    """
+    path = checkpoint_path(url, model, file)
+    with connect(url, PATIENT) as client:
+        handle = client.model(model)
+        checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
+        # Before the first row: if even the first answer is lost, its batch still has to be known again.
+        checkpoint.save(path)
+        result = _run(handle, open_file(file, labels, zero_based), checkpoint, path, progress=not as_json)
+    if as_json:
+        print_json(asdict(result))
+    else:
+        typer.echo(f"{result.examples:,} rows fed; {model} has learnt {result.updates:,} examples")
+        print_metrics(result.metrics)
+
+
+def _run(model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: Path, progress: bool) -> "FeedResult":
+    from manylabel_clients.river.feed import FeedInterrupted, feed
+
+    rows = DigestedRows(stream, checkpoint)
+
+    def note(offset: int, receipt: Updated) -> None:
+        replace(checkpoint, offset=offset, digest=rows.digest, updates=receipt.updates).save(path)
+
+    try:
+        return feed(
+            rows,
+            model,
+            start=checkpoint.offset,
+            batch_size=checkpoint.batch_size,
+            feed_id=checkpoint.feed_id,
+            complete=checkpoint.complete,
+            progress=progress,
+            on_batch=note,
+        )
+    except FeedInterrupted as error:
+        raise _stopped(error.__cause__, error.offset) from error
+    except KeyboardInterrupt:
+        typer.echo("stopped; --resume goes on", err=True)
+        raise typer.Exit(130) from None
+
+
+def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
+    """Return the checkpoint to resume from, if the model is still the same."""
+    try:
+        checkpoint = FeedCheckpoint.load(path)
+    except FileNotFoundError:
+        raise Failure(f"no feed of {file} into {model.name} was begun here; leave out --resume") from None
+    status = model.status()
+    if isinstance(status, TrainedStatus) or status.updates < checkpoint.updates:
+        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); leave out --resume")
+    return checkpoint
+
+
+def _stopped(cause: BaseException | None, offset: int) -> Exception:
+    """Return what stopped the feed, with how to resume it."""
+    if isinstance(cause, Failure):
+        return cause
+    error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))
+    error.add_note(f"{offset:,} rows are learnt, --resume goes on (examples in the message count from there)")
+    return error

@@ -1,0 +1,1 @@
+"""Commands about models: create, predict, update, evaluate, versions, plots."""

@@ -1,0 +1,94 @@
+"""`manylabel evaluate`: how well a model predicts, on its stream or on a labelled file."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from manylabel_clients.command.data.files import LabelColumns, OptionalFile, ZeroBased, open_file, readable
+from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
+from manylabel_clients.command.output.measures import measure_rows, print_metrics
+from manylabel_clients.command.output.text import print_json, print_table
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Prediction
+
+if TYPE_CHECKING:
+    from manylabel_core.metrics import Prequential
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(evaluate)
+
+
+def evaluate(
+    model: ModelName,
+    file: OptionalFile = None,
+    labels: LabelColumns = None,
+    zero_based: ZeroBased = False,
+    batch_size: BatchSize = 64,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Show how well a model predicts.
+
+    Without a file: its prequential measures, of predictions made just before each example was learnt. With
+    a file: it predicts that, learns nothing of it, and is measured on the labels of the file.
+    """
+    with connect(url) as client:
+        handle = client.model(model)
+        if file is None:
+            metrics = handle.metrics()
+            return print_json(metrics) if as_json else print_metrics(metrics)
+        measures = _measured(handle, file, labels, zero_based, batch_size)
+    if as_json:
+        return print_json(measures)
+    counts = ("examples", f"{measures['examples']:,}")
+    return print_table(("not learnt", file.name), [counts, *measure_rows(measures)])
+
+
+def _measured(model: Model, file: Path, labels: str | None, zero_based: bool, batch_size: int) -> dict[str, Any]:
+    from manylabel_core.metrics import Prequential
+
+    stream = open_file(file, labels, zero_based)
+    prequential = Prequential(window=1)
+    columns: dict[str, int] = {}
+    with readable():
+        for rows in chunks(stream, batch_size):
+            predictions = model.predict_many([x for x, _ in rows], batch_size=batch_size)
+            if not columns:
+                # Labels the model knows come first: only they can be predicted. Those it learns from
+                # others meanwhile do not count, so that all rows are measured alike.
+                known = predictions[0].scores.keys()
+                names = sorted(stream.labels, key=lambda name: name not in known)
+                columns = {name: column for column, name in enumerate(names)}
+                n_known = sum(name in known for name in names)
+            _measure(prequential, columns, n_known, predictions, [y for _, y in rows])
+    measures: dict[str, Any] = prequential.measures()["cumulative"]
+    return measures
+
+
+def _measure(
+    prequential: "Prequential",
+    columns: dict[str, int],
+    n_known: int,
+    predictions: Sequence[Prediction],
+    truths: Iterable[dict[str, bool]],
+) -> None:
+    """Measure predictions on the labels whose truth is given; the model's other labels do not count."""
+    import numpy as np
+
+    from manylabel_core.rows import as_targets
+
+    shape = (len(predictions), len(columns))
+    scores = np.zeros((shape[0], 1 + shape[1]))
+    Y, known = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    for row, (prediction, y) in enumerate(zip(predictions, truths, strict=True)):
+        for name, score in prediction.scores.items():
+            if name in columns:
+                scores[row, 1 + columns[name]] = score
+        for name, truth in y.items():
+            known[row, columns[name]], Y[row, columns[name]] = True, truth
+    prequential.update(scores, as_targets(Y, known), np.full(shape[0], n_known))

@@ -1,0 +1,148 @@
+"""`manylabel models`: list, create, show, delete."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manylabel_clients.command.models import plot, versions
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    AsJson,
+    ModelName,
+    Url,
+    connect,
+    named_values,
+    refuse_options_of,
+)
+from manylabel_clients.command.output.models import print_models, print_status
+from manylabel_clients.command.output.text import print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    models = typer.Typer(invoke_without_command=True)
+    models.callback()(list_models)
+    models.command()(create)
+    models.command()(show)
+    models.command()(delete)
+    models.command()(versions.versions)
+    models.command()(versions.promote)
+    models.command()(plot.plot)
+    app.add_typer(models, name="models")
+
+
+def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the models of a server; create, show or delete one."""
+    if context.invoked_subcommand is not None:
+        return refuse_options_of(context, context.invoked_subcommand)
+    with connect(url) as client:
+        models = client.models()
+    if as_json:
+        for model in models:
+            print_json(model)
+    elif models:
+        print_models(models)
+    else:
+        typer.echo("no models; manylabel models create NAME makes one")
+    return None
+
+
+def create(
+    name: ModelName,
+    algorithm: Annotated[
+        str,
+        typer.Option(help="falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
+    ] = "falt",
+    param: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
+    ] = None,
+    scaling: Annotated[str | None, typer.Option(help="auto, none, unit or standard.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
+    ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(metavar="N|A,B,...", help="Number or names of the only features. Default: as they come."),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND=MOST,POLICY",
+            help="Most features or labels, and what becomes of more: reject, ignore, or, of features, hash; "
+            "as features=10000,hash. Repeatable.",
+        ),
+    ] = None,
+    durability: Annotated[str | None, typer.Option(help="log or fsync.")] = None,
+    window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Create a model.
+
+    Example: `manylabel models create tags --algorithm salt --param eta=0.5 --scaling unit`
+    """
+    with connect(url) as client:
+        model = client.create_model(
+            name,
+            algorithm=algorithm,
+            params=named_values(param),
+            features=_features(features),
+            labels=labels and _names(labels),
+            scaling=scaling,
+            durability=durability,
+            window=window,
+            limits=_limits(limit),
+        )
+        status = model.status()
+    if as_json:
+        print_json(status)
+    else:
+        typer.echo(f"created {name}")
+
+
+def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show all there is to know about a model."""
+    with connect(url) as client:
+        status = client.model(name).status()
+    if as_json:
+        print_json(status)
+    else:
+        print_status(status)
+
+
+def delete(
+    name: ModelName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete a model and all it has learnt. There is no way back."""
+    if not yes:
+        typer.confirm(f"Delete {name} and all it has learnt?", abort=True)
+    with connect(url) as client:
+        client.model(name).delete()
+    typer.echo(f"deleted {name}")
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _limits(given: list[str] | None) -> dict[str, Any] | None:
+    limits = {kind: _limit(str(text)) for kind, text in named_values(given, "--limit").items()}
+    return limits or None
+
+
+def _limit(text: str) -> dict[str, Any]:
+    maximum, _, policy = text.partition(",")
+    if not maximum.isdecimal() or not policy:
+        raise typer.BadParameter(
+            f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
+        )
+    return {"most": int(maximum), "policy": policy.strip()}
+
+
+def _features(text: str | None) -> int | list[str] | None:
+    if text is None:
+        return None
+    return int(text) if text.isdecimal() else _names(text)

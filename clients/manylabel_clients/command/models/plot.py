@@ -1,0 +1,46 @@
+"""`manylabel models plot`: a picture of a version of a model that jobs have trained."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import DEFAULT_URL, ModelName, Url, connect
+
+KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
+"""Those of `manylabel_clients.plots`, which help does not wait for: it loads NumPy."""
+
+
+def plot(
+    name: ModelName,
+    kind: Annotated[str, typer.Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
+    version: Annotated[int | None, typer.Option(min=1, help="Number of the version. Default: the one served.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            metavar="FILE",
+            help="Where to write the picture, as scores.png, scores.svg or scores.pdf. Default: MODEL-KIND.png.",
+        ),
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Draw what there is to see of a model that jobs have trained. Needs matplotlib: the extra plots.
+
+    Example: `manylabel models plot songs --kind convergence --out songs.svg`
+    """
+    from manylabel_clients import plots
+
+    if kind not in plots.KINDS:
+        raise typer.BadParameter(f"must be one of {', '.join(plots.KINDS)}, not {kind!r}", param_hint="--kind")
+    out = out or Path(f"{name}-{kind}.png")
+    if out.suffix.lower().removeprefix(".") not in plots.FORMATS:
+        raise typer.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
+    with connect(url) as client:
+        detail = client.model(name).detail(version)
+    try:
+        plots.save(plots.KINDS[kind](detail, name), out)
+    except (ValueError, ImportError) as error:
+        raise Failure(str(error)) from error
+    typer.echo(f"{kind} of {name}, version {detail.version}, drawn in {out}")

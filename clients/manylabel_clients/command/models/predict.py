@@ -1,0 +1,51 @@
+"""`manylabel predict`: labels of examples."""
+
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.inputs import chunks, placed, read_items
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
+from manylabel_clients.command.output.models import label_texts, print_prediction
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.resources.predictions import Prediction
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(predict)
+
+
+def predict(
+    model: ModelName,
+    source: Input = "-",
+    batch_size: BatchSize = 64,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Say how likely each label is, too.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Predict the labels of examples: a table for one, a line for each of many.
+
+    With --probabilities, a line says how likely each label in it is.
+
+    Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
+    """
+    done = 0
+    with connect(url) as client:
+        for chunk in chunks(read_items(source, labelled=False), batch_size):
+            with placed(chunk):
+                xs = [item.x for item in chunk]
+                predictions = client.model(model).predict_many(xs, batch_size=len(xs), probabilities=probabilities)
+            is_alone = done == 0 and len(chunk) == 1 < batch_size
+            for prediction in predictions:
+                _print(prediction, as_json, is_alone)
+            done += len(chunk)
+
+
+def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
+    if as_json:
+        print_json(prediction)
+    elif is_alone:
+        print_prediction(prediction)
+    else:
+        typer.echo(", ".join(label_texts(prediction)))

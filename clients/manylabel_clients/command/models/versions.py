@@ -1,0 +1,46 @@
+"""`manylabel models versions` and `promote`: versions that jobs have made of a model."""
+
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output.text import human_size, print_json, print_table
+from manylabel_clients.http.resources.versions import Version
+
+MEASURE = "micro_f1"
+"""The measure in the list."""
+
+
+def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List the versions that jobs have made of a model."""
+    with connect(url) as client:
+        found = client.model(name).versions()
+    if as_json:
+        for one in found:
+            print_json(one)
+    else:
+        columns = ("version", "trainer", "created", "rows", "size", "micro-F1")
+        print_table(columns, [_row(one) for one in found], words=3)
+
+
+def promote(
+    name: ModelName,
+    version: Annotated[int, typer.Argument(min=1, help="Number of the version.")],
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Serve a version of a model, in one step; also an earlier one than the one that is served."""
+    with connect(url) as client:
+        done = client.model(name).promote(version)
+    if as_json:
+        print_json(done)
+    else:
+        before = "" if done.previous is None else f" in place of version {done.previous}"
+        typer.echo(f"{name} serves version {done.version}{before}")
+
+
+def _row(one: Version) -> tuple[str, ...]:
+    number = f"{one.version} (served)" if one.served else str(one.version)
+    score = "" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
+    return (number, one.trainer, one.created, f"{one.rows:,}", human_size(one.bytes), score)

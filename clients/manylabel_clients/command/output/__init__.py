@@ -1,0 +1,1 @@
+"""Printed results: tables for people, JSON for scripts, progress bars."""

@@ -1,0 +1,88 @@
+"""Printed jobs and trainers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.text import print_facts, print_table
+from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
+
+
+def print_jobs(jobs: Sequence[JobStatus]) -> None:
+    """Print a line for each job."""
+    columns = ("job", "state", "trainer", "model", "data", "created")
+    rows = [(job.id, job.state, job.trainer, job.model, _data(job.data), job.created) for job in jobs]
+    print_table(columns, rows, words=len(columns))
+
+
+def print_job(job: JobStatus) -> None:
+    """Print all there is to know about one job."""
+    facts = {
+        "job": job.id,
+        "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",
+        "trainer": f"{job.trainer} ({_params(job.params)})",
+        "data": _data(job.data),
+        "model": job.model,
+        "created": job.created,
+        "started": job.started or "",
+        "ended": job.ended or "",
+        "attempt": str(job.attempt),
+    }
+    if job.progress is not None and not job.has_ended:
+        gap = "" if job.progress.gap is None else f", gap {job.progress.gap:.2g}"
+        facts["progress"] = f"iteration {job.progress.iteration:,}{gap}, {job.progress.seconds:.0f} s"
+    print_facts(facts)
+    if job.result is not None:
+        print_result(job.result)
+
+
+def print_result(result: JobResult) -> None:
+    """Print the result of a job."""
+    typer.echo(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
+    if result.trials:
+        typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
+    if result.held_out is not None:
+        columns = ("held out", f"{result.held_out['rows']:,} rows")
+        print_table(columns, measure_rows(result.held_out["measures"]))
+
+
+def print_trainers(trainers: Sequence[Trainer]) -> None:
+    """Print each trainer with its parameters."""
+    for one in trainers:
+        typer.echo(f"{one.name}: {one.title}\n  learns from {one.needs}")
+        rows = [
+            (name, _type(schema), _plain(schema.get("default"))) for name, schema in one.params["properties"].items()
+        ]
+        print_table(("parameter", "allowed", "default"), rows, words=3)
+
+
+def _varied(result: JobResult) -> dict[str, Any]:
+    """Return the parameters that a search decided."""
+    return {name: result.params[name] for name in result.trials[0]["params"]}
+
+
+def _params(params: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={_plain(value)}" for name, value in params.items())
+
+
+def _plain(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _data(data: dict[str, Any]) -> str:
+    if "stream" in data:
+        return f"the last {data['last']:,} examples of {data['stream']}"
+    return f"{data['dataset']} ({data['split']})" if data.get("split") else str(data["dataset"])
+
+
+def _type(schema: dict[str, Any]) -> str:
+    """Return what a JSON schema allows, in a few words."""
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+    bounds = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
+    limits = " and ".join(f"{sign} {schema[name]:g}" for name, sign in bounds.items() if name in schema)
+    return f"{schema.get('type', 'anything')} {limits}".strip()

@@ -1,0 +1,52 @@
+"""Printed measures of how well a model predicts, and alarms of drift."""
+
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from manylabel_clients.command.output.text import MAX_LABELS, print_table
+from manylabel_clients.http.resources.metrics import Drift, Metrics
+
+MEASURES = {
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "f1": "F1",
+    "example_f1": "example F1",
+    "precision": "precision",
+    "recall": "recall",
+    "hamming_loss": "Hamming loss",
+    "one_error": "one-error",
+    "ranking_loss": "ranking loss",
+    "subset_accuracy": "subset accuracy",
+    "average_precision": "average precision",
+    "coverage": "coverage",
+    "macro_auc": "macro-AUC",
+}
+"""Measures in the order of the tables, with their names for people."""
+
+
+def print_metrics(metrics: Metrics) -> None:
+    """Print prequential measures, overall and over the window."""
+    both = (metrics.cumulative, metrics.window)
+    columns = ("predicted before learnt", "all", f"last {metrics.window.size:,}")
+    counts = ("examples", *(f"{measures.examples:,}" for measures in both))
+    print_table(columns, [counts, *measure_rows(*map(asdict, both))])
+    if metrics.drift is not None:
+        print_drift(metrics.drift)
+
+
+def print_drift(drift: Drift) -> None:
+    """Print the alarms of drift, those of single labels by their number."""
+    ranked = sorted(drift.labels.items(), key=lambda label: -label[1].alarms)
+    detectors = [("(all labels)", drift), *ranked[:MAX_LABELS]]
+    rows = [(name, f"{one.alarms:,}", "never" if one.last is None else f"{one.last:,}") for name, one in detectors]
+    print_table(("drift of", "alarms", "last after examples"), rows)
+    if len(ranked) > MAX_LABELS:
+        typer.echo(f"and {len(ranked) - MAX_LABELS} labels with fewer alarms; --json has all")
+
+
+def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Return a row for each measure that there is, with a column for each set of them."""
+    known = [name for name in MEASURES if name in measures[0]]
+    return [(MEASURES[name], *(f"{one[name]:.4f}" for one in measures)) for name in known]

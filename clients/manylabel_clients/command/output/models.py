@@ -1,0 +1,103 @@
+"""Printed models and predictions."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import typer
+
+from manylabel_clients.command.output.measures import measure_rows, print_metrics
+from manylabel_clients.command.output.text import MAX_LABELS, human_size, print_facts, print_table
+from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
+from manylabel_clients.http.resources.predictions import Prediction
+
+
+def print_models(models: Sequence[AnySummary]) -> None:
+    """Print a line for each model."""
+    columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
+    print_table(columns, [_row(model) for model in models])
+
+
+def _row(model: AnySummary) -> tuple[str, ...]:
+    if isinstance(model, TrainedStatus):
+        measure = "" if model.measures is None else f"{model.measures['micro_f1']:.4f}"
+        counts = (f"{count:,}" for count in (model.labels, model.features))
+        return (model.name, f"{model.algorithm} ({model.trainer})", "", *counts, human_size(model.bytes), measure)
+    if not isinstance(model, ModelStatus):  # not in the server's memory, so nobody has counted
+        return (model.name, model.algorithm, "", "", "", "", "")
+    counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
+    micro_f1 = f"{model.metrics.cumulative.micro_f1:.4f}" if model.updates else ""
+    return (model.name, model.algorithm, *counts, human_size(model.bytes), micro_f1)
+
+
+def print_status(status: AnyStatus) -> None:
+    """Print all there is to know about one model."""
+    if isinstance(status, TrainedStatus):
+        print_facts(_facts_of_trained(status))
+        if status.measures is not None:
+            print_table(("held out", f"version {status.version}"), measure_rows(status.measures))
+        return
+    facts = {
+        "model": status.name,
+        "algorithm": f"{status.algorithm} ({_params(status.params)})",
+        "scaling": status.scaling,
+        "durability": status.durability,
+        "updates": f"{status.updates:,} (position {status.position})",
+        "labels": f"{status.labels:,}",
+        "features": f"{status.features:,}",
+        "limits": ", ".join(_limits(status)),
+        "size": _size(status),
+    }
+    print_facts(facts)
+    print_metrics(status.metrics)
+
+
+def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
+    return {
+        "model": status.name,
+        "algorithm": status.algorithm,
+        "trainer": f"{status.trainer} ({_params(status.params)})" if status.trainer else "",
+        "version": f"{status.version or 'none'} (served), of {status.versions:,}",
+        "labels": f"{status.labels:,}",
+        "features": f"{status.features:,}",
+        "size": human_size(status.bytes),
+    }
+
+
+def _limits(status: ModelStatus) -> Iterator[str]:
+    """Yield the highest number of features and of labels, the policy, and how much has been ignored."""
+    for kind, limit in (status.limits or {}).items():
+        if limit is not None:
+            ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
+            yield f"{limit['most']:,} {kind}, {limit['policy']}{ignored}"
+
+
+def _size(status: ModelStatus) -> str:
+    limit = "" if status.bytes_at_most is None else f" (at most {human_size(status.bytes_at_most)})"
+    return human_size(status.bytes) + limit
+
+
+def _params(params: dict[str, Any] | None) -> str:
+    return ", ".join(f"{name}={value}" for name, value in (params or {}).items())
+
+
+def print_prediction(prediction: Prediction) -> None:
+    """Print one prediction with the scores behind it, highest first, and probabilities if it has them."""
+    typer.echo(", ".join(prediction.labels) or "(no label)")
+    ranked = sorted(prediction.scores.items(), key=lambda score: -score[1])
+    likely = prediction.probabilities
+    columns = ("label", "score - threshold") if likely is None else ("label", "score - threshold", "probability")
+    rows = [
+        (label, f"{score:+.4f}", *(() if likely is None else (f"{likely[label]:.4f}",)))
+        for label, score in ranked[:MAX_LABELS]
+    ]
+    print_table(columns, rows)
+    if len(ranked) > MAX_LABELS:
+        typer.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
+
+
+def label_texts(prediction: Prediction) -> list[str]:
+    """Return the labels predicted, each with its probability if there are some."""
+    likely = prediction.probabilities
+    if likely is None:
+        return prediction.labels
+    return [f"{label} ({likely[label]:.2f})" for label in prediction.labels]

@@ -1,0 +1,59 @@
+"""A bar for a fit, wherever it runs."""
+
+import math
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+
+class FitBar:
+    """A bar shows how far a fit is, and a search before it.
+
+    The bar of a fit is full when its gap is down to `tol`; on the way it counts orders of magnitude.
+
+    Parameters
+    ----------
+    visible : whether anything is to be seen at all.
+    tol : of the fit; 0 where nobody knows.
+    """
+
+    def __init__(self, visible: bool, tol: float) -> None:
+        columns = (SpinnerColumn(), BarColumn(), TextColumn("{task.description}", markup=False))
+        self._bar = Progress(*columns, transient=True, disable=not visible)
+        self._tol = tol
+        self._first_gap: float | None = None
+        self._search = self._bar.add_task("search", visible=False)
+        self._fit = self._bar.add_task("begins", total=1.0)
+
+    def update(self, iteration: int, gap: float | None, seconds: float) -> None:
+        """Show where the fit is now."""
+        gap = gap if gap is not None and math.isfinite(gap) and gap > 0 else None
+        self._first_gap = gap if self._first_gap is None else self._first_gap
+        gap_text = "" if gap is None else f", gap {gap:.2g}"
+        text = f"iteration {iteration:,}{gap_text}, {seconds:.0f} s"
+        self._bar.update(self._fit, completed=self._share(gap), description=text)
+
+    def update_trials(self, done: int, total: int, best: float | None) -> None:
+        """Show how many trials of a search are done, and the best score so far."""
+        text = f"trial {done} of {total}" + ("" if best is None else f", best {best:.4f}")
+        self._bar.update(self._search, total=total, completed=done, description=text, visible=True)
+
+    def print(self, text: str) -> None:
+        """Print a line that stays, above the bar."""
+        self._bar.console.print(text, markup=False, highlight=False)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def _share(self, gap: float | None) -> float:
+        first = self._first_gap
+        if first is None or gap is None or not 0 < self._tol < first:
+            return 0.0
+        return min(1.0, max(0.0, math.log(first / gap) / math.log(first / self._tol)))

@@ -1,0 +1,60 @@
+"""Tables and facts for people, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+MAX_LABELS = 20
+"""Most labels shown to a person; JSON has all."""
+
+
+def as_json(value: Any) -> str:
+    """Return a value, or a dataclass, as JSON on one line."""
+    if hasattr(value, "__dataclass_fields__"):
+        value = asdict(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON, at once: something may wait for it at the other end of a pipe."""
+    typer.echo(as_json(value))
+    sys.stdout.flush()
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
+) -> None:
+    """Print a table whose first columns are words, so many, and whose others are numbers."""
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for number, column in enumerate(columns):
+        # The first column names what the row is about, and is copied from here: it stays in one piece.
+        table.add_column(column, justify="left" if number < words else "right", overflow="fold", no_wrap=number == 0)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print a line for each fact that there is."""
+    for name, fact in facts.items():
+        if fact:
+            typer.echo(f"{name:<12}{fact}")
+
+
+def human_size(size_bytes: int) -> str:
+    """Return a number of bytes in the unit that leaves few digits."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"

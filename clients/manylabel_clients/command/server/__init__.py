@@ -1,0 +1,1 @@
+"""Commands that start something: the server, a training worker, the demo."""

@@ -1,0 +1,134 @@
+"""A server started in the background, that outlives the command."""
+
+import json
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.server.serve import server_command
+
+START_SECONDS = 300.0
+"""How long a start may take. The first one on a machine compiles every kernel."""
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """A server runs in the background, on a data directory that has its log and its process id."""
+
+    host: str
+    port: int
+    data_dir: Path
+
+    @property
+    def url(self) -> str:
+        """The address of the server, from this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """The log of all runs of the server."""
+        return self.data_dir / "server.log"
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.data_dir / "server.json"
+
+    def is_running(self) -> bool:
+        """Return whether a ManyLabel server, this one or another, answers there.
+
+        Raises
+        ------
+        Failure
+            If another program does.
+        """
+        try:
+            with httpx2.Client(trust_env=False, timeout=5) as http:
+                answer = http.get(f"{self.url}/livez")
+            is_ours = answer.status_code == 200 and answer.json() == {"live": True}
+        except httpx2.ConnectError:
+            return False
+        except (httpx2.RequestError, ValueError):
+            is_ours = False
+        if not is_ours:
+            raise Failure(f"another program has {self.host} port {self.port}: stop it, or choose another --port")
+        return True
+
+    def start(self) -> None:
+        """Start the server in a session of its own, and wait until it is ready.
+
+        Raises
+        ------
+        Failure
+            If it ends instead; what it said last is in the message.
+        """
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                server_command(flags),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            self._wait_ready(process)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        self._pid_file.write_text(json.dumps({"pid": process.pid, "url": self.url}))
+
+    def pid(self) -> int | None:
+        """Return its process id, if it was started here and still runs."""
+        try:
+            content = json.loads(self._pid_file.read_text())
+            pid = int(content["pid"])
+            os.kill(pid, 0)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return pid if content["url"] == self.url and _is_server(pid) else None
+
+    def _wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + START_SECONDS
+        with httpx2.Client(trust_env=False, timeout=5) as http:
+            while not _is_ready(http, self.url):
+                if process.poll() is not None:
+                    raise Failure(f"the server could not start: {self._last_error()}")
+                if time.monotonic() > deadline:
+                    raise Failure(f"the server is not ready after {START_SECONDS:.0f} s; see {self.log}")
+                time.sleep(_POLL_SECONDS)
+
+    def _last_error(self) -> str:
+        """Return the error that the server ended with, from its log."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        for line in reversed(lines[-20:]):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(entry, dict) and entry.get("error"):
+                return str(entry["error"])
+        return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
+
+
+def _is_ready(http: httpx2.Client, url: str) -> bool:
+    try:
+        return http.get(f"{url}/readyz").status_code == 200
+    except httpx2.RequestError:
+        return False
+
+
+def _is_server(pid: int) -> bool:
+    """Return whether the process is a server and not one that got the number of a dead one; True if nobody can say."""
+    try:
+        return b"manylabel_service" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return not Path("/proc/self").exists()

@@ -1,0 +1,131 @@
+"""`manylabel demo`: a server, a real stream through it, and commands to try next."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import httpx2
+import typer
+
+from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.server.background import START_SECONDS, Background
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.errors import NotFound
+from manylabel_clients.http.resources.models import Model
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+MODEL = "demo"
+BATCH_SIZE = 16
+REPORT_EVERY = 240
+COLUMNS = ("examples", "micro-F1", "macro-F1", "Hamming loss")
+EXAMPLE_FEATURES = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(demo)
+
+
+def demo(
+    host: Annotated[str, typer.Option(help="Address for the server to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port for the server to listen on.")] = 8000,
+    data_dir: Annotated[
+        Path, typer.Option(file_okay=False, help="Where the server keeps its data and its log.")
+    ] = Path("manylabel-data/demo"),
+) -> None:
+    """Start a server, stream a data set through it, leave the server running.
+
+    The data set, yeast (2,417 genes, 103 features, 14 labels), comes with river. A server that runs there already
+    is used; its model named demo is made anew.
+    """
+    server = Background(host, port, data_dir)
+    if server.is_running():
+        typer.echo(f"A server runs at {server.url} already.")
+    else:
+        typer.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
+        server.start()
+    # A transport of its own: a proxy that the environment names is not for a server next door.
+    with Client(server.url, transport=httpx2.HTTPTransport()) as client:
+        client.wait_ready(START_SECONDS)
+        x, y = _stream_yeast(_fresh_model(client))
+    _print_next_steps(server, x, y)
+
+
+def _fresh_model(client: Client) -> Model:
+    with suppress(NotFound):
+        client.model(MODEL).delete()
+    return client.create_model(MODEL, algorithm="falt")
+
+
+def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
+    """Have the model predict, then learn, every row; return one for the examples to paste."""
+    from river import datasets
+
+    rows = datasets.Yeast()  # type: ignore[no-untyped-call]
+    typer.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.\n")
+    typer.echo("".join(f"{title:>14}" for title in COLUMNS))
+    done = 0
+    with _bar(rows.n_samples) as bar:
+        for chunk in chunks(rows, BATCH_SIZE):
+            model.predict_update_many(chunk)
+            done += len(chunk)
+            bar.update(bar.task_ids[0], completed=done)
+            if done % REPORT_EVERY == 0 or done == rows.n_samples:
+                bar.console.print(_line(model), highlight=False)
+    row: tuple[dict[str, float], dict[str, bool]] = chunk[-1]
+    return row
+
+
+@contextmanager
+def _bar(total: int) -> "Iterator[Progress]":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    with Progress(TextColumn("   "), BarColumn(), MofNCompleteColumn(), transient=True) as bar:
+        bar.add_task("", total=total)
+        yield bar
+
+
+def _line(model: Model) -> str:
+    so_far = model.metrics().cumulative
+    measures = (so_far.micro_f1, so_far.macro_f1, so_far.hamming_loss)
+    return f"{so_far.examples:>14,}" + "".join(f"{measure:>14.3f}" for measure in measures)
+
+
+def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool]) -> None:
+    strongest = sorted(x, key=lambda name: -abs(x[name]))[:EXAMPLE_FEATURES]
+    example: dict[str, Any] = {"x": {name: round(x[name], 2) for name in strongest}}
+    labelled = {**example, "y": [name for name, relevant in y.items() if relevant]}
+    command = _this_command()
+    pid = server.pid()
+    stop = f"kill {pid}" if pid else "where you started it"
+    typer.echo(f"""
+The server goes on running; all it has learnt survives it being killed and started again.
+
+predict  {_curl(server.url, "predict", example)}
+
+learn    {_curl(server.url, "update", labelled)}
+
+docs     {server.url}/docs
+measure  {command} evaluate {MODEL} --url {server.url}
+train    {command} jobs submit --stream {MODEL} --holdout 0.2 --trainer m3l --model {MODEL}-m3l --url {server.url}
+stop     {stop}
+restart  {command} serve --host {server.host} --port {server.port} --data-dir {shlex.quote(str(server.data_dir))}
+log      {server.log}""")
+
+
+def _this_command() -> str:
+    """Return how this command is called from here: by its path where the shell would not find it."""
+    return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
+
+
+def _curl(url: str, call: str, body: dict[str, Any]) -> str:
+    header = shlex.quote("Content-Type: application/json")
+    return f"curl -s {url}/v1/models/{MODEL}/{call} -H {header} -d {shlex.quote(json.dumps(body))}"

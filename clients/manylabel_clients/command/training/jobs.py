@@ -1,0 +1,161 @@
+"""`manylabel jobs`: submit, list, show, watch, cancel, retry."""
+
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, named_values, refuse_options_of
+from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
+from manylabel_clients.command.training.watch import follow
+
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    jobs = typer.Typer(invoke_without_command=True)
+    jobs.callback()(list_jobs)
+    for command in (submit, show, watch, log, cancel, retry, trainers):
+        jobs.command()(command)
+    app.add_typer(jobs, name="jobs")
+
+
+def list_jobs(
+    context: typer.Context,
+    state: Annotated[
+        str | None, typer.Option(help="Only those queued, running, succeeded, failed or cancelled.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the training jobs of a server, the newest first; submit, show, watch, cancel or retry one."""
+    if context.invoked_subcommand is not None:
+        return refuse_options_of(context, context.invoked_subcommand)
+    with connect(url) as client:
+        found = client.jobs(state=state)
+    if as_json:
+        for job in found:
+            print_json(job)
+    elif found:
+        print_jobs(found)
+    else:
+        typer.echo("no jobs; manylabel jobs submit makes one")
+    return None
+
+
+def submit(
+    model: Annotated[str, typer.Option(metavar="NAME", help="The model whose next version this will be.")],
+    trainer: Annotated[str, typer.Option(help="What trains; manylabel jobs trainers lists them.")] = "m3l",
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The data set to learn from.")] = None,
+    split: Annotated[str | None, typer.Option(help="Of it: train, test or all. Default: all.")] = None,
+    stream: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="so many examples of it, the latest.")] = 10_000,
+    param: Params = None,
+    holdout: Holdout = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Search the best value of a parameter first, by cross-validation: C=[0.1,1,10], or with --trials a "
+            'range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable.',
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Search so many combinations at random. Default: all of them.")
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
+    measure: Annotated[str, typer.Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
+    seed: Seed = 0,
+    promote: Annotated[bool, typer.Option(help="Whether the result is served at once.")] = True,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Have the server train a model, and watch it. Ctrl-C asks whether to cancel.
+
+    Example: `manylabel jobs submit --dataset songs --trainer mlrl --param lam=0.001 --holdout 0.2 --model songs`
+    """
+    if (dataset is None) == (stream is None):
+        raise typer.BadParameter("either --dataset or --stream", param_hint="--dataset")
+    data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last}
+    searched = search_of(search, trials, folds, measure)
+    with connect(url) as client:
+        job = client.train(
+            trainer,
+            {name: value for name, value in data.items() if value is not None},
+            model,
+            params=named_values(param),
+            holdout=holdout,
+            search=searched,
+            seed=seed,
+            promote=promote,
+        )
+        if detach:
+            typer.echo(job.id)
+        else:
+            follow(job, as_json)
+
+
+def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Show how far a job is, and what came of it."""
+    with connect(url) as client:
+        status = client.job(job).status()
+    if as_json:
+        print_json(status)
+    else:
+        print_job(status)
+
+
+def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Watch a job until it has ended. Ctrl-C asks whether to cancel it."""
+    with connect(url) as client:
+        follow(client.job(job), as_json)
+
+
+def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """Print what a job has written so far."""
+    with connect(url) as client:
+        lines = client.job(job).log()
+    for line in lines:
+        if as_json:
+            print_json(line)
+        else:
+            typer.echo(f"{line.time}  {line.text}")
+
+
+def cancel(job: JobId, url: Url = DEFAULT_URL) -> None:
+    """Stop a job; nothing comes of it."""
+    with connect(url) as client:
+        client.job(job).cancel()
+    typer.echo(f"cancelled {job}")
+
+
+def retry(
+    job: JobId,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Queue a job again that failed or was cancelled: it goes on from its last checkpoint."""
+    with connect(url) as client:
+        handle = client.job(job)
+        handle.retry()
+        if detach:
+            typer.echo(f"queued {job}")
+        else:
+            follow(handle, as_json)
+
+
+def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+    """List what the server can train, with the parameters of each."""
+    with connect(url) as client:
+        found = client.trainers()
+    if as_json:
+        for one in found:
+            print_json(one)
+    else:
+        print_trainers(found)

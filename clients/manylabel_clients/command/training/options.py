@@ -1,0 +1,28 @@
+"""Options of everything that trains: the trainer, its parameters, what to measure on."""
+
+from typing import Annotated, Any
+
+import typer
+
+from manylabel_clients.command.options import named_values
+
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="A parameter of the trainer, its value as JSON, as C=0.1. Repeatable."
+    ),
+]
+Holdout = Annotated[
+    float | None,
+    typer.Option(metavar="SHARE", help="Share of the rows to measure the model on, and not to learn from, as 0.2."),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of all that is up to chance.")]
+
+
+def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: str) -> dict[str, Any] | None:
+    """Return the search that the options describe; None without any."""
+    if not pairs:
+        return None
+    params = named_values(pairs, "--search")
+    kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}
+    return {**kind, "params": params, "folds": folds, "measure": measure}

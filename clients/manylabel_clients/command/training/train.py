@@ -1,0 +1,154 @@
+"""`manylabel train`: a model from a labelled file, on this machine and without a server."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from manylabel_clients.command.data.files import ZeroBased, read_file
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import AsJson, named_values
+from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.text import print_json, print_table
+from manylabel_clients.command.training.options import Holdout, Params, Seed
+
+if TYPE_CHECKING:
+    from manylabel_core.datasets import Dataset
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(train)
+
+
+def train(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="Labelled examples in libsvm, ARFF, NPZ, NDJSON (.ndjson, .jsonl) or CSV.",
+            show_default=False,
+        ),
+    ],
+    trainer: Annotated[str, typer.Option(help="m3l, mlrl, ssmlrl, prml, prbr or lsa_mml.")] = "m3l",
+    param: Params = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="XML|N|A,B,...",
+            help="Which columns are labels. ARFF: a Mulan XML file, the first N (the last, if negative) or their "
+            "names; without it, the XML beside the file or MEKA's header says. CSV: the last N, or their names.",
+        ),
+    ] = None,
+    zero_based: ZeroBased = False,
+    test: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
+    ] = None,
+    holdout: Holdout = None,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, metavar="FILE", help="Where to keep the model, as model.safetensors.")
+    ] = None,
+    seed: Seed = 0,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="Threads to use; the last digits of a model may depend on it. Default: all cores."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model from a labelled file, on this machine: no server has to run.
+
+    It is measured on the rows held out (--holdout), on another file (--test), or, if the file itself says which rows
+    are for training and which for testing, on those. Ctrl-C ends the fit and keeps what is reached.
+
+    Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
+    """
+    if test is not None and holdout is not None:
+        raise typer.BadParameter("either --test or --holdout", param_hint="--holdout")
+    if out is not None:
+        _check_writable(out, [file] if test is None else [file, test])
+    whole = read_file(file, labels, zero_based)
+    other = None if test is None else read_file(test, labels, zero_based)
+    learnt, measured = _divided(whole, other, holdout, seed)
+    threads = threads or os.cpu_count() or 1
+
+    from manylabel_clients.command.training.fitting import fitted, measures_of
+
+    model, stopped = fitted(trainer, named_values(param), learnt, seed=seed, threads=threads, visible=not as_json)
+    if out is not None:
+        _keep(model.to_bytes(), out)
+    measures = None if measured is None else measures_of(model, trainer, measured)
+    _print(learnt, measures, measured, out, as_json)
+    if stopped:
+        typer.echo("stopped before its end", err=True)
+        raise typer.Exit(130)
+
+
+def _divided(
+    whole: "Dataset", other: "Dataset | None", holdout: float | None, seed: int
+) -> "tuple[Dataset, Dataset | None]":
+    """Return the rows to learn from, and those to measure on."""
+    if other is not None:
+        from manylabel_core.datasets.aligning import aligned
+
+        try:
+            return whole, _labelled(aligned(other, whole))
+        except ValueError as error:
+            raise Failure(f"the file of --test does not fit: {error}") from error
+    if holdout is not None:
+        return _held_out(whole, holdout, seed)
+    if {"train", "test"} <= whole.splits.keys():
+        return whole.split("train"), _labelled(whole.split("test"))
+    return whole, None
+
+
+def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Dataset]":
+    """Hold out a share of the labelled rows; all others, unlabelled ones too, may be learnt from."""
+    import numpy as np
+
+    from manylabel_core.datasets.division import held_out
+
+    labelled = np.flatnonzero(whole.labelled)
+    try:
+        _, held = held_out(len(labelled), share, seed)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--holdout") from error
+    return whole.take(np.setdiff1d(np.arange(whole.n_rows), labelled[held])), whole.take(labelled[held])
+
+
+def _labelled(dataset: "Dataset") -> "Dataset":
+    if not dataset.labelled.any():
+        raise Failure("none of the rows to measure the model on has labels")
+    return dataset.take(dataset.labelled)
+
+
+def _check_writable(out: Path, files: list[Path]) -> None:
+    """Refuse, before anything is learnt, a place where the model cannot be kept."""
+    if any(out.exists() and out.samefile(file) for file in files):
+        raise typer.BadParameter(f"{out} is read from: the model needs a file of its own", param_hint="--out")
+    if not os.access(out.parent, os.W_OK | os.X_OK):
+        raise typer.BadParameter(f"no file can be written to {out.parent}", param_hint="--out")
+
+
+def _keep(data: bytes, path: Path) -> None:
+    """Replace the file in one step: what was there before stays until all of it is written."""
+    draft = path.with_name(f"{path.name}.new")
+    draft.write_bytes(data)
+    draft.replace(path)
+
+
+def _print(
+    learnt: "Dataset", measures: dict[str, Any] | None, measured: "Dataset | None", out: Path | None, as_json: bool
+) -> None:
+    if as_json:
+        print_json({"rows": learnt.n_rows, "labels": learnt.n_labels, "measures": measures, "out": out and str(out)})
+        return
+    typer.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
+    if measures is not None and measured is not None:
+        print_table(("not learnt", f"{measured.n_rows:,} rows"), measure_rows(measures))
+    typer.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")

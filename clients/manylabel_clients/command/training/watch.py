@@ -1,0 +1,74 @@
+"""A job watched to its end, with bars for a person and lines of JSON for a script."""
+
+import contextlib
+from typing import Any
+
+import typer
+
+from manylabel_clients.command.failures import REFUSED
+from manylabel_clients.command.output.jobs import print_result
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.errors import Conflict
+from manylabel_clients.http.resources.jobs import Job, JobEvent
+
+
+def follow(job: Job, as_json: bool) -> None:
+    """Watch a job until it has ended, then print its result; Ctrl-C asks whether to cancel it.
+
+    Raises
+    ------
+    typer.Exit
+        If it ends without a result, or is left alone.
+    """
+    try:
+        if as_json:
+            for event in job.events():
+                print_json({"event": event.kind, **event.data})
+        else:
+            _show(job)
+    except KeyboardInterrupt:
+        _ask(job)
+        raise typer.Exit(130) from None
+    status = job.status()
+    if status.state != "succeeded":
+        why = f"failed: {status.error.detail} ({status.error.code})" if status.error else f"was {status.state}"
+        typer.echo(f"job {job.id} {why}", err=True)
+        raise typer.Exit(REFUSED)
+    if status.result is not None and not as_json:
+        print_result(status.result)
+
+
+def _show(job: Job) -> None:
+    from manylabel_clients.command.output.progress import FitBar
+
+    status = job.status()
+    with FitBar(True, float(status.params.get("tol", 0.0))) as bar:
+        bar.print(f"job {job.id}: {status.trainer} for {status.model}")
+        for event in job.events():
+            _show_event(bar, event)
+
+
+def _show_event(bar: Any, event: JobEvent) -> None:
+    data = event.data
+    if event.kind == "log":
+        bar.print(data["text"])
+    elif event.kind == "progress":
+        bar.update(data["iteration"], data["gap"], data["seconds"])
+        if data["trials"]:
+            best = data["best"] and data["best"]["score"]
+            bar.update_trials(data["trials"]["done"], data["trials"]["total"], best)
+
+
+def _ask(job: Job) -> None:
+    """Ask whether to cancel the job; without an answer it goes on."""
+    typer.echo("", err=True)
+    try:
+        shall_end = typer.confirm(f"Cancel job {job.id}? (If not, it goes on.)", default=False, err=True)
+    except typer.Abort:
+        shall_end = False
+    if not shall_end:
+        typer.echo(f"it goes on: manylabel jobs watch {job.id}", err=True)
+        return
+    with contextlib.suppress(Conflict):  # it has ended meanwhile
+        job.cancel()
+    typer.echo(f"job {job.id} is {job.status().state}", err=True)

@@ -1,0 +1,174 @@
+"""Data sets of a server: upload, list, show, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from manylabel_clients.http.errors import Conflict
+from manylabel_clients.http.resources.records import list_reader
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
+from manylabel_clients.http.transport.upload import (
+    Body,
+    ReportBytes,
+    Source,
+    body_of,
+    format_of,
+    multipart,
+    reported,
+)
+
+LabelColumns: TypeAlias = int | str | list[str] | tuple[str, ...]
+"""Which columns are labels: so many (the first; the last, if negative), or their names."""
+
+UPLOAD_SECONDS = 600.0
+"""How long a server may take to read a file that it has received."""
+
+_TYPES = {
+    "libsvm": "text/plain",
+    "arff": "text/plain",
+    "npz": "application/octet-stream",
+    "ndjson": "application/x-ndjson",
+    "csv": "text/csv",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """A data set holds labelled rows, on a server, to train from."""
+
+    name: str
+    format: str
+    """What it was uploaded as."""
+    rows: int
+    features: int
+    labels: int
+    cardinality: float
+    """Mean number of labels of a row."""
+    density: float
+    """That, divided by the number of labels."""
+    views: dict[str, int]
+    """Number of features of each view; one view has the name ``x``."""
+    splits: dict[str, int]
+    """Number of rows of each split, as ``train`` and ``test``."""
+    checksum: str
+    bytes: int
+    """Size on the server."""
+    created: str
+    """When: RFC 3339, UTC."""
+    details: dict[str, Any] | None = None
+    """What more the server says when asked for details: the labels' names, and how many rows have each."""
+
+
+_KNOWN = (
+    "name", "format", "rows", "features", "labels", "cardinality", "density", "views", "splits", "checksum", "bytes",
+    "created",
+)  # fmt: skip
+
+
+def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
+    """Return a data set from its JSON."""
+    details = {name: value for name, value in answer.items() if name not in _KNOWN}
+    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, details=details or None)
+
+
+class DatasetRequests(Requests):
+    """Requests about the data sets of a server."""
+
+    def upload_dataset(
+        self,
+        name: str,
+        source: Source,
+        *,
+        format: str | None = None,
+        labels: LabelColumns | Path | None = None,
+        train_rows: int | None = None,
+        report: ReportBytes | None = None,
+    ) -> Exchange[DatasetInfo]:
+        """Send a labelled file to the server, to train from.
+
+        Parameters
+        ----------
+        name : str
+            Lower-case letters, digits, dots, dashes and underscores; at most 64.
+        source : str, Path, bytes or binary file
+            A file by its name, the bytes themselves, or an open file. Only what can be read from its start again can
+            be sent again when a connection breaks.
+        format : str, optional
+            ``libsvm``, ``arff``, ``npz``, ``ndjson`` or ``csv``. None goes by the ending of the name.
+        labels : Path, int or list of str, optional
+            Which columns are labels. ARFF: a Mulan XML file, or how many of the first (the last, if negative)
+            attributes; CSV: names, or how many of the last columns.
+        train_rows : int, optional
+            So many rows, the first, are the split ``train``, and the others ``test``.
+        report : callable, optional
+            Called with how many bytes have been sent so far.
+
+        Raises
+        ------
+        Invalid
+            If the server cannot read the file; the message says where.
+        Conflict
+            If the name is taken. After an attempt that got no answer, a data set that was made of the same file
+            counts as the one sent.
+        TooLarge
+            If it exceeds a limit of the server.
+        """
+        format = format_of(source) if format is None else format
+        query = {"name": name, "format": format}
+        if train_rows is not None:
+            query["split"] = str(train_rows)
+        file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
+        body = file
+        if _is_xml(labels):
+            body, content_type = multipart(file, body_of(labels))  # type: ignore[arg-type]
+        elif labels is not None:
+            query["label_columns"] = _columns(labels)
+        try:
+            return (yield from self._send(query, reported(body, report), content_type))
+        except Conflict as conflict:
+            found = (yield from self.dataset(name)) if conflict.maybe_done else None
+            if found is None or (found.format, found.checksum) != (format, file.checksum()):
+                raise
+            return found
+
+    def datasets(self) -> Exchange[list[DatasetInfo]]:
+        """Return the data sets of the server."""
+        return (yield from self._get("/v1/datasets", list_reader("datasets", dataset_info)))
+
+    def dataset(self, name: str, *, details: bool = False) -> Exchange[DatasetInfo]:
+        """Return one of them; with its labels' names and counts, if asked for."""
+        path = f"{_path(name)}?details=true" if details else _path(name)
+        return (yield from self._get(path, dataset_info))
+
+    def delete_dataset(self, name: str) -> Exchange[None]:
+        """Delete a data set that no job needs any more; models trained from it stay.
+
+        Raises
+        ------
+        Conflict
+            If a job that has not ended needs it.
+        """
+        yield from self._delete(_path(name))
+
+    def _send(self, query: Mapping[str, str], body: Body, content_type: str) -> Exchange[DatasetInfo]:
+        headers = {"Content-Type": content_type, **body.headers}
+        request = Request("POST", f"/v1/datasets?{urlencode(query)}", body.pieces, headers, UPLOAD_SECONDS)
+        retry = self._retry if body.is_repeatable else replace(self._retry, attempts=1)
+        return read((yield from send(request, retry)), dataset_info)
+
+
+def _path(name: str) -> str:
+    return f"/v1/datasets/{quote(name, safe='')}"
+
+
+def _is_xml(labels: LabelColumns | Path | None) -> bool:
+    return isinstance(labels, Path) or (isinstance(labels, str) and labels.lower().endswith(".xml"))
+
+
+def _columns(labels: LabelColumns | Path) -> str:
+    return ",".join(labels) if isinstance(labels, (list, tuple)) else str(labels)

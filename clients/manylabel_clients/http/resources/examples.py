@@ -1,0 +1,144 @@
+"""Examples and their labels: the forms in which a user gives them, and how they go to the server as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from manylabel_clients.http.transport.json_body import encode, escaped, located
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """A sparse example has `values[k]` in column `indices[k]`, and 0 in all others."""
+
+    indices: Sequence[int]
+    values: Sequence[float]
+
+
+class Array(Protocol):
+    """An array is anything with `tolist`, as a NumPy array of shape (n_features,)."""
+
+    def tolist(self, /) -> Any: ...
+
+
+class SparseRow(Protocol):
+    """A sparse row is one row of a SciPy sparse matrix: shape (1, n_features) or (n_features,)."""
+
+    def tocsr(self) -> Any: ...
+
+
+Features: TypeAlias = Mapping[Any, Any] | Sequence[float] | Sparse | Array | SparseRow
+"""One example: numbers by name, all numbers in order, or numbers by column; or several views of one, each in one of
+these forms: ``{"views": {"text": ..., "image": ...}}``."""
+
+Labels: TypeAlias = Collection[str] | Mapping[str, bool]
+"""The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
+
+Example: TypeAlias = tuple[Features, Labels]
+"""An example and its truth."""
+
+Truth: TypeAlias = tuple[str, Labels]
+"""The id of a kept prediction, and its truth."""
+
+
+def encode_example(x: Features, y: Labels | None = None) -> bytes:
+    """Return an example in the shape that all calls have in common: ``{"x": ..., "y": ...}``, or with ``"views"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot be sent; the message begins with the place, as the server's messages do.
+    """
+    views = _views(x)
+    name = "x" if views is None else "views"
+    with located(f"/{name}"):
+        value = _features(x) if views is None else {view: _features(one) for view, one in views.items()}
+        x_bytes = b'"%b":%b' % (name.encode(), encode(value))
+    if y is None:
+        return b"{%b}" % x_bytes
+    with located("/y"):
+        return b'{%b,"y":%b}' % (x_bytes, encode(_labels(y)))
+
+
+def encode_pair(example: Example) -> bytes:
+    """Return an example with its truth, as `encode_example` does."""
+    x, y = example
+    return encode_example(x, y)
+
+
+def encode_truth(id: str, y: Labels) -> bytes:
+    """Return the truth of a kept prediction, ``{"id": ..., "y": ...}``; raise as `encode_example`."""
+    if not isinstance(id, str):
+        raise TypeError(f"/id must be a string, not {type(id).__name__}")
+    with located("/y"):
+        return b'{"id":%b,"y":%b}' % (encode(id), encode(_labels(y)))
+
+
+def _views(x: Any) -> Mapping[str, Any] | None:
+    """Return the views of an example ``{"views": {...}}``; None for any other, also one with a feature of that name."""
+    if isinstance(x, Mapping) and x.keys() == {"views"} and isinstance(views := x["views"], Mapping):
+        return views
+    return None
+
+
+def _features(x: Any) -> Any:
+    """Return the features of one example as JSON writes them.
+
+    Raises
+    ------
+    TypeError
+        If `x` has none of the forms of an example.
+    """
+    if isinstance(x, Mapping):
+        return dict(x)
+    if isinstance(x, Sparse):
+        return {"indices": _listed(x.indices), "values": _listed(x.values)}
+    if isinstance(x, (list, tuple)):
+        return x
+    if hasattr(x, "tocsr"):
+        row = x.tocsr()
+        if len(row.shape) == 2 and row.shape[0] != 1:
+            raise TypeError(f"must be one row, not {row.shape[0]}")
+        return {"indices": row.indices.tolist(), "values": row.data.tolist()}
+    if hasattr(x, "items"):  # a pandas Series
+        return dict(x.items())
+    if hasattr(x, "tolist") and isinstance(plain := x.tolist(), list):
+        return plain
+    raise TypeError(
+        "must be a mapping of names to numbers, a sequence of numbers, an array of one dimension, "
+        f"Sparse(indices, values) or one sparse row, not {type(x).__name__}"
+    )
+
+
+def _labels(y: Any) -> Any:
+    """Return the truth of one example as JSON writes it.
+
+    Raises
+    ------
+    TypeError
+        If `y` is neither a collection of names nor a mapping of names to true or false.
+    """
+    if isinstance(y, Mapping):
+        return {name: _truth(name, value) for name, value in y.items()}
+    if isinstance(y, (set, frozenset)):
+        # Sets have another order in each process; a retry from a new process must send the same bytes.
+        return sorted(y)
+    if isinstance(y, (list, tuple)):
+        return y
+    if hasattr(y, "tolist") and isinstance(plain := y.tolist(), list):
+        return plain
+    raise TypeError(
+        f"must be a list of names (complete) or a mapping of names to true or false (partial), not {type(y).__name__}"
+    )
+
+
+def _truth(name: str, value: Any) -> bool:
+    if value not in (0, 1):  # True, False, 0, 1 and NumPy's forms of them
+        raise TypeError(f"/{escaped(name)} must be true or false, not {value!r}")
+    return bool(value)
+
+
+def _listed(numbers: Any) -> Any:
+    return numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)

@@ -1,0 +1,376 @@
+"""Training jobs of a server: submit, list, watch, wait for, stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from manylabel_clients.http.errors import Conflict, ManyLabelError
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.requests import Requests, new_key
+from manylabel_clients.http.resources.resource import (
+    AsyncResource,
+    SyncResource,
+    async_events,
+    awaited,
+    sync,
+    sync_events,
+)
+from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
+from manylabel_clients.http.transport.json_body import encode
+from manylabel_clients.http.transport.retry import Retry
+from manylabel_clients.http.transport.sse import EventStream
+
+TrainingData: TypeAlias = str | Mapping[str, Any]
+"""The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
+
+ENDED = ("succeeded", "failed", "cancelled")
+"""States of a job that does nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """Progress says how far a job has come."""
+
+    iteration: int
+    objective: float | None
+    """Value of what is minimised."""
+    gap: float | None
+    """Relative distance to the best value possible, at most."""
+    seconds: float
+    """Spent on the fit under way."""
+    checkpoint: int | None
+    """Iteration from which it would go on if its worker died now."""
+    trials: dict[str, int] | None
+    """Of a search: how many are ``done``, and the ``total``."""
+    best: dict[str, Any] | None
+    """Of a search: ``params`` and ``score`` of the best trial so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobError:
+    """An error of a job says why it failed."""
+
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """A result says what a job has made."""
+
+    model: str
+    version: int
+    rows: int
+    """Examples learnt from."""
+    held_out: dict[str, Any] | None
+    """``rows``, ``measures``, and ``labels`` with the scores of each label, on rows that were not learnt."""
+    params: dict[str, Any]
+    """Those of the model: of a search, the best."""
+    trials: list[dict[str, Any]]
+    """Of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each trial."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A status is all that the server says about a job."""
+
+    id: str
+    state: str
+    """``queued``, ``running``, ``succeeded``, ``failed`` or ``cancelled``."""
+    trainer: str
+    params: dict[str, Any]
+    data: dict[str, Any]
+    holdout: Any
+    search: dict[str, Any] | None
+    seed: int
+    model: str
+    """Name of the model that it makes."""
+    promote: bool
+    """Whether the new version is served as soon as it is there."""
+    created: str
+    started: str | None
+    ended: str | None
+    attempt: int
+    """How often it has been begun."""
+    progress: JobProgress | None
+    result: JobResult | None
+    error: JobError | None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does nothing any more."""
+        return self.state in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """An event is something that happened to a job."""
+
+    kind: str
+    """``state``, ``progress`` or ``log``."""
+    id: str
+    """`events` goes on after it. Opaque."""
+    data: dict[str, Any]
+    """As the server's documentation has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A log line is one line that a job has written."""
+
+    n: int
+    """Its number, from 1."""
+    time: str
+    """When: RFC 3339, UTC."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A trainer makes models of one kind, on a server."""
+
+    name: str
+    title: str
+    """What it is."""
+    needs: str
+    """What data it learns from."""
+    params: dict[str, Any]
+    """JSON schema of its parameters: types, bounds, defaults."""
+
+
+class JobFailed(ManyLabelError):
+    """A job that was waited for failed, or was cancelled.
+
+    Attributes
+    ----------
+    job : JobStatus
+        How it ended; `job.error` says why.
+    """
+
+    def __init__(self, job: JobStatus) -> None:
+        why = job.error.detail if job.error else "there is no result"
+        super().__init__(f"job {job.id} {'was cancelled' if job.state == 'cancelled' else f'failed: {why}'}")
+        self.job = job
+
+
+FIRST_POLL_SECONDS = 0.05
+MAX_POLL_SECONDS = 1.0
+
+
+def job_status(answer: Mapping[str, Any]) -> JobStatus:
+    """Return a job from its JSON."""
+    parts = {"progress": JobProgress, "result": JobResult, "error": JobError}
+    made = {name: answer[name] and from_json(kind, answer[name]) for name, kind in parts.items()}
+    return from_json(JobStatus, {**answer, **made})
+
+
+class TrainingRequests(Requests):
+    """Requests about the jobs of a server, and what can be trained."""
+
+    def trainers(self) -> Exchange[list[Trainer]]:
+        """Return what the server can train, with what parameters."""
+        return (yield from self._get("/v1/trainers", list_reader("trainers", partial(from_json, Trainer))))
+
+    def train(
+        self,
+        trainer: str,
+        data: TrainingData,
+        model: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        holdout: float | Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        promote: bool | None = None,
+        key: str | None = None,
+    ) -> Exchange[str]:
+        """Have a model trained; answers as soon as the job is queued.
+
+        Parameters
+        ----------
+        trainer : str
+            ``m3l``, ``mlrl``, ...: `trainers` has them all.
+        data : str or mapping
+            The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``: the
+            last examples that an online model has learnt.
+        model : str
+            Name of the model of which the result is a new version.
+        params : mapping, optional
+            Parameters of the trainer; what is left out has its default.
+        holdout : float or mapping, optional
+            A share of the rows, or data as above, to measure the model on, and not to learn from.
+        search : mapping, optional
+            Looks for the best parameters, as ``{"kind": "grid", "params": {"C": [0.1, 1]}, "folds": 5,
+            "measure": "micro_f1"}``.
+        seed : int, optional
+            Of all that is up to chance.
+        promote : bool, optional
+            False leaves the version that is served as it is.
+        key : str, optional
+            The same key with the same job is one job, also from a new process. Without one, the call has one of its
+            own for its retries.
+
+        Raises
+        ------
+        Invalid
+            If the server does not accept it; `errors` says which part, and what is allowed.
+        Busy
+            If too many jobs wait already.
+        """
+        spec = {
+            "trainer": trainer,
+            "params": params,
+            "holdout": holdout,
+            "search": search,
+            "seed": seed,
+            "model": model,
+            "promote": promote,
+        }
+        given = {part: value for part, value in spec.items() if value is not None}
+        given["data"] = {"dataset": data} if isinstance(data, str) else dict(data)
+        return read((yield from self._post("/v1/jobs", encode(given), new_key(key))), job_status).id
+
+    def jobs(self, *, state: str | None = None, limit: int | None = None) -> Exchange[list[JobStatus]]:
+        """Return jobs of the server, the newest first; of one state, if given."""
+        given = {"state": state, "limit": limit}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        path = f"/v1/jobs?{query}" if query else "/v1/jobs"
+        return (yield from self._get(path, list_reader("jobs", job_status)))
+
+
+class JobRequests(Requests):
+    """Requests about one job."""
+
+    def __init__(self, id: str, retry: Retry, clock: Callable[[], float]) -> None:
+        super().__init__(retry, f"/v1/jobs/{quote(id, safe='')}")
+        self.id = id
+        self._clock = clock
+
+    def status(self) -> Exchange[JobStatus]:
+        """Return what the server says about the job."""
+        return (yield from self._get(self._path, job_status))
+
+    def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
+        """Wait until it has ended, for at most `timeout` seconds; None waits as long as it takes.
+
+        Raises
+        ------
+        JobFailed
+            If it failed, or was cancelled.
+        TimeoutError
+            If it has not ended when the time is over. It goes on.
+        """
+        deadline = None if timeout is None else self._clock() + timeout
+        pause_seconds = FIRST_POLL_SECONDS
+        while not (job := (yield from self.status())).has_ended:
+            left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock()
+            if left <= 0:
+                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it goes on")
+            yield Pause(min(pause_seconds, left))
+            pause_seconds = min(1.5 * pause_seconds, MAX_POLL_SECONDS)
+        if job.state != "succeeded":
+            raise JobFailed(job)
+        return job
+
+    def events(self, *, after: str | None = None) -> EventStream[JobEvent]:
+        """Iterate over what happens to the job until it has ended, from where it stands or after an event seen earlier.
+
+        A connection that is lost is made again, and the events go on after the last one seen.
+
+        Raises
+        ------
+        NotFound
+            If there is no such job (any more).
+        ManyLabelError
+            If the server cannot be reached, after all retries.
+        """
+        return EventStream(self._path, after, self._retry, JobEvent, _is_end)
+
+    def log(self) -> Exchange[list[LogLine]]:
+        """Return what it has written so far."""
+        return (yield from self._get(f"{self._path}/log", list_reader("lines", partial(from_json, LogLine))))
+
+    def cancel(self) -> Exchange[JobStatus]:
+        """Stop it; nothing comes of it.
+
+        Raises
+        ------
+        Conflict
+            If it has ended.
+        """
+        return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
+
+    def retry(self) -> Exchange[JobStatus]:
+        """Queue it again, after it failed or was cancelled; it goes on from its last checkpoint, if it has one.
+
+        Raises
+        ------
+        Conflict
+            If it did neither.
+        """
+        request = Request("POST", f"{self._path}/retry")
+        return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
+
+    def _change(self, request: Request, is_done: Callable[[JobStatus], bool]) -> Exchange[JobStatus]:
+        """Change the state of the job. That it is done after an attempt without an answer is success."""
+        try:
+            return read((yield from send(request, self._retry)), job_status)
+        except Conflict as conflict:
+            job = (yield from self.status()) if conflict.maybe_done else None
+            if job is None or not is_done(job):
+                raise
+            return job
+
+
+def _is_end(event: JobEvent) -> bool:
+    return event.kind == "state" and event.data["state"] in ENDED
+
+
+class Job(SyncResource[JobRequests]):
+    """A training job runs on a server: `Client.train` and `Client.job` give it."""
+
+    def __init__(self, connections: SyncConnections, id: str) -> None:
+        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
+
+    @property
+    def id(self) -> str:
+        """Its name on the server."""
+        return self._requests.id
+
+    status = sync(JobRequests.status)
+    wait = sync(JobRequests.wait)
+    events = sync_events(JobRequests.events)
+    log = sync(JobRequests.log)
+    cancel = sync(JobRequests.cancel)
+    retry = sync(JobRequests.retry)
+
+    def __repr__(self) -> str:
+        return f"Job({self._connections.base_url!r}, {self.id!r})"
+
+
+class AsyncJob(AsyncResource[JobRequests]):
+    """A training job runs on a server; this has the calls of `Job`, awaited."""
+
+    def __init__(self, connections: AsyncConnections, id: str) -> None:
+        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
+
+    @property
+    def id(self) -> str:
+        """Its name on the server."""
+        return self._requests.id
+
+    status = awaited(JobRequests.status)
+    wait = awaited(JobRequests.wait)
+    events = async_events(JobRequests.events)
+    log = awaited(JobRequests.log)
+    cancel = awaited(JobRequests.cancel)
+    retry = awaited(JobRequests.retry)
+
+    def __repr__(self) -> str:
+        return f"AsyncJob({self._connections.base_url!r}, {self.id!r})"

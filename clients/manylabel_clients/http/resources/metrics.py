@@ -1,0 +1,75 @@
+"""Measures of how well a model predicts its stream, and alarms of drift."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manylabel_clients.http.resources.records import from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Prequential measures count each example as it was predicted before it was learnt; 0 while there were none."""
+
+    examples: int
+    precision: float
+    recall: float
+    f1: float
+    micro_f1: float
+    macro_f1: float
+    hamming_loss: float
+    one_error: float
+    ranking_loss: float
+    subset_accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMeasures(Measures):
+    """Window measures count the latest examples only."""
+
+    size: int
+    """Most examples in the window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """Alarms count how often a detector of drift has detected one."""
+
+    alarms: int
+    last: int | None
+    """Examples the model had learnt when it last did; None for never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Alarms):
+    """Drift has the alarms of the detector of all labels together, and of those of single labels."""
+
+    labels: dict[str, Alarms]
+    """Those with alarms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics measure a model over all its updates, and over the latest ones."""
+
+    cumulative: Measures
+    window: WindowMeasures
+    drift: Drift | None = None
+    """None of a model that does not watch for it."""
+
+
+def metrics(answer: Mapping[str, Any]) -> Metrics:
+    """Return measures from their JSON."""
+    drift = answer.get("drift")
+    return Metrics(
+        from_json(Measures, answer["cumulative"]),
+        from_json(WindowMeasures, answer["window"]),
+        None if drift is None else _drift(drift),
+    )
+
+
+def _drift(answer: Mapping[str, Any]) -> Drift:
+    labels = {label: from_json(Alarms, alarms) for label, alarms in answer["labels"].items()}
+    return from_json(Drift, {**answer, "labels": labels})

@@ -1,0 +1,96 @@
+"""Descriptions of models: of those that learn online, and of those that jobs train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from manylabel_clients.http.resources.metrics import Metrics, metrics
+from manylabel_clients.http.resources.records import from_json
+
+TRAINED = "trained"
+"""Stands in the place of an algorithm for a model that jobs train."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """A summary says what a model is. A list of models has no more about those that are not in the server's memory."""
+
+    name: str
+    algorithm: str
+    params: dict[str, Any]
+    scaling: str
+    durability: str
+    limits: dict[str, Any] | None = field(default=None, kw_only=True)
+    """Of features and labels, as given."""
+    bytes_at_most: int | None = field(default=None, kw_only=True)
+    """The most memory that it can take; None where nothing bounds it but the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus(ModelSummary):
+    """A status is all that the server says about a model."""
+
+    position: str
+    updates: int
+    """Examples learnt in all."""
+    labels: int
+    """How many labels it knows."""
+    features: int
+    """How many features it knows."""
+    bytes: int
+    """Size of its state in memory."""
+    metrics: Metrics
+    ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
+    """How many features and labels its limits have left out of examples, each time that one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedSummary:
+    """A summary of a model that jobs train is all that a list has of one that is not in the server's memory."""
+
+    name: str
+    algorithm: str
+    """``trained``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedStatus(TrainedSummary):
+    """A status of a model that jobs train is all that the server says about it; its version is the one served."""
+
+    position: str
+    version: int | None
+    """The one served; None, as all about it, while none is."""
+    versions: int
+    """How many there are."""
+    trainer: str | None
+    params: dict[str, Any] | None
+    measures: dict[str, float] | None
+    """On rows held out from training, if there were some."""
+    labels: int
+    """How many labels it knows."""
+    features: int
+    """How many features it knows, of all views."""
+    bytes: int
+    """Size of its state in memory."""
+
+
+AnySummary: TypeAlias = ModelSummary | TrainedSummary
+"""A summary of a model that learns online, or of one that jobs train."""
+AnyStatus: TypeAlias = ModelStatus | TrainedStatus
+"""A status of a model that learns online, or of one that jobs train."""
+
+
+def model_status(answer: Mapping[str, Any]) -> AnyStatus:
+    """Return a model's status from its JSON."""
+    if answer["algorithm"] == TRAINED:
+        return from_json(TrainedStatus, answer)
+    return from_json(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
+
+
+def model_summary(answer: Mapping[str, Any]) -> AnySummary:
+    """Return one of a list of models from its JSON."""
+    if answer.get("loaded", True):
+        return model_status(answer)
+    return from_json(TrainedSummary, answer) if answer["algorithm"] == TRAINED else from_json(ModelSummary, answer)

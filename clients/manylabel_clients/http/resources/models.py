@@ -1,0 +1,420 @@
+"""Models of a server: learn, predict, stream, watch."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import httpx2
+
+from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.resources.examples import (
+    Example,
+    Features,
+    Labels,
+    Truth,
+    encode_example,
+    encode_pair,
+    encode_truth,
+)
+from manylabel_clients.http.resources.metrics import Metrics, metrics
+from manylabel_clients.http.resources.model_status import AnyStatus, model_status
+from manylabel_clients.http.resources.predictions import Prediction, Updated, predictions, updated
+from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
+from manylabel_clients.http.resources.resource import (
+    AsyncResource,
+    SyncResource,
+    async_events,
+    awaited,
+    documented_as,
+    sync,
+    sync_events,
+)
+from manylabel_clients.http.resources.snapshots import SnapshotRequests
+from manylabel_clients.http.resources.stream import ExampleStream, LineAnswer
+from manylabel_clients.http.resources.versions import VersionRequests
+from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, with_probabilities
+from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.transport.exchange import Exchange, count_from, read
+from manylabel_clients.http.transport.retry import Retry
+from manylabel_clients.http.transport.sse import EventStream
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event is something that happened to a model."""
+
+    kind: str
+    """``update``, ``drift``, ``rollback``, ``promoted``, ``metrics`` or ``dropped`` (some are missing here)."""
+    position: str
+    """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
+    data: dict[str, Any]
+    """As the server's documentation has it."""
+
+
+def model_path(name: str) -> str:
+    """Return where a model is on its server."""
+    return f"/v1/models/{quote(name, safe='')}"
+
+
+class ModelRequests(SnapshotRequests, VersionRequests):
+    """Requests about one model."""
+
+    def __init__(self, name: str, retry: Retry) -> None:
+        super().__init__(retry, model_path(name))
+        self.name = name
+
+    def predict(
+        self, x: Features, *, keep: bool = False, at_least: str | None = None, probabilities: bool = False
+    ) -> Exchange[Prediction]:
+        """Return labels and scores of one example.
+
+        Parameters
+        ----------
+        x : Features
+            The example.
+        keep : bool
+            Whether the server keeps the example, so that its truth can be given later: see `label`.
+        at_least : str, optional
+            The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
+        probabilities : bool
+            Whether to say how likely each label is, too. As in all calls that answer predictions.
+
+        Raises
+        ------
+        Invalid
+            If the example does not fit the model, or the model has no probabilities (`calibrate` is false, or jobs
+            train it).
+        """
+        body = with_probabilities(encode_example(x), probabilities)
+        return read((yield from self._post(self._predict_path(keep, at_least), body)), _only_prediction)
+
+    def predict_many(
+        self,
+        xs: Items[Features],
+        *,
+        batch_size: int = BATCH_SIZE,
+        keep: bool = False,
+        at_least: str | None = None,
+        probabilities: bool = False,
+    ) -> Exchange[list[Prediction]]:
+        """Return labels and scores of many examples, in their order."""
+        batches = Batches(xs, encode_example, batch_size)
+        responses = yield from self._post_many(self._predict_path(keep, at_least), batches, None, probabilities)
+        return _all_predictions(responses)
+
+    def update(self, x: Features, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
+        """Learn one example."""
+        return _receipt([(yield from self._post(f"{self._path}/update", encode_example(x, y), new_key(key)))])
+
+    def update_many(
+        self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
+    ) -> Exchange[Updated]:
+        """Learn many examples, pairs of x and y, in their order. The receipt is that of the last request."""
+        batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
+        return _receipt((yield from self._post_many(f"{self._path}/update", batches, key)))
+
+    def predict_update(
+        self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
+    ) -> Exchange[tuple[Prediction, Updated]]:
+        """Learn one example; return what was predicted before."""
+        body = with_probabilities(encode_example(x, y), probabilities)
+        response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
+        return read(response, _only_prediction), _receipt([response])
+
+    def predict_update_many(
+        self,
+        examples: Items[Example],
+        *,
+        batch_size: int = BATCH_SIZE,
+        key: str | None = None,
+        probabilities: bool = False,
+    ) -> Exchange[tuple[list[Prediction], Updated]]:
+        """Learn many examples, in their order; return what was predicted just before each was learnt."""
+        batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
+        responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, probabilities)
+        receipt = _receipt(responses)
+        return _all_predictions(responses), receipt
+
+    def label(self, id: str, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
+        """Learn an example that was predicted with `keep`, now that its truth is known.
+
+        Raises
+        ------
+        NotFound
+            If there is no such prediction.
+        Conflict
+            If it has been labelled before.
+        Expired
+            If it was kept no longer.
+        """
+        return _receipt([(yield from self._post(f"{self._path}/labels", encode_truth(id, y), new_key(key)))])
+
+    def label_many(
+        self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
+    ) -> Exchange[Updated]:
+        """Learn many predicted examples, pairs of id and y, in their order. The receipt is that of the last request."""
+        batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size)
+        key = new_key(key, MAX_KEY_OF_MANY)
+        return _receipt((yield from self._post_many(f"{self._path}/labels", batches, key)))
+
+    def stream(
+        self,
+        examples: Items[Example],
+        *,
+        key: str | None = None,
+        first: int = 1,
+        batch_size: int = BATCH_SIZE,
+        probabilities: bool = False,
+    ) -> ExampleStream:
+        """Learn any number of examples, and yield for each what was predicted before; lazily, batch by batch.
+
+        A batch that breaks off, whatever the reason, is continued where it did: each example is learnt once. One
+        that the server refuses is answered with its `error`, and the others are still learnt.
+
+        Parameters
+        ----------
+        examples : iterable of pairs of x and y
+            Drawn as the answers are. `AsyncModel.stream` takes an asynchronous iterable too.
+        key : str, optional
+            Names the stream. The same key makes it possible to go on with it from a new process: examples with numbers
+            that were learnt under it are not learnt again.
+        first : int
+            Number of the first example.
+        batch_size : int
+            Examples sent in one request, at most.
+        probabilities : bool
+            Whether to say how likely each label was, too.
+
+        Raises
+        ------
+        ManyLabelError
+            If it cannot go on; `done` is the number of the last example answered.
+        """
+        return ExampleStream(self._path, examples, key, first, batch_size, probabilities, self._retry)
+
+    def events(self, *, after: str | None = None) -> EventStream[Event]:
+        """Iterate over what happens to the model from now on, or after the position of an event seen earlier.
+
+        It does not end. A connection that is lost is made again, and the events go on after the last one seen.
+
+        Raises
+        ------
+        NotFound
+            If the model is deleted.
+        ManyLabelError
+            If the server cannot be reached, after all retries.
+        """
+        return EventStream(self._path, after, self._retry, Event)
+
+    def metrics(self) -> Exchange[Metrics]:
+        """Return how well the model predicted what it then learnt."""
+        return (yield from self._get(f"{self._path}/metrics", metrics))
+
+    def status(self) -> Exchange[AnyStatus]:
+        """Return what the server says about the model."""
+        return (yield from self._get(self._path, model_status))
+
+    def delete(self) -> Exchange[None]:
+        """Delete the model and all it has learnt."""
+        yield from self._delete(self._path)
+
+    def _predict_path(self, keep: bool, at_least: str | None) -> str:
+        parameters = {"keep": "true"} if keep else {}
+        if at_least is not None:
+            parameters["at_least"] = at_least
+        return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
+
+    def _post_many(
+        self, path: str, batches: Batches[Any], key: str | None, probabilities: bool = False
+    ) -> Exchange[list[httpx2.Response]]:
+        """Send as many requests as it takes, one after the other: the server learns in the order given."""
+        responses: list[httpx2.Response] = []
+        while (batch := (yield from batches.draw())) is not None:
+            # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
+            batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
+            try:
+                responses.append((yield from self._post(path, batch.body(probabilities), batch_key)))
+            except ManyLabelError as error:
+                count_from(error, batch.start)
+                raise
+        return responses
+
+
+def _all_predictions(responses: list[httpx2.Response]) -> list[Prediction]:
+    return [prediction for response in responses for prediction in read(response, predictions)]
+
+
+def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
+    return predictions(answer)[0]
+
+
+def _receipt(responses: list[httpx2.Response]) -> Updated:
+    """Return the last answer, which stands for all: positions and counts only rise."""
+    if not responses:
+        raise ValueError("there must be at least one example")
+    replayed = any(map(is_replay, responses))
+    return read(responses[-1], lambda answer: updated(answer, replayed))
+
+
+class Model(SyncResource[ModelRequests]):
+    """A model of a server can learn and predict: `Client.create_model` and `Client.model` give it.
+
+    An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
+    `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,
+    ``{"views": {"text": ..., "image": ...}}`` with each view in one of these forms. Its truth `y` is a list of names
+    (the complete set: all other labels are false) or a mapping of names to true or false (all others are unknown).
+
+    Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
+    learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in
+    `done` how many examples had been answered before it.
+
+    Every learning call carries an idempotency key, so that its retries count once. Give one yourself to make
+    the call repeatable from a new process: the same key with the same examples (and `batch_size`) is learnt
+    once, for as long as the server remembers the key.
+    """
+
+    def __init__(self, connections: SyncConnections, name: str) -> None:
+        super().__init__(connections, ModelRequests(name, connections.retry))
+
+    @property
+    def name(self) -> str:
+        """Its name on the server."""
+        return self._requests.name
+
+    predict = sync(ModelRequests.predict)
+    update = sync(ModelRequests.update)
+    predict_update = sync(ModelRequests.predict_update)
+    label = sync(ModelRequests.label)
+    events = sync_events(ModelRequests.events)
+    metrics = sync(ModelRequests.metrics)
+    status = sync(ModelRequests.status)
+    delete = sync(ModelRequests.delete)
+
+    snapshots = sync(ModelRequests.snapshots)
+    take_snapshot = sync(ModelRequests.take_snapshot)
+    download_snapshot = sync(ModelRequests.download_snapshot)
+    rollback = sync(ModelRequests.rollback)
+
+    versions = sync(ModelRequests.versions)
+    promote = sync(ModelRequests.promote)
+    download_version = sync(ModelRequests.download_version)
+    delete_version = sync(ModelRequests.delete_version)
+    detail = sync(ModelRequests.detail)
+
+    @documented_as(ModelRequests.predict_many)
+    def predict_many(
+        self,
+        xs: Iterable[Features],
+        *,
+        batch_size: int = BATCH_SIZE,
+        keep: bool = False,
+        at_least: str | None = None,
+        probabilities: bool = False,
+    ) -> list[Prediction]:
+        return self._connections.run(
+            self._requests.predict_many(
+                xs, batch_size=batch_size, keep=keep, at_least=at_least, probabilities=probabilities
+            )
+        )
+
+    @documented_as(ModelRequests.update_many)
+    def update_many(
+        self, examples: Iterable[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
+    ) -> Updated:
+        return self._connections.run(self._requests.update_many(examples, batch_size=batch_size, key=key))
+
+    @documented_as(ModelRequests.predict_update_many)
+    def predict_update_many(
+        self,
+        examples: Iterable[Example],
+        *,
+        batch_size: int = BATCH_SIZE,
+        key: str | None = None,
+        probabilities: bool = False,
+    ) -> tuple[list[Prediction], Updated]:
+        return self._connections.run(
+            self._requests.predict_update_many(examples, batch_size=batch_size, key=key, probabilities=probabilities)
+        )
+
+    @documented_as(ModelRequests.label_many)
+    def label_many(self, truths: Iterable[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None) -> Updated:
+        return self._connections.run(self._requests.label_many(truths, batch_size=batch_size, key=key))
+
+    @documented_as(ModelRequests.stream)
+    def stream(
+        self,
+        examples: Iterable[Example],
+        *,
+        key: str | None = None,
+        first: int = 1,
+        batch_size: int = BATCH_SIZE,
+        probabilities: bool = False,
+    ) -> Iterator[LineAnswer]:
+        stream = self._requests.stream(
+            examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
+        )
+        while (answers := self._connections.run(stream.next_answers())) is not None:
+            yield from answers
+
+    def __repr__(self) -> str:
+        return f"Model({self._connections.base_url!r}, {self.name!r})"
+
+
+class AsyncModel(AsyncResource[ModelRequests]):
+    """A model of a server has the calls of `Model`, awaited; those with many examples take async iterables too."""
+
+    def __init__(self, connections: AsyncConnections, name: str) -> None:
+        super().__init__(connections, ModelRequests(name, connections.retry))
+
+    @property
+    def name(self) -> str:
+        """Its name on the server."""
+        return self._requests.name
+
+    predict = awaited(ModelRequests.predict)
+    update = awaited(ModelRequests.update)
+    predict_update = awaited(ModelRequests.predict_update)
+    label = awaited(ModelRequests.label)
+    events = async_events(ModelRequests.events)
+    metrics = awaited(ModelRequests.metrics)
+    status = awaited(ModelRequests.status)
+    delete = awaited(ModelRequests.delete)
+
+    snapshots = awaited(ModelRequests.snapshots)
+    take_snapshot = awaited(ModelRequests.take_snapshot)
+    download_snapshot = awaited(ModelRequests.download_snapshot)
+    rollback = awaited(ModelRequests.rollback)
+
+    versions = awaited(ModelRequests.versions)
+    promote = awaited(ModelRequests.promote)
+    download_version = awaited(ModelRequests.download_version)
+    delete_version = awaited(ModelRequests.delete_version)
+    detail = awaited(ModelRequests.detail)
+
+    predict_many = awaited(ModelRequests.predict_many)
+    update_many = awaited(ModelRequests.update_many)
+    predict_update_many = awaited(ModelRequests.predict_update_many)
+    label_many = awaited(ModelRequests.label_many)
+
+    @documented_as(ModelRequests.stream)
+    async def stream(
+        self,
+        examples: Items[Example],
+        *,
+        key: str | None = None,
+        first: int = 1,
+        batch_size: int = BATCH_SIZE,
+        probabilities: bool = False,
+    ) -> AsyncIterator[LineAnswer]:
+        stream = self._requests.stream(
+            examples, key=key, first=first, batch_size=batch_size, probabilities=probabilities
+        )
+        while (answers := await self._connections.run(stream.next_answers())) is not None:
+            for answer in answers:
+                yield answer
+
+    def __repr__(self) -> str:
+        return f"AsyncModel({self._connections.base_url!r}, {self.name!r})"

@@ -1,0 +1,66 @@
+"""Answers to predictions and updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A prediction says which labels one example has, by a model."""
+
+    labels: list[str]
+    """The labels predicted: those whose score is above 0."""
+    scores: dict[str, float]
+    """Score minus threshold of every label the model knows; with `optimise`, half its log-odds above its cut."""
+    threshold: float
+    """The raw threshold that was taken off the scores."""
+    position: str
+    """Where the model stood in its log when it answered. Opaque."""
+    id: str | None = None
+    """For `label`, if the prediction is kept."""
+    expires: str | None = None
+    """Until when it is kept: RFC 3339, UTC."""
+    stale_seconds: float | None = None
+    """For how long the server has been without its storage, if it is: others may have learnt since."""
+    probabilities: dict[str, float] | None = None
+    """How likely each label of `scores` is, if it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A receipt of an update says where the model stands with it."""
+
+    position: str
+    """Where the model stands in its log now. Opaque."""
+    updates: int
+    """Examples the model has learnt in all, these included."""
+    durability: str
+    """What the update has already survived: ``log`` or ``fsync``."""
+    replayed: bool = False
+    """True if the server had learnt it in an earlier attempt and has only repeated its answer."""
+
+
+def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
+    """Return the predictions in the JSON of a batch, or of one example."""
+    whole = {part: answer.get(part) for part in ("expires", "stale_seconds")}
+    found = answer.get("predictions", [answer])
+    return [
+        Prediction(
+            one["labels"],
+            one["scores"],
+            one["threshold"],
+            answer["position"],
+            one.get("id"),
+            probabilities=one.get("probabilities"),
+            **whole,
+        )
+        for one in found
+    ]
+
+
+def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:
+    """Return a receipt from its JSON."""
+    return Updated(answer["position"], answer["updates"], answer["durability"], replayed)

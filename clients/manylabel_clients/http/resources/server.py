@@ -1,0 +1,152 @@
+"""A server and its models as a whole: create and list models, wait until the server is ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import httpx2
+
+from manylabel_clients.http.errors import Conflict, ManyLabelError
+from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
+from manylabel_clients.http.resources.models import model_path
+from manylabel_clients.http.resources.records import list_reader
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
+from manylabel_clients.http.transport.json_body import BYTES, encode
+from manylabel_clients.http.transport.retry import Retry
+
+_READY_POLL_SECONDS = 0.1
+
+
+class ServerRequests(Requests):
+    """Requests about a server and its models as a whole."""
+
+    def __init__(self, retry: Retry, clock: Callable[[], float]) -> None:
+        super().__init__(retry)
+        self._clock = clock
+
+    def create_model(
+        self,
+        name: str,
+        *,
+        algorithm: str = "falt",
+        params: Mapping[str, Any] | None = None,
+        features: Sequence[str] | int | None = None,
+        labels: Sequence[str] | None = None,
+        scaling: str | None = None,
+        durability: str | None = None,
+        window: int | None = None,
+        limits: Mapping[str, Any] | None = None,
+        init_from: str | Mapping[str, Any] | None = None,
+        exist_ok: bool = False,
+    ) -> Exchange[str]:
+        """Create a model; what is left out, the server decides.
+
+        Parameters
+        ----------
+        name : str
+            Lower-case letters, digits, dots, dashes and underscores; at most 64.
+        algorithm : str
+            ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
+            ``kernel_passive_aggressive``.
+        params : mapping, optional
+            The algorithm's parameters, as ``{"optimise": "macro_f1", "drift": "adwin"}``.
+        features : sequence of str, or int, optional
+            Names, or the number, of the features: no others are accepted. None: they appear as they come.
+        labels : sequence of str, optional
+            Names of the labels: no others are accepted. None: they appear as they come.
+        scaling : str, optional
+            ``auto``, ``none``, ``unit`` or ``standard``.
+        durability : str, optional
+            What an update has survived when it is answered: ``log`` or ``fsync``.
+        window : int, optional
+            Examples in the sliding window of the metrics.
+        limits : mapping, optional
+            Most features and labels, and what becomes of more: as
+            ``{"features": {"most": 10_000, "policy": "hash"}, "labels": {"most": 200, "policy": "ignore"}}``.
+        init_from : str or mapping, optional
+            A model that a job has trained, or a version of it, ``{"model": name, "version": number}``: the new model
+            begins as that predicts, and goes on from there.
+        exist_ok : bool
+            Whether a model that has the name already will do, whatever its spec.
+
+        Raises
+        ------
+        Conflict
+            If the name is taken. After an attempt that got no answer, a model that has learnt nothing and is
+            what was asked for counts as the one created.
+        Invalid
+            If the server does not accept the spec.
+        """
+        spec = {
+            "name": name,
+            "algorithm": algorithm,
+            "params": params,
+            "features": features,
+            "labels": labels,
+            "scaling": scaling,
+            "durability": durability,
+            "window": window,
+            "limits": limits,
+            "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
+        }
+        given = {part: value for part, value in spec.items() if value is not None}
+        try:
+            response = yield from self._post("/v1/models", encode(given))
+            read(response, lambda answer: answer["name"])
+        except Conflict as conflict:
+            # Creating carries no key.
+            if not (exist_ok or (conflict.maybe_done and (yield from self._is_new(given)))):
+                raise
+        return name
+
+    def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
+        """Create a model from a snapshot that was downloaded, from this server or another.
+
+        It goes on from there, and knows nothing of the requests to the old one. Of two attempts of which the first got
+        no answer, the second may find the name taken, by the model itself: then the Conflict says `maybe_done`.
+        """
+        response = yield from send(Request("PUT", model_path(name), snapshot, BYTES), self._retry)
+        read(response, lambda answer: answer["name"])
+        return name
+
+    def models(self) -> Exchange[list[AnySummary]]:
+        """Return what every model is; of those in the server's memory its status."""
+        return (yield from self._get("/v1/models", list_reader("models", model_summary)))
+
+    def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
+        """Wait, for at most `timeout` seconds, until the server is ready.
+
+        Raises
+        ------
+        Unavailable
+            If the server is there and still not ready when the time is over.
+        ConnectionFailed
+            If no server answers by then.
+        ApiError
+            At once, if something answers that is no ManyLabel server.
+        """
+        deadline = self._clock() + timeout
+        while (error := (yield from self._not_ready(timeout))) is not None:
+            timeout = deadline - self._clock()
+            if timeout <= 0 or not is_transient(error):
+                raise error
+            yield Pause(min(_READY_POLL_SECONDS, timeout))
+
+    def _not_ready(self, timeout_seconds: float) -> Exchange[ManyLabelError | None]:
+        request = Request("GET", "/readyz", timeout_seconds=max(timeout_seconds, _READY_POLL_SECONDS))
+        reply = yield request
+        is_ready = isinstance(reply, httpx2.Response) and reply.is_success
+        return None if is_ready else failure(reply, request)
+
+    def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
+        """Return whether the model of this name has learnt nothing and is what was asked for."""
+        status = yield from self._get(model_path(spec["name"]), model_status)
+        if not isinstance(status, ModelStatus):
+            return False
+        asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
+        if "limits" in spec:  # the server names those too that are not given
+            asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
+        compared = ("updates", "algorithm", "params", "scaling", "limits", "durability")
+        return all(asked[part] == getattr(status, part) for part in compared if part in asked)

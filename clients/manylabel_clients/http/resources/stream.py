@@ -1,0 +1,146 @@
+"""A stream of examples without I/O: batches under one key, each continued where it broke off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+
+from manylabel_clients.http.errors import ApiError
+from manylabel_clients.http.resources.examples import Example, encode_pair
+from manylabel_clients.http.resources.predictions import Prediction, predictions
+from manylabel_clients.http.resources.requests import new_key
+from manylabel_clients.http.transport.batches import Batches, Items
+from manylabel_clients.http.transport.exchange import (
+    Exchange,
+    Pause,
+    Request,
+    is_transient,
+    refusal,
+    send,
+    unexpected,
+)
+from manylabel_clients.http.transport.json_body import NDJSON
+from manylabel_clients.http.transport.retry import Retry
+
+_TIMED_OUT = 408
+
+
+@dataclass(frozen=True, slots=True)
+class LineAnswer:
+    """A line's answer is what a stream answered to one of its examples."""
+
+    line: int
+    """Number of the example in the stream, from 1."""
+    prediction: Prediction | None
+    """What was predicted just before it was learnt; None for one that was refused, or learnt in an earlier attempt."""
+    updates: int | None
+    """Examples the model had learnt with this one; None as above."""
+    replayed: bool
+    """True if it was learnt in an earlier attempt."""
+    error: ApiError | None
+    """Why it was refused; the others were learnt."""
+
+
+class ExampleStream:
+    """A stream of examples is sent batch by batch, under one key.
+
+    Parameters
+    ----------
+    path : of the model.
+    examples : pairs of x and y.
+    key : names the stream; None for one of its own.
+    first : number of the first example.
+    batch_size : examples in one request, at most.
+    probabilities : whether the answers shall have them.
+    retry : when to try again.
+
+    Raises
+    ------
+    ValueError
+        If `first` or `batch_size` is not positive, or `key` does not fit a header.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        examples: Items[Example],
+        key: str | None,
+        first: int,
+        batch_size: int,
+        probabilities: bool,
+        retry: Retry,
+    ) -> None:
+        if first < 1:
+            raise ValueError(f"first must be at least 1, not {first}")
+        self._path = path
+        self._key = new_key(key)
+        self._first = first
+        self._batches = Batches(examples, encode_pair, batch_size)
+        self._options = "&probabilities=true" if probabilities else ""
+        self._retry = retry
+
+    def next_answers(self) -> Exchange[list[LineAnswer] | None]:
+        """Send one more batch; return its answers, or None when there are no more examples."""
+        batch = yield from self._batches.draw()
+        if batch is None:
+            return None
+        return (yield from self._send(self._first + batch.start, batch.items))
+
+    def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[list[LineAnswer]]:
+        """Send lines until each has its answer, or the retries are used up without any progress."""
+        answers: list[LineAnswer] = []
+        failures = 0
+        while len(answers) < len(lines):
+            number, rest = first + len(answers), lines[len(answers) :]
+            headers = {**NDJSON, "Idempotency-Key": self._key}
+            path = f"{self._path}/stream?from={number}{self._options}"
+            response = yield from send(Request("POST", path, b"\n".join(rest), headers), self._retry)
+            got = _answers(response, number, len(rest))
+            interruption = _interruption(got, len(rest))
+            answers += got if interruption is None else got[:-1]
+            if interruption is None:
+                continue
+            failures = failures + 1 if len(got) == 1 else 1
+            asked = interruption.retry_after_seconds
+            wait_seconds = self._retry.wait_seconds(failures, asked) if _may_pass(interruption) else None
+            if wait_seconds is None:
+                interruption.done = first - 1 + len(answers)
+                raise interruption
+            yield Pause(wait_seconds)
+        return answers
+
+
+def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineAnswer]:
+    try:
+        answers = [_answer(json.loads(line)) for line in response.content.splitlines()]
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise unexpected(response) from error
+    numbers = [answer.line for answer in answers]
+    if not answers or len(answers) > n_lines or numbers != list(range(first, first + len(answers))):
+        raise unexpected(response)
+    return answers
+
+
+def _answer(line: Mapping[str, Any]) -> LineAnswer:
+    if "error" in line:
+        error = refusal(line["error"]["status"], line["error"], line.get("retry_after"))
+        return LineAnswer(line["line"], None, None, False, error)
+    if line.get("replayed"):
+        return LineAnswer(line["line"], None, None, True, None)
+    return LineAnswer(line["line"], predictions(line)[0], line["updates"], False, None)
+
+
+def _interruption(answers: Sequence[LineAnswer], n_lines: int) -> ApiError | None:
+    """Return why the server answered no further line; None if it answered all."""
+    error = answers[-1].error
+    if error is None:
+        return None
+    return error if len(answers) < n_lines or _may_pass(error) else None
+
+
+def _may_pass(error: ApiError) -> bool:
+    return is_transient(error) or error.status == _TIMED_OUT

@@ -1,0 +1,98 @@
+"""Versions of a trained model: what jobs have made of it, and which of them is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version is one result of a job for a trained model; it never changes."""
+
+    version: int
+    served: bool
+    """Whether predictions come from this one."""
+    created: str
+    """When: RFC 3339, UTC."""
+    job: str
+    """Id of the job that made it."""
+    trainer: str
+    params: dict[str, Any]
+    measures: dict[str, float] | None
+    """On the rows that were held out, if any."""
+    rows: int
+    """Examples learnt from."""
+    bytes: int
+    position: str
+    """Where it stands in the model's log. Opaque."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """A receipt of a promotion says which version is served now."""
+
+    model: str
+    version: int
+    previous: int | None
+    """The version served before: promoting it switches back."""
+    position: str
+    """For `predict(at_least=...)`. Opaque."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetail:
+    """A detail of a version shows how good it is, what it has learnt and how the fit went."""
+
+    version: int
+    trainer: str
+    params: dict[str, Any]
+    measures: dict[str, float] | None
+    label_scores: dict[str, Any] | None
+    """F1, precision, recall and support of each label, on the rows that were held out."""
+    label_correlation: dict[str, Any] | None
+    """``labels`` and ``values``, a matrix: how their weights go together (MLRL and SSMLRL)."""
+    view_weights: dict[str, float] | None
+    """How much each view counts (LSA-MML)."""
+    convergence: dict[str, list[float]]
+    """``iteration``, ``objective``, ``gap`` and ``seconds`` along the fit."""
+
+
+class VersionRequests(Requests):
+    """Requests about the versions of one trained model."""
+
+    def versions(self) -> Exchange[list[Version]]:
+        """Return the versions of a model that jobs have trained, the newest first."""
+        return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
+
+    def promote(self, version: int) -> Exchange[Promoted]:
+        """Serve this version from now on; in one step, and as well an earlier one than the one served now."""
+        # It carries no key: to promote a version twice is to promote it once.
+        return (
+            yield from self._post_value(f"{self._path}/promote", {"version": version}, partial(from_json, Promoted))
+        )
+
+    def download_version(self, version: int) -> Exchange[bytes]:
+        """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it."""
+        return (yield from self._download(f"{self._path}/versions/{version}"))
+
+    def delete_version(self, version: int) -> Exchange[None]:
+        """Delete a version that is not served."""
+        yield from self._delete(f"{self._path}/versions/{version}")
+
+    def detail(self, version: int | None = None) -> Exchange[ModelDetail]:
+        """Return scores and relations of labels, weights of views, course of the fit.
+
+        They are those of the version served, or of another; `manylabel_clients.plots` draws them.
+        """
+        return (yield from self._get(f"{self._path}/detail{_query(version)}", partial(from_json, ModelDetail)))
+
+
+def _query(version: int | None) -> str:
+    return "" if version is None else f"?{urlencode({'version': version})}"

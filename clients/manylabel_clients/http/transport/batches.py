@@ -1,0 +1,92 @@
+"""Items of one call, drawn and grouped into requests of a limited size."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Iterable
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from manylabel_clients.http.transport.exchange import Draw, Exchange
+from manylabel_clients.http.transport.json_body import located
+
+T = TypeVar("T")
+
+Items: TypeAlias = Iterable[T] | AsyncIterable[T]
+"""Items of a call; asynchronous ones for the asynchronous client only."""
+
+BATCH_SIZE = 500
+"""Examples in one request of a call with many, by default."""
+BATCH_BYTES = 2**20
+"""A request is closed before its body grows past this: a quarter of what a server takes by default."""
+
+
+class Batch(NamedTuple):
+    """A batch holds items that are sent together."""
+
+    start: int
+    """How many items of the call came before."""
+    items: list[bytes]
+
+    def body(self, probabilities: bool) -> bytes:
+        """Return the batch as one body of JSON."""
+        return with_probabilities(b'{"examples":[' + b",".join(self.items) + b"]}", probabilities)
+
+
+class Batches(Generic[T]):
+    """Batches are drawn from items in order, with at most so many items and, if one alone is not larger, bytes.
+
+    An error in an item says by its number which one it was.
+
+    Parameters
+    ----------
+    items : what is sent, drawn as late as can be.
+    encode : makes JSON of an item.
+    batch_size : items in one batch, at most.
+    batch_bytes : bytes in one batch, at most.
+
+    Raises
+    ------
+    ValueError
+        If `batch_size` is not positive.
+    """
+
+    def __init__(
+        self, items: Items[T], encode: Callable[[T], bytes], batch_size: int, batch_bytes: int = BATCH_BYTES
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        self._items: Any = aiter(items) if isinstance(items, AsyncIterable) else iter(items)
+        self._encode = encode
+        self._batch_size = batch_size
+        self._batch_bytes = batch_bytes
+        self._start = 0
+        self._batch: list[bytes] = []
+        self._size_bytes = 0
+        self._next: bytes | None = None  # drawn already, and too large for the batch before it
+
+    def draw(self) -> Exchange[Batch | None]:
+        """Return the next batch; None when there are no more items."""
+        self._start += len(self._batch)
+        self._batch, self._size_bytes = [], 0
+        if self._next is None or not self._take(self._next):
+            yield Draw(self._items, self._add)
+        return Batch(self._start, self._batch) if self._batch else None
+
+    def _add(self, item: T) -> bool:
+        with located(f"/examples/{self._start + len(self._batch)}"):
+            encoded = self._encode(item)
+        return self._take(encoded)
+
+    def _take(self, encoded: bytes) -> bool:
+        """Put an item into the batch, or keep it for the next one; return whether the batch is complete."""
+        if self._batch and self._size_bytes + len(encoded) > self._batch_bytes:
+            self._next = encoded
+            return True
+        self._next = None
+        self._batch.append(encoded)
+        self._size_bytes += len(encoded) + 1
+        return len(self._batch) == self._batch_size
+
+
+def with_probabilities(body: bytes, probabilities: bool) -> bytes:
+    """Return a body of JSON, of an item or a batch, that asks for probabilities if wanted."""
+    return body[:-1] + b',"probabilities":true}' if probabilities else body

@@ -1,0 +1,220 @@
+"""Connections to a server, which carry out the steps of exchanges: synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import httpx2
+
+from manylabel_clients.http.transport.exchange import Draw, Exchange, Pause, Reply, Request
+from manylabel_clients.http.transport.retry import Retry
+from manylabel_clients.http.transport.sse import E, EventStream
+
+T = TypeVar("T")
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+URL_VARIABLE = "MANYLABEL_URL"
+"""Environment variable that names the server where no address is given, for the command as for the clients."""
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+# Idle connections are dropped before the server drops them (after 5 s by default): a request sent on one that
+# is just being closed would have to be retried.
+_LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=3.0)
+
+
+class Connections:
+    """Pooled connections keep what both kinds have in common: the address, when to retry, the time."""
+
+    def __init__(
+        self,
+        base_url: str | None,
+        timeout: float | httpx2.Timeout,
+        retry: Retry,
+        headers: Mapping[str, str] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.base_url = _checked_url(base_url)
+        self.retry = retry
+        self.clock = clock
+        self.options: dict[str, Any] = {
+            "base_url": self.base_url,
+            "timeout": timeout,
+            "limits": _LIMITS,
+            "headers": {"User-Agent": f"manylabel/{version('manylabel')}", **(headers or {})},
+        }
+
+
+class SyncConnections(Connections):
+    """Synchronous connections carry out exchanges and wait for them; parameters are described at `Client`."""
+
+    def __init__(
+        self,
+        base_url: str | None,
+        timeout: float | httpx2.Timeout,
+        retry: Retry,
+        headers: Mapping[str, str] | None,
+        clock: Callable[[], float],
+        sleep: Callable[[float], object],
+        transport: httpx2.BaseTransport | None,
+    ) -> None:
+        super().__init__(base_url, timeout, retry, headers, clock)
+        self._http = httpx2.Client(transport=transport, **self.options)
+        self._sleep = sleep
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def run(self, exchange: Exchange[T]) -> T:
+        """Return the result of an exchange."""
+        reply: Reply = None
+        while True:
+            try:
+                step = exchange.send(reply)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            reply = None
+            if isinstance(step, Request):
+                reply = self._send(step)
+            elif isinstance(step, Pause):
+                self._sleep(step.seconds)
+            else:
+                _draw(step)
+
+    def _send(self, request: Request) -> Reply:
+        try:
+            content = request.body() if callable(request.body) else request.body
+            return self._http.request(
+                request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+            )
+        except httpx2.RequestError as error:
+            return error
+
+    def watch(self, stream: EventStream[E]) -> Iterator[E]:
+        """Yield events, over as many connections as it takes, until the stream has ended."""
+        while True:
+            reply: Reply = None
+            request = stream.request
+            try:
+                with self._http.stream(
+                    request.method, request.path, headers=request.headers, timeout=_timeout(request)
+                ) as response:
+                    if response.is_success:
+                        for line in response.iter_lines():
+                            if event := stream.feed(line):
+                                yield event
+                                if stream.has_ended:
+                                    return
+                    else:
+                        response.read()
+                        reply = response
+            except httpx2.RequestError as error:
+                reply = error
+            self._sleep(stream.pause_seconds(reply))
+
+
+class AsyncConnections(Connections):
+    """Asynchronous connections carry out exchanges in an event loop; parameters are described at `Client`."""
+
+    def __init__(
+        self,
+        base_url: str | None,
+        timeout: float | httpx2.Timeout,
+        retry: Retry,
+        headers: Mapping[str, str] | None,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[object]],
+        transport: httpx2.AsyncBaseTransport | None,
+    ) -> None:
+        super().__init__(base_url, timeout, retry, headers, clock)
+        self._http = httpx2.AsyncClient(transport=transport, **self.options)
+        self._sleep = sleep
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def run(self, exchange: Exchange[T]) -> T:
+        """Return the result of an exchange."""
+        reply: Reply = None
+        while True:
+            try:
+                step = exchange.send(reply)
+            except StopIteration as stop:
+                return stop.value  # type: ignore[no-any-return]
+            reply = None
+            if isinstance(step, Request):
+                reply = await self._send(step)
+            elif isinstance(step, Pause):
+                await self._sleep(step.seconds)
+            else:
+                await _draw_async(step)
+
+    async def _send(self, request: Request) -> Reply:
+        try:
+            content = _read_in_thread(request.body()) if callable(request.body) else request.body
+            return await self._http.request(
+                request.method, request.path, content=content, headers=request.headers, timeout=_timeout(request)
+            )
+        except httpx2.RequestError as error:
+            return error
+
+    async def watch(self, stream: EventStream[E]) -> AsyncGenerator[E]:
+        """Yield events, over as many connections as it takes, until the stream has ended."""
+        while True:
+            reply: Reply = None
+            request = stream.request
+            try:
+                async with self._http.stream(
+                    request.method, request.path, headers=request.headers, timeout=_timeout(request)
+                ) as response:
+                    if response.is_success:
+                        async for line in response.aiter_lines():
+                            if event := stream.feed(line):
+                                yield event
+                                if stream.has_ended:
+                                    return
+                    else:
+                        await response.aread()
+                        reply = response
+            except httpx2.RequestError as error:
+                reply = error
+            await self._sleep(stream.pause_seconds(reply))
+
+
+def _checked_url(given: str | None) -> str:
+    name, url = "base_url", given
+    if url is None:
+        name, url = URL_VARIABLE, os.environ.get(URL_VARIABLE) or DEFAULT_URL
+    if not url.startswith(("http://", "https://")):
+        raise ValueError(f"{name} must start with http:// or https://, not {url!r}")
+    return url
+
+
+def _timeout(request: Request) -> Any:
+    return httpx2.USE_CLIENT_DEFAULT if request.timeout_seconds is None else request.timeout_seconds
+
+
+def _draw(draw: Draw) -> None:
+    for item in draw.items:  # type: ignore[union-attr]  # a synchronous client has taken no other
+        if draw.add(item):
+            return
+
+
+async def _draw_async(draw: Draw) -> None:
+    if not isinstance(draw.items, AsyncIterator):
+        return _draw(draw)
+    async for item in draw.items:
+        if draw.add(item):
+            return None
+    return None
+
+
+async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body that come from a file, read in a thread, so that the event loop goes on."""
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        yield piece

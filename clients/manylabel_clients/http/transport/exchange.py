@@ -1,0 +1,197 @@
+"""One call to a server as a generator without I/O: what to send, how long to pause, when to stop.
+
+An exchange yields a `Request` and is sent the answer, or the error that came in its place. It yields a `Pause` or a
+`Draw` and is resumed when that is done. It returns the result. The sync and the async connections only carry these
+steps out, so that retries, batches and errors are written, and tested, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import httpx2
+
+from manylabel_clients.http.errors import (
+    BY_STATUS,
+    ApiError,
+    ConnectionFailed,
+    FieldError,
+    ManyLabelError,
+    UnexpectedAnswer,
+)
+from manylabel_clients.http.transport.retry import Retry
+
+T = TypeVar("T")
+
+Pieces: TypeAlias = Callable[[], Iterator[bytes]]
+"""A body too large to hold: gives it piece by piece, from its start each time it is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request holds all that is to be sent; its body can be had again, because a retry sends the same bytes."""
+
+    method: str
+    path: str
+    body: bytes | Pieces | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    """None for the client's own."""
+
+
+class Pause(NamedTuple):
+    """A pause asks to wait before going on."""
+
+    seconds: float
+
+
+class Draw(NamedTuple):
+    """A draw asks to hand items of an iterator to `add`, one after the other, until it answers True or they end."""
+
+    items: Iterator[Any] | AsyncIterator[Any]
+    add: Callable[[Any], bool]
+
+
+Reply: TypeAlias = httpx2.Response | httpx2.RequestError | None
+Exchange: TypeAlias = Generator[Request | Pause | Draw, Reply, T]
+
+# Nothing was sent when these are raised; after any other the request may have been carried out,
+# as it may behind a gateway that gave up or a server that failed in the middle.
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+_AMBIGUOUS_STATUS = (500, 502, 504)
+_TRANSIENT_STATUS = (429, 502, 503, 504)
+
+
+def send(request: Request, retry: Retry) -> Exchange[httpx2.Response]:
+    """Send a request until it is answered with success, or the retries are used up.
+
+    Every request here may be sent twice: reading and deleting are idempotent, learning carries a key, and
+    `create_model` looks at what it finds. The error raised in the end says by `maybe_done` whether
+    an attempt may have been carried out unseen.
+    """
+    failures, maybe_done = 0, False
+    while True:
+        reply = yield request
+        if isinstance(reply, httpx2.Response) and reply.is_success:
+            return reply
+        failures += 1
+        error = failure(reply, request)
+        maybe_done |= _is_ambiguous(reply)
+        error.maybe_done = maybe_done
+        wait_seconds = retry.wait_seconds(failures, _retry_after(error)) if is_transient(error) else None
+        if wait_seconds is None:
+            raise error from (reply if isinstance(reply, Exception) else None)
+        yield Pause(wait_seconds)
+    raise AssertionError("unreachable")
+
+
+def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T:
+    """Return what `convert` makes of the JSON object of an answer.
+
+    Raises
+    ------
+    UnexpectedAnswer
+        If there is no JSON object, or it lacks what `convert` looks for.
+    """
+    try:
+        return convert(response.json())
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise unexpected(response) from error
+
+
+def unexpected(response: httpx2.Response) -> UnexpectedAnswer:
+    """Return the error to raise for a success that cannot be understood."""
+    kind = response.headers.get("content-type", "no content type")
+    return UnexpectedAnswer(
+        f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
+        "is this the address of a ManyLabel server, and of a version this client knows?"
+    )
+
+
+def count_from(error: ManyLabelError, done: int) -> None:
+    """Put the error of a later request of a batch in the numbers of the whole call."""
+    error.done = done
+    if isinstance(error, ApiError):
+        error.detail = _renumbered(error.detail, done)
+        error.errors = tuple(
+            replace(one, pointer=_renumbered(one.pointer, done)) if one.pointer else one for one in error.errors
+        )
+
+
+def _renumbered(text: str, done: int) -> str:
+    return re.sub(r"(?<!\S)/examples/(\d+)", lambda found: f"/examples/{int(found[1]) + done}", text)
+
+
+def failure(reply: Reply, request: Request) -> ManyLabelError:
+    """Return the error to raise for an answer that is not a success, or for none.
+
+    Raises
+    ------
+    ValueError
+        If the request could not even be written, as with an illegal header.
+    """
+    if isinstance(reply, httpx2.LocalProtocolError | httpx2.UnsupportedProtocol):
+        raise ValueError(f"the request cannot be sent: {reply}") from reply
+    if isinstance(reply, httpx2.Response):
+        return _refusal(reply)
+    what = f"{type(reply).__name__}: {reply}".rstrip(": ")
+    url = reply.request.url if reply is not None else request.path
+    return ConnectionFailed(f"no answer to {request.method} {url} ({what})")
+
+
+def _refusal(response: httpx2.Response) -> ApiError:
+    problem = _problem(response) or {"title": response.reason_phrase}
+    return refusal(response.status_code, problem, _seconds(response.headers.get("retry-after")))
+
+
+def refusal(status: int, problem: Mapping[str, Any], retry_after_seconds: float | None = None) -> ApiError:
+    """Return the error to raise for a problem document (RFC 9457)."""
+    return BY_STATUS.get(status, ApiError)(
+        status,
+        str(problem.get("code", "")),
+        str(problem.get("detail") or problem.get("title") or "no reason given"),
+        errors=_field_errors(problem),
+        request_id=problem.get("request_id"),
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+def _problem(response: httpx2.Response) -> dict[str, Any]:
+    """Return the problem+json of an answer, empty when a proxy or another program answered."""
+    if not response.headers.get("content-type", "").startswith("application/problem+json"):
+        return {}
+    try:
+        return read(response, dict)
+    except UnexpectedAnswer:
+        return {}
+
+
+def _field_errors(problem: Mapping[str, Any]) -> list[FieldError]:
+    found = problem.get("errors")
+    places = [place for place in found if isinstance(place, dict)] if isinstance(found, list) else []
+    return [FieldError(str(p.get("detail", "")), p.get("pointer"), p.get("header"), p.get("parameter")) for p in places]
+
+
+def _seconds(header: str | None) -> float | None:
+    """Return Retry-After in seconds. Its other form, a date, needs two clocks to agree; ours never sends it."""
+    return float(header) if header is not None and re.fullmatch(r"\d{1,9}", header) else None
+
+
+def _retry_after(error: ManyLabelError) -> float | None:
+    return error.retry_after_seconds if isinstance(error, ApiError) else None
+
+
+def is_transient(error: ManyLabelError) -> bool:
+    """Return whether the same request may succeed later."""
+    if isinstance(error, ApiError):
+        return error.status in _TRANSIENT_STATUS or error.code == "idempotency_in_flight"
+    return isinstance(error, ConnectionFailed)
+
+
+def _is_ambiguous(reply: Reply) -> bool:
+    if isinstance(reply, httpx2.Response):
+        return reply.status_code in _AMBIGUOUS_STATUS
+    return not isinstance(reply, _NEVER_SENT)

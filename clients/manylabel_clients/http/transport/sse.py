@@ -1,0 +1,96 @@
+"""Server-sent events without I/O: lines in, events out; when to connect again, and after what."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import httpx2
+
+from manylabel_clients.http.transport.exchange import Reply, Request, failure, is_transient
+from manylabel_clients.http.transport.retry import Retry
+
+E = TypeVar("E")
+
+SILENCE_SECONDS = 45.0
+"""The server sends something every 15 s; after so long without anything the connection counts as lost."""
+
+
+class EventStream(Generic[E]):
+    """An event stream parses the events of one resource, over any number of connections.
+
+    Parameters
+    ----------
+    path : of the model or the job.
+    after : id of the last event seen; None begins with what comes next.
+    retry : when to connect again.
+    make : makes an event of its kind, its id and its data.
+    is_last : tells whether the stream ends with an event; None for one that never ends.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        after: str | None,
+        retry: Retry,
+        make: Callable[[str, str, dict[str, Any]], E],
+        is_last: Callable[[E], bool] | None = None,
+    ) -> None:
+        self._path = f"{path}/events"
+        self._make = make
+        self._is_last = is_last
+        self._after = after
+        self._retry = retry
+        self._failures = 0
+        self._fields: dict[str, str] = {}
+        self.has_ended = False
+
+    @property
+    def request(self) -> Request:
+        """The request that opens the next connection."""
+        headers = {"Accept": "text/event-stream"}
+        if self._after is not None:
+            headers["Last-Event-ID"] = self._after
+        return Request("GET", self._path, None, headers, SILENCE_SECONDS)
+
+    def feed(self, line: str) -> E | None:
+        """Return the event that a line ends, if it does."""
+        if line:
+            field, _, value = line.partition(":")
+            self._fields[field] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        return self._event(fields)
+
+    def _event(self, fields: Mapping[str, str]) -> E | None:
+        if "data" not in fields:
+            return None
+        self._failures = 0
+        self._after = fields["id"]
+        event = self._make(fields["event"], fields["id"], json.loads(fields["data"]))
+        self.has_ended = self._is_last is not None and self._is_last(event)
+        return event
+
+    def pause_seconds(self, reply: Reply) -> float:
+        """Return how long to wait before connecting again.
+
+        Parameters
+        ----------
+        reply : how the connection ended: an error, a refusal, or None at the end of an answer.
+
+        Raises
+        ------
+        ManyLabelError
+            It makes no sense, or the retries were used up with no event in between.
+        """
+        self._fields = {}
+        self._failures += 1
+        if reply is None:
+            return self._retry.wait_seconds(1) or self._retry.base_seconds
+        error = failure(reply, self.request)
+        asked = getattr(error, "retry_after_seconds", None)
+        wait_seconds = self._retry.wait_seconds(self._failures, asked) if is_transient(error) else None
+        if wait_seconds is None:
+            raise error from (reply if isinstance(reply, httpx2.RequestError) else None)
+        return wait_seconds

@@ -1,0 +1,152 @@
+"""The body of an upload: a file, in pieces, that can be sent again."""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, NamedTuple, TypeAlias
+
+from manylabel_clients.http.transport.exchange import Pieces
+
+Source: TypeAlias = str | Path | bytes | IO[bytes]
+"""A file by its name, its bytes, or a binary file that can be read again from where it stands."""
+
+ReportBytes: TypeAlias = Callable[[int], object]
+"""Called with how many bytes of a body have been handed over so far."""
+
+PIECE_BYTES = 2**18
+
+FORMATS = {
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".arff": "arff",
+    ".npz": "npz",
+    ".ndjson": "ndjson",
+    ".jsonl": "ndjson",
+    ".csv": "csv",
+}
+"""Format of a file, by the ending of its name."""
+
+
+class Body(NamedTuple):
+    """A body is sent in pieces, more than once if need be."""
+
+    pieces: Pieces
+    size_bytes: int | None
+    """None if nobody knows before it has been sent."""
+    is_repeatable: bool
+    """Whether it can be had more than once; else a retry is impossible."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The header with its length, if that is known."""
+        return {} if self.size_bytes is None else {"Content-Length": str(self.size_bytes)}
+
+    def checksum(self) -> str:
+        """Return the checksum of all bytes, as a server shows it."""
+        digest = sha256()
+        for piece in self.pieces():
+            digest.update(piece)
+        return f"sha256:{digest.hexdigest()}"
+
+
+def format_of(source: Source) -> str:
+    """Return the format of a file, by the ending of its name.
+
+    Raises
+    ------
+    ValueError
+        If it has no name, or an unknown ending.
+    """
+    name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
+    suffix = Path(name).suffix.lower() if isinstance(name, str) else ""
+    if suffix not in FORMATS:
+        raise ValueError(f"format must be given where the name has none of the endings {', '.join(FORMATS)}")
+    return FORMATS[suffix]
+
+
+def body_of(source: Source) -> Body:
+    """Return the bytes of a source as a body.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    TypeError
+        If it is a file opened for text, or nothing of the kind.
+    """
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        return Body(lambda: _of_path(path), path.stat().st_size, True)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = bytes(source)
+        return Body(lambda: _of_file(io.BytesIO(data)), len(data), True)
+    if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
+        kind = type(source).__name__
+        raise TypeError(f"source must be a file's name, bytes or a file opened in binary mode, not {kind}")
+    return _of_stream(source)
+
+
+def multipart(file: Body, xml: Body) -> tuple[Body, str]:
+    """Return a body of two parts, ``file`` and ``labels``, and its content type."""
+    boundary = uuid.uuid4().hex
+    opening = '--{}\r\nContent-Disposition: form-data; name="{}"; filename="{}"\r\n\r\n'
+    first = opening.format(boundary, "labels", "labels.xml").encode()
+    second = b"\r\n" + opening.format(boundary, "file", "data.arff").encode()
+    last = f"\r\n--{boundary}--\r\n".encode()
+
+    def pieces() -> Iterator[bytes]:
+        yield first
+        yield from xml.pieces()
+        yield second
+        yield from file.pieces()
+        yield last
+
+    sizes = (file.size_bytes, xml.size_bytes)
+    around = len(first) + len(second) + len(last)
+    size = None if None in sizes else around + sum(size or 0 for size in sizes)
+    whole = Body(pieces, size, file.is_repeatable and xml.is_repeatable)
+    return whole, f"multipart/form-data; boundary={boundary}"
+
+
+def reported(body: Body, report: ReportBytes | None) -> Body:
+    """Return a body that reports how many of its bytes have been handed over."""
+    if report is None:
+        return body
+
+    def pieces() -> Iterator[bytes]:
+        done = 0
+        for piece in body.pieces():
+            yield piece
+            done += len(piece)
+            report(done)
+
+    return body._replace(pieces=pieces)
+
+
+def _of_path(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from _of_file(file)
+
+
+def _of_file(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(PIECE_BYTES):
+        yield piece
+
+
+def _of_stream(file: IO[bytes]) -> Body:
+    if not (hasattr(file, "seekable") and file.seekable()):
+        return Body(lambda: _of_file(file), None, False)
+    start = file.tell()
+    size = file.seek(0, os.SEEK_END) - start
+
+    def pieces() -> Iterator[bytes]:
+        file.seek(start)
+        yield from _of_file(file)
+
+    return Body(pieces, size, True)

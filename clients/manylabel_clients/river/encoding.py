@@ -1,0 +1,127 @@
+"""Values of river's dicts of features and labels, checked, in the order of the dict."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAX_MAGNITUDE = 1e15
+"""Largest absolute value of a feature, the same as in the learners and in the service."""
+
+
+class PredictedLabels(dict[Hashable, bool]):
+    """Predicted labels are those known to the model, True where predicted. One it has never met is False.
+
+    river's metrics look up every label of the truth; a label that appears there for the first time is
+    thereby counted as missed, where a plain dict would raise KeyError.
+    """
+
+    def __missing__(self, label: Hashable) -> bool:
+        return False
+
+
+class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
+    """Predicted probabilities are those of the labels known to the model. One it has never met has 0."""
+
+    def __missing__(self, label: Hashable) -> dict[bool, float]:
+        return both(0.0)
+
+
+def both(probability: float) -> dict[bool, float]:
+    """Return a label's probability as river has it."""
+    return {False: 1.0 - probability, True: probability}
+
+
+def values(x: Mapping[Any, Any]) -> NDArray[np.float64]:
+    """Return the values of the features, float64, in the order of `x`.
+
+    Raises
+    ------
+    TypeError
+        A value is neither a number nor a bool.
+    ValueError
+        A value is not finite, or beyond `MAX_MAGNITUDE`.
+    """
+    array = _array(x)
+    if array.dtype.kind not in "fiub" or array.ndim != 1:
+        array = np.array([_number(name, value) for name, value in x.items()])
+    array = array.astype(np.float64, copy=False)
+    # Negated, so that NaN is refused too.
+    if not np.abs(array).max(initial=0.0) <= MAX_MAGNITUDE:
+        for name, value in x.items():
+            if not abs(_number(name, value)) <= MAX_MAGNITUDE:
+                limits = f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value"
+                raise ValueError(f"feature {name!r} is {value!r}: {limits}")
+    return array
+
+
+def named_values(x: Mapping[Any, Any]) -> dict[str, float]:
+    """Return the features as JSON takes them.
+
+    Raises
+    ------
+    TypeError
+        A name is not a string, or a value neither a number nor a bool.
+    ValueError
+        A value is not finite, or beyond `MAX_MAGNITUDE`.
+    """
+    return dict(zip(_strings(x, "feature"), values(x).tolist(), strict=True))
+
+
+def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
+    """Return the values of the labels, in the order of `y`.
+
+    Raises
+    ------
+    TypeError
+        `y` is no mapping, or a value neither a bool nor 0 or 1.
+    """
+    if not isinstance(y, Mapping):
+        raise TypeError(f"y must be a dict of labels and bools, not {type(y).__name__}")
+    array = _array(y) if y else np.zeros(0, dtype=bool)
+    if array.dtype.kind == "b" and array.ndim == 1:
+        return array
+    for label, value in y.items():
+        if not isinstance(value, bool | np.bool_ | int | float | np.number) or value not in (0, 1):
+            raise TypeError(f"label {label!r} is {value!r}: must be True or False")
+    return np.array([bool(value) for value in y.values()])
+
+
+def named_truths(y: Mapping[Any, Any]) -> dict[str, bool]:
+    """Return the labels as JSON takes them.
+
+    Raises
+    ------
+    TypeError
+        A name is not a string, or a value neither a bool nor 0 or 1.
+    """
+    return dict(zip(_strings(y, "label"), truths(y).tolist(), strict=True))
+
+
+def _array(names: Mapping[Any, Any]) -> NDArray[Any]:
+    """Return the values as the array that NumPy makes of them, whatever that is."""
+    try:
+        return np.array(list(names.values()))
+    except ValueError:  # lists of different lengths among them
+        return np.array(None)
+
+
+def _number(name: Hashable, value: Any) -> float:
+    # float() would parse text, which a river transformer should do knowingly.
+    if not isinstance(value, str | bytes | bytearray):
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+        except OverflowError:
+            return float("inf")
+    cure = "turn it into numbers first, for instance by preprocessing.OneHotEncoder() before the model"
+    raise TypeError(f"feature {name!r} is {value!r}: must be a number or a bool; {cure}")
+
+
+def _strings(names: Iterable[Any], what: str) -> Iterable[str]:
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{what} {name!r} must have a string for a name: over HTTP there are no others")
+        yield name

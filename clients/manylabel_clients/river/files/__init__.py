@@ -1,0 +1,50 @@
+"""Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA) and NPZ.
+
+Each is an object to iterate over, as often as wanted, for ``(x, y)``: features by name and a bool for every
+label. The rows are read as the iteration goes on, one in memory at a time.
+"""
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from manylabel_clients.river.files.arff import ArffFile
+from manylabel_clients.river.files.libsvm import LibsvmFile
+from manylabel_clients.river.files.npz import NpzFile
+from manylabel_clients.river.files.stream import FileFormatError, FileStream
+
+__all__ = ["ArffFile", "FileFormatError", "FileStream", "LibsvmFile", "NpzFile", "open_stream"]
+
+FORMATS: dict[str, type[FileStream]] = {
+    ".arff": ArffFile,
+    ".libsvm": LibsvmFile,
+    ".npz": NpzFile,
+    ".svm": LibsvmFile,
+    ".svmlight": LibsvmFile,
+}
+"""The class that reads a file, by its extension."""
+
+
+def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
+    """Return a multi-label file as a river stream, by its extension.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that ends in .arff, .libsvm, .svm, .svmlight or .npz.
+    **options
+        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based); `NpzFile` has none.
+
+    Raises
+    ------
+    ValueError
+        Another extension.
+    FileFormatError
+        The file is not what its format promises.
+    OSError
+        The file cannot be read.
+    """
+    extension = Path(path).suffix.lower()
+    if extension not in FORMATS:
+        raise ValueError(f"{path}: unknown extension {extension!r}, allowed are {', '.join(FORMATS)}")
+    return FORMATS[extension](path, **options)

@@ -1,0 +1,88 @@
+"""Multi-label ARFF files, as Mulan and MEKA write them: dense and sparse rows, nominal and numeric."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from os import PathLike
+
+from manylabel_clients.river.files.label_columns import find_labels
+from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming
+from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
+from manylabel_core.datasets.formats.arff_header import read_header
+from manylabel_core.datasets.formats.text import numbered_lines
+
+
+class ArffFile(FileStream):
+    """A multi-label ARFF file is a river stream, dense or sparse.
+
+    Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
+    ``attribute=value`` of 1. A missing value (``?``) leaves the feature out; a label whose value is missing
+    is left out of ``y``: it is unknown. A sparse row leaves out what is 0 and, as in Weka, the first value
+    of a nominal attribute. Labels are attributes of 0 and 1 (or false and true).
+
+    Parameters
+    ----------
+    path : str or path
+    labels : path, int or sequence of str, optional
+        Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their
+        names. Without it: the XML beside the file (``emotions.xml`` for ``emotions.arff``,
+        ``emotions-train.arff`` and ``emotionsTest-3.arff``), else MEKA's ``-C n`` in the relation's name.
+
+    Raises
+    ------
+    FileFormatError
+        With the file and the line number: unknown or repeated attributes, string, date and relational
+        attributes, instance weights, values that are none of the attribute's.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> text = '''@relation songs
+    ... @attribute tempo numeric
+    ... @attribute mood {calm, wild}
+    ... @attribute rock {0, 1}
+    ... @data
+    ... 120, wild, 1
+    ... {0 80}
+    ... '''
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "songs.arff")
+    ...     _ = path.write_text(text)
+    ...     for x, y in ArffFile(path, labels=-1):
+    ...         print(x, y)
+    {'tempo': 120.0, 'mood=wild': 1.0} {'rock': True}
+    {'mood=calm': 1.0, 'tempo': 80.0} {'rock': False}
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], labels: Sequence[str] | PathLike[str] | str | int | None = None
+    ) -> None:
+        super().__init__(path)
+        with naming(self.path), self.path.open("rb") as file:
+            header = read_header(numbered_lines(file), NO_LIMITS)
+        self._n_lines = header.last_line
+        chosen = find_labels(self.path, header, labels)
+        with naming(self.path):
+            self._columns = ArffColumns(header, chosen)
+            self._features = self._columns.feature_names()
+        self.labels = self._columns.label_names
+        self.n_samples = None
+        self.n_features = len(self._features)
+        self.sparse = self._columns.one_hot or self._begins_sparse()
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self._rows():
+            y = dict.fromkeys(self.labels, False)
+            y.update((self.labels[column], True) for column in row.relevant)
+            for column in row.unknown:
+                del y[self.labels[column]]
+            yield {self._features[column]: value for column, value in row.x.items()}, y
+
+    def _rows(self) -> Iterator[ArffRow]:
+        with naming(self.path), self.path.open("rb") as file:
+            yield from self._columns.rows(islice(numbered_lines(file), self._n_lines, None))
+
+    def _begins_sparse(self) -> bool:
+        with naming(self.path), self.path.open("rb") as file:
+            texts = (text.strip() for _, text in islice(numbered_lines(file), self._n_lines, None))
+            return next((text[0] == "{" for text in texts if text and text[0] != "%"), False)

@@ -1,0 +1,83 @@
+"""The base of multi-label files: rows as river has them, bounds, and errors that say where."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias
+
+from manylabel_core.datasets import BadDataset, Limits
+
+Row: TypeAlias = tuple[dict[str, float], dict[str, bool]]
+"""One example: features by name, and for each label whether it is relevant (a missing label is unknown)."""
+
+NO_LIMITS = Limits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
+"""Rows come one by one here; only their columns have to be in memory."""
+
+
+class FileFormatError(ValueError):
+    """A file does not have the format that it promises; the message has the line (from 1) or the row (from 0)."""
+
+    def __init__(self, path: Path, detail: str, *, line: int | None = None, row: int | None = None) -> None:
+        place = f", line {line}" if line is not None else f", row {row}" if row is not None else ""
+        super().__init__(f"{path}{place}: {detail}")
+        self.path = path
+        self.line = line
+        self.row = row
+        self.detail = detail
+
+
+class FileStream(ABC):
+    """A multi-label file is a river stream: iterate over it, as often as wanted, for ``(x, y)``.
+
+    ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
+    the iteration goes on, one row in memory at a time, from its beginning at each iteration.
+
+    Attributes
+    ----------
+    path : Path
+    labels : tuple of str
+        All labels of the file; every ``y`` has them as its keys, except where the file says unknown.
+    n_samples : int or None
+        Rows in the file; None when only a full reading would tell.
+    n_features : int or None
+        The number of different features; None when only a full reading would tell.
+    sparse : bool
+        Whether features that are 0 may be missing from ``x``.
+    """
+
+    labels: tuple[str, ...]
+    n_samples: int | None
+    n_features: int | None
+    sparse: bool
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of labels."""
+        return len(self.labels)
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Row]:
+        """Read the file from its beginning."""
+
+    def take(self, k: int) -> Iterator[Row]:
+        """Iterate over the first `k` rows."""
+        return islice(iter(self), k)
+
+    def __repr__(self) -> str:
+        rows = "" if self.n_samples is None else f"{self.n_samples} rows, "
+        return f"{type(self).__name__}({str(self.path)!r}: {rows}{self.n_outputs} labels)"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in the error of what is read inside."""
+    try:
+        yield
+    except BadDataset as error:
+        raise FileFormatError(path, error.detail, line=error.line, row=error.row) from None

@@ -1,0 +1,110 @@
+"""The base of all estimators: a learner of core behind river's dicts."""
+
+import inspect
+from collections.abc import Callable, Hashable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from river import base
+
+from manylabel_clients.river.columns import Encoder
+from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
+from manylabel_core.online.learner import OnlineLearner
+
+P = ParamSpec("P")
+EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
+
+
+def of_core(
+    learner: Callable[P, OnlineLearner],
+) -> Callable[[Callable[[EstimatorT, OnlineLearner], None]], Callable[Concatenate[EstimatorT, P], None]]:
+    """Make a constructor that takes a learner out of one that takes the learner's parameters.
+
+    They keep their names, order, types and defaults, and become attributes, which is where river looks for them.
+    """
+    signature = inspect.signature(learner)
+
+    def decorated(
+        constructor: Callable[[EstimatorT, OnlineLearner], None],
+    ) -> Callable[Concatenate[EstimatorT, P], None]:
+        @wraps(constructor)
+        def construct(self: EstimatorT, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            self.__dict__.update(given.arguments)
+            constructor(self, learner(*args, **kwargs))
+
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        own_signature = signature.replace(parameters=[own, *signature.parameters.values()])
+        construct.__signature__ = own_signature  # type: ignore[attr-defined]  # what `inspect`, and so river, reads
+        return construct
+
+    return decorated
+
+
+class OnlineClassifier(base.MultiLabelClassifier):
+    """An online classifier is a learner of core as a multi-label classifier of river."""
+
+    def __init__(self, learner: OnlineLearner) -> None:
+        learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
+        self._learner = learner
+        self._encoder = Encoder(learner.dtype)
+
+    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x : dict
+            Numbers or bools by feature. A feature that is missing is 0; one never met before gets a column.
+        y : dict
+            True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
+            met before gets a column.
+
+        Raises
+        ------
+        TypeError
+            A feature that is not a number, a label that is not a bool. Nothing is learnt then.
+        ValueError
+            A feature that is not finite. Nothing is learnt then.
+        """
+        encoder = self._encoder
+        rows, targets = encoder.example(x, y)
+        self._learner.grow(len(encoder.features), len(encoder.labels))
+        self._learner.learn(rows, targets)
+
+    def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
+        """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
+
+        Features never learnt are left out. Of a label not met so far the answer says False when asked.
+        """
+        scores = self._learner.score(self._encoder.row(x))[0]
+        return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
+
+    def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
+        """Return how likely every label met so far is, and is not: ``{label: {False: 1 - p, True: p}}``.
+
+        The probabilities are calibrated on the stream so far. A label need not be above a half to be predicted:
+        `predict_one` cuts where it suits the measure of `optimise`, or by the learnt threshold. Of a label not met so
+        far the answer says 0 when asked.
+
+        Raises
+        ------
+        NotImplementedError
+            The estimator has calibrate=False.
+        """
+        learner = self._learner
+        if not learner.calibrate:
+            raise NotImplementedError("there are no probabilities with calibrate=False")
+        probabilities = learner.probabilities(learner.score(self._encoder.row(x)))[0].tolist()
+        return PredictedProbabilities(zip(self._encoder.labels, map(both, probabilities), strict=True))
+
+    @property
+    def drift_detected(self) -> bool:
+        """Whether a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
+        return bool(self._learner.sounded)
+
+    @property
+    def n_drifts_detected(self) -> int:
+        """How many alarms all detectors have given so far."""
+        return int(self._learner.alarms().counts.sum())

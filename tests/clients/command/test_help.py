@@ -1,0 +1,115 @@
+"""Help: complete, quick, and the server's own for `serve`."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from manylabel_clients import plots
+from manylabel_clients.command.app import app
+from manylabel_clients.command.models import plot
+
+SCRIPT = Path(sys.executable).with_name("manylabel")
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, sub in getattr(command, "commands", {}).items():
+        yield from commands(sub, (*path, name))
+
+
+ALL = dict(commands(typer.main.get_command(app)))
+
+
+def test_the_commands_are_these() -> None:
+    assert {" ".join(path) for path in ALL if path} == {
+        "serve", "demo", "predict", "update", "feed", "evaluate",
+        "models", "models create", "models show", "models delete", "models versions", "models promote",
+        "models plot",
+        "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
+        "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path not in (("serve",), ("worker",))], ids=" ".join)
+def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    result = CliRunner().invoke(app, [*path, "--help"])
+    assert result.exit_code == 0
+    command = ALL[path]
+    text = " ".join(result.output.split())
+    assert command.help
+    for parameter in command.params:
+        assert parameter.help, f"{path}: {parameter.name}"
+        if parameter.param_type_name == "option":
+            assert parameter.opts[0] in text
+    for name, sub in getattr(command, "commands", {}).items():
+        assert name in text
+        assert sub.help
+
+
+def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
+    assert tuple(plots.KINDS) == plot.KINDS
+
+
+def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:
+    helped = subprocess.run([SCRIPT, "serve", "--help"], capture_output=True, text=True, timeout=60)
+    assert helped.returncode == 0
+    assert "--data-dir" in helped.stdout
+    assert "--durability" in helped.stdout
+    refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=60)
+    assert refused.returncode == 2
+    assert "no-such-flag" in refused.stderr.replace("_", "-")
+
+
+def test_worker_hands_help_on_to_the_worker() -> None:
+    helped = subprocess.run([SCRIPT, "worker", "--help"], capture_output=True, text=True, timeout=60)
+    assert helped.returncode == 0, helped.stderr
+    assert "--store" in helped.stdout
+
+
+def test_help_loads_nothing_it_does_not_need() -> None:
+    code = """
+import sys
+sys.argv = ["manylabel", "--help"]
+from manylabel_clients.command import main
+try:
+    main()
+except SystemExit:
+    pass
+heavy = {
+    "numpy", "scipy", "numba", "matplotlib", "sklearn", "fastapi", "pydantic", "river", "manylabel_core",
+    "manylabel_service",
+}
+print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "predict" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["no-such-command"],
+        ["predict"],
+        ["models", "--url", "localhost:8000"],
+        ["predict", "m", "--batch-size", "0"],
+        ["feed", "m", "no-such-file.svm"],
+        ["models", "--url", "http://127.0.0.1:9", "show", "m"],
+        ["models", "--json", "show", "m"],
+        ["datasets", "--json", "show", "m"],
+        ["jobs", "--state", "queued", "show", "j"],
+        ["datasets", "add", "d", "no-such-file.csv"],
+        ["train", "no-such-file.csv"],
+        ["models", "plot", "m", "--kind", "pie"],
+        ["models", "plot", "m", "--out", "scores.gif"],
+    ],
+)
+def test_wrong_usage_has_status_2(wrong: list[str]) -> None:
+    assert CliRunner().invoke(app, wrong).exit_code == 2

@@ -1,0 +1,259 @@
+"""Trained over HTTP, by real jobs of a real server, and predicting as the estimator does that is used directly."""
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from river import datasets
+from threadpoolctl import threadpool_limits
+
+from manylabel_clients import Client, Conflict, Job, JobFailed, Prediction
+from manylabel_core import batch, metrics
+from manylabel_core.datasets import Dataset, read_dataset
+
+N_ROWS, N_TRAIN = 600, 400
+WAIT_SECONDS = 120.0
+TRAINERS = {
+    "m3l": (batch.M3L, {"C": 0.5}),
+    "mlrl": (batch.MLRL, {"lam": 1e-3, "max_iter": 5}),
+    "ssmlrl": (batch.SSMLRL, {"lam1": 1e-3, "max_iter": 3}),
+    "prml": (batch.PrML, {"max_iter": 3}),
+    "prbr": (batch.PrBR, {"max_iter": 50}),
+    "lsa_mml": (batch.LSAMML, {"n_components": 3, "max_iter": 20}),
+}
+"""What is trained at once, at the beginning: estimators, and parameters with which they are quick."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The first genes of yeast, and a seeded set of two views of which some rows have no labels."""
+    directory = tmp_path_factory.mktemp("files")
+    lines = gzip.decompress(Path(datasets.Yeast().path).read_bytes()).splitlines(keepends=True)
+    (directory / "yeast.csv").write_bytes(b"".join(lines[: N_ROWS + 1]))
+    rng = np.random.default_rng(3)
+    hidden = rng.normal(size=(120, 3))
+    views = {name: hidden @ rng.normal(size=(3, 6)) + 0.3 * rng.normal(size=(120, 6)) for name in ("sound", "text")}
+    with (directory / "views.ndjson").open("w") as file:
+        for row, y in enumerate(hidden > 0):
+            x = {name: view[row].round(3).tolist() for name, view in views.items()}
+            labels = [name for name, one in zip(("rock", "jazz", "folk"), y, strict=True) if one]
+            file.write(json.dumps({"x": {"views": x}, "y": labels if row < 100 else None}) + "\n")
+    return {"yeast": directory / "yeast.csv", "views": directory / "views.ndjson"}
+
+
+@pytest.fixture(scope="module")
+def client(server_process: Callable[..., Any], files: dict[str, Path]) -> Iterator[Client]:
+    """A client of a server that trains, with both data sets."""
+    server = server_process("--job-slots", "2", "--job-niceness", "0").start()
+    with Client(server.url) as client:
+        client.upload_dataset("yeast", files["yeast"], labels=14, train_rows=N_TRAIN)
+        client.upload_dataset("views", files["views"])
+        yield client
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def jobs(client: Client) -> dict[str, Job]:
+    """A job for each trainer."""
+    learnt = {"dataset": "yeast", "split": "train"}
+    data = {name: {"dataset": "views"} if name == "lsa_mml" else learnt for name in TRAINERS}
+    return {name: client.train(name, data[name], f"by-{name}", params=params) for name, (_, params) in TRAINERS.items()}
+
+
+@pytest.fixture(scope="module")
+def yeast(files: dict[str, Path]) -> Dataset:
+    return read_dataset(files["yeast"], "csv", label_columns=14)
+
+
+def dense_rows(data: Dataset) -> list[Any]:
+    """The rows as a client sends them: float32 as JSON writes them, in views where there are several."""
+    if len(data.views) == 1:
+        return [list(map(float, row)) for row in np.asarray(data.X)]
+    return [{"views": {name: view[row].tolist() for name, view in data.views.items()}} for row in range(data.n_rows)]
+
+
+def named_rows(data: Dataset) -> list[dict[str, float]]:
+    (names,) = data.feature_names.values()
+    assert names is not None
+    return [dict(zip(names, row, strict=True)) for row in dense_rows(data)]
+
+
+def scores_of(predictions: Sequence[Prediction], names: Sequence[str]) -> Any:
+    return np.array([[one.scores[name] for name in names] for one in predictions])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # they have few iterations
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_trained_model_scores_as_the_estimator_itself(
+    trainer: str, client: Client, jobs: dict[str, Job], yeast: Dataset, files: dict[str, Path]
+) -> None:
+    done = jobs[trainer].wait(WAIT_SECONDS)
+    assert (done.result.model, done.result.version) == (f"by-{trainer}", 1)
+    kind, params = TRAINERS[trainer]
+    with threadpool_limits(1):  # as a job has it: the last digits of BLAS depend on it
+        if trainer == "lsa_mml":
+            data = asked = read_dataset(files["views"], "ndjson")
+            direct = kind(**params).fit(data.views, data.Y, data.labelled)
+            scores = direct.decision_function(data.views)
+        else:
+            data, asked = yeast.take(np.arange(N_TRAIN)), yeast.take(np.arange(N_TRAIN, N_ROWS))
+            direct = kind(**params).fit(data.X, data.Y)
+            scores = direct.decision_function(asked.X)
+    model = client.model(f"by-{trainer}")
+    predictions = model.predict_many(dense_rows(asked))
+    assert np.array_equal(scores_of(predictions, data.label_names), scores)
+    assert [set(one.labels) for one in predictions] == [
+        {name for name, relevant in zip(data.label_names, row, strict=True) if relevant} for row in scores > 0
+    ]
+    # Alone it is a sum in another order: the last digits may differ.
+    assert model.predict(dense_rows(asked)[0]).scores == pytest.approx(predictions[0].scores, rel=1e-9, abs=1e-12)
+    downloaded = kind.from_bytes(model.download_version(1))
+    assert np.array_equal(downloaded.decision_function(asked.views if trainer == "lsa_mml" else asked.X), scores)
+
+
+def test_named_examples_score_as_sparse_ones(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
+    jobs["m3l"].wait(WAIT_SECONDS)
+    model = client.model("by-m3l")
+    direct = batch.M3L.from_bytes(model.download_version(1)).decision_function(sp.csr_array(yeast.X[N_TRAIN:]))
+    scores = scores_of(model.predict_many(named_rows(yeast)[N_TRAIN:]), yeast.label_names)
+    assert np.array_equal(scores, direct)
+
+
+def test_the_result_is_measured_on_the_split_it_has_not_learnt(
+    client: Client, jobs: dict[str, Job], yeast: Dataset
+) -> None:
+    result = jobs["m3l"].wait(WAIT_SECONDS).result
+    kind, params = TRAINERS["m3l"]
+    direct = kind(**params).fit(yeast.X[:N_TRAIN], yeast.Y[:N_TRAIN])
+    held, Y = result.held_out, yeast.Y[N_TRAIN:]
+    scores = direct.decision_function(yeast.X[N_TRAIN:])
+    assert (result.rows, held["rows"]) == (N_TRAIN, N_ROWS - N_TRAIN)
+    assert held["measures"]["micro_f1"] == metrics.micro_f1(Y, scores > 0)
+    assert held["measures"]["ranking_loss"] == metrics.ranking_loss(Y, scores)
+    assert held["labels"]["Class1"]["support"] == Y[:, [0]].sum()
+    assert client.model("by-m3l").versions()[0].measures == held["measures"]
+
+
+def test_what_there_is_to_see_of_models(client: Client, jobs: dict[str, Job]) -> None:
+    for trainer in ("mlrl", "lsa_mml"):
+        jobs[trainer].wait(WAIT_SECONDS)
+    seen = client.model("by-mlrl").detail()
+    assert np.allclose(np.diag(seen.label_correlation["values"]), 1)
+    assert len(seen.convergence["iteration"]) == len(seen.convergence["objective"]) > 1
+    assert client.model("by-lsa_mml").detail(1).view_weights.keys() == {"sound", "text"}
+    assert {model.name for model in client.models()} >= {f"by-{trainer}" for trainer in ("mlrl", "lsa_mml")}
+
+
+def test_the_command_draws_them(
+    command: Callable[..., Any], client: Client, jobs: dict[str, Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for trainer in ("m3l", "mlrl", "lsa_mml"):
+        jobs[trainer].wait(WAIT_SECONDS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    done = command("models", "plot", "by-m3l")
+    assert (done.status, done.out) == (0, "label-scores of by-m3l, version 1, drawn in by-m3l-label-scores.png\n")
+    assert Path("by-m3l-label-scores.png").read_bytes().startswith(b"\x89PNG")
+    for model, kind, out in (
+        ("by-mlrl", "label-correlation", "a.svg"),
+        ("by-lsa_mml", "view-weights", "b.pdf"),
+        ("by-mlrl", "convergence", "c.PNG"),
+    ):
+        assert command("models", "plot", model, "--kind", kind, "--version", "1", "--out", out).status == 0
+        assert Path(out).stat().st_size > 1000
+    refused = command("models", "plot", "by-m3l", "--kind", "view-weights", "--out", "none.png")
+    assert (refused.status, refused.err) == (
+        1, "manylabel: version 1 has no weights of views: m3l learns from one view\n"
+    )  # fmt: skip
+    assert command("models", "plot", "by-m3l", "--version", "9").status == 1
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert "pip install 'manylabel[plots]'" in command("models", "plot", "by-m3l").err
+    assert not Path("none.png").exists()
+
+
+def test_a_search_finds_what_is_best_on_its_folds(client: Client) -> None:
+    search = {"kind": "grid", "params": {"C": [1e-6, 0.1]}, "folds": 2, "measure": "micro_f1"}
+    job = client.train("m3l", {"dataset": "yeast", "split": "train"}, "searched", search=search, key="once")
+    events = list(job.events())
+    result = job.wait(WAIT_SECONDS).result
+    assert events[-1].data["state"] == "succeeded"
+    assert result.params["C"] == 0.1
+    assert [trial["params"] for trial in result.trials] == [{"C": 1e-6}, {"C": 0.1}]
+    assert all(len(trial["scores"]) == 2 for trial in result.trials)
+    again = client.train("m3l", {"dataset": "yeast", "split": "train"}, "searched", search=search, key="once")
+    assert again.id == job.id
+    assert len(client.model("searched").versions()) == 1
+
+
+def test_promoting_switches_and_switches_back(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
+    jobs["prbr"].wait(WAIT_SECONDS)
+    model, row = client.model("by-prbr"), named_rows(yeast)[-1]
+    first = model.predict(row)
+    job = client.train("m3l", {"dataset": "yeast"}, "by-prbr", params={"C": 1e-4}, promote=False)
+    assert job.wait(WAIT_SECONDS).result.version == 2
+    assert model.predict(row).scores == first.scores, "not promoted, not served"
+    receipt = model.promote(2)
+    assert (receipt.version, receipt.previous) == (2, 1)
+    assert model.predict(row, at_least=receipt.position).scores != first.scores
+    with pytest.raises(Conflict):
+        model.delete_version(2)
+    assert model.predict(row, at_least=model.promote(1).position).scores == first.scores
+    model.delete_version(2)
+    assert [one.version for one in model.versions()] == [1]
+
+
+def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
+    """Learnt online, trained from what was recorded, compared on the rest; then online again from a trained start."""
+    rows, Y = named_rows(yeast), np.asarray(yeast.Y.todense())
+    truths = [[name for name, one in zip(yeast.label_names, row, strict=True) if one] for row in Y]
+    genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes": 1.0}, scaling="unit")
+    genes.update_many(list(zip(rows, truths, strict=True))[:N_TRAIN])
+    job = client.train("mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3})
+    done = job.wait(WAIT_SECONDS)
+    assert done.result.rows == N_TRAIN
+    scores = {}
+    for name in ("genes", "genes-mlrl"):
+        predictions = client.model(name).predict_many(rows[N_TRAIN:])
+        P = np.array([[label in one.labels for label in yeast.label_names] for one in predictions])
+        scores[name] = metrics.micro_f1(Y[N_TRAIN:], P)
+    assert scores["genes-mlrl"] > 0.55
+    assert scores["genes"] > 0.5
+    direct = batch.MLRL(lam=1e-3).fit(yeast.X[:N_TRAIN], Y[:N_TRAIN])
+    assert metrics.micro_f1(Y[N_TRAIN:], direct.predict(yeast.X[N_TRAIN:])) == pytest.approx(
+        scores["genes-mlrl"], abs=0.01
+    )
+
+    jobs["m3l"].wait(WAIT_SECONDS)
+    onward = client.create_model("onward", algorithm="falt", params={"eta": 0.01}, init_from="by-m3l")
+    start, trained = (client.model(name).predict_many(rows[:20]) for name in ("onward", "by-m3l"))
+    assert [set(one.labels) for one in start] == [set(one.labels) for one in trained]
+    onward.update_many(list(zip(rows, truths, strict=True))[N_TRAIN:])
+    assert onward.status().updates == N_ROWS - N_TRAIN
+    assert onward.predict(rows[0]).scores != start[0].scores
+
+
+def test_what_training_refuses_fails_the_job_with_the_reason(client: Client) -> None:
+    R = (2.0 - np.eye(14)).tolist()  # not positive definite
+    job = client.train("m3l", {"dataset": "yeast"}, "refused", params={"R": R})
+    with pytest.raises(JobFailed, match="R must") as caught:
+        job.wait(WAIT_SECONDS)
+    assert caught.value.job.error.code == "training_refused"
+    assert job.log()[0].text.startswith("the fit begins")
+    assert "refused" not in {model.name for model in client.models()}
+
+
+def test_a_cancelled_job_leaves_nothing(client: Client) -> None:
+    slow = {"C": 1e6, "kernel": "rbf", "tol": 1e-9, "max_iter": 1_000_000}
+    job = client.train("m3l", {"dataset": "yeast"}, "never", params=slow)
+    for event in job.events():
+        if event.kind == "progress":
+            assert job.cancel().state == "cancelled"
+    with pytest.raises(JobFailed, match="was cancelled"):
+        job.wait(WAIT_SECONDS)
+    assert "never" not in {model.name for model in client.models()}

@@ -1,0 +1,254 @@
+"""`manylabel train`: any labelled file becomes the model that its estimator would be, without a server."""
+
+import json
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_clients.command.output.progress import FitBar
+from manylabel_clients.command.training.fitting import ESTIMATORS
+from manylabel_core import batch, metrics
+from manylabel_core.datasets import read_dataset
+
+Run = Callable[..., Any]
+NAMES = ("rock", "jazz")
+
+
+@pytest.fixture(scope="module")
+def songs() -> tuple[np.ndarray, np.ndarray]:
+    """60 rows, 4 features with few digits, 2 labels."""
+    rng = np.random.default_rng(7)
+    X = rng.integers(-9, 10, size=(60, 4)) / 4
+    return X.astype(np.float32), (X @ rng.normal(size=(4, 2)) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def files(songs: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same rows in every format."""
+    directory = tmp_path_factory.mktemp("songs")
+    X, Y = songs
+    rows = [(x.tolist(), y.tolist()) for x, y in zip(X, Y, strict=True)]
+    attributes = [f"@attribute f{i} numeric" for i in range(4)]
+    labels = [f"@attribute {name} {{0,1}}" for name in NAMES]
+    pairs = [" ".join(f"{i}:{v}" for i, v in enumerate(x, 1)) for x, _ in rows]
+    relevant = [[name for name, one in zip(NAMES, y, strict=True) if one] for _, y in rows]
+    numbers = [",".join(str(i) for i, one in enumerate(y) if one) for _, y in rows]
+    texts = {
+        "csv": [",".join(["f0", "f1", "f2", "f3", *NAMES]), *(_line(x, y) for x, y in rows)],
+        "libsvm": [f"{n} {p}" for n, p in zip(numbers, pairs, strict=True)],
+        "mulan.arff": ["@relation s", *attributes, *labels, "@data", *(_line(x, y) for x, y in rows)],
+        "meka.arff": ["@relation 's: -C 2'", *labels, *attributes, "@data", *(_line(y, x) for x, y in rows)],
+        "ndjson": [json.dumps({"x": x, "y": y}) for (x, _), y in zip(rows, relevant, strict=True)],
+    }  # fmt: skip
+    paths = {name: directory / (name if "." in name else f"songs.{name}") for name in texts}
+    for name, lines in texts.items():
+        paths[name].write_text("\n".join(lines) + "\n")
+    labels_xml = "".join(f'<label name="{name}"></label>' for name in NAMES)
+    (directory / "mulan.xml").write_text(f'<labels xmlns="http://mulan.sourceforge.net/labels">{labels_xml}</labels>')
+    paths["npz"] = directory / "songs.npz"
+    np.savez(paths["npz"], X=X, Y=Y, train_idx=np.arange(40), test_idx=np.arange(40, 60))
+    return paths
+
+
+def _line(*parts: list[Any]) -> str:
+    return ",".join(str(value) for part in parts for value in part)
+
+
+def answered(done: Any) -> dict[str, Any]:
+    assert done.status == 0, done.err
+    document: dict[str, Any] = json.loads(done.out)
+    return document
+
+
+OPTIONS = {"csv": ("--labels", "2"), "mulan.arff": ("--labels", "XML")}
+
+
+@pytest.mark.parametrize("name", ["csv", "libsvm", "mulan.arff", "meka.arff", "ndjson"])
+def test_every_format_gives_the_model_of_the_estimator(
+    name: str, files: dict[str, Path], songs: Any, command: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "model.safetensors"
+    options = [str(files[name].with_suffix(".xml")) if o == "XML" else o for o in OPTIONS.get(name, ())]
+    answered(
+        command("train", str(files[name]), *options, "--param", "C=0.5", "--threads", "1", "--out", str(out), "--json")
+    )
+    model = batch.M3L.from_bytes(out.read_bytes())
+    X, Y = songs
+    order = [int(label) if label.isdecimal() else NAMES.index(label) for label in model.label_names_]
+    direct = batch.M3L(C=0.5).fit(sp.csr_array(X) if name == "libsvm" else X, Y[:, order])
+    assert sorted(order) == [0, 1]
+    assert np.array_equal(model.decision_function(X), direct.decision_function(X))
+
+
+def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, Path], songs: Any, command: Run) -> None:
+    found = answered(command("train", str(files["npz"]), "--threads", "1", "--json"))
+    X, Y = songs
+    scores = batch.M3L().fit(X[:40], Y[:40]).decision_function(X[40:])
+    assert found["rows"] == 40
+    assert found["measures"]["micro_f1"] == metrics.micro_f1(Y[40:], scores > 0)
+    assert found["measures"]["ranking_loss"] == metrics.ranking_loss(Y[40:], scores)
+
+
+def test_rows_held_out_are_not_learnt_and_follow_from_the_seed(files: dict[str, Path], command: Run) -> None:
+    runs = [command("train", str(files["ndjson"]), "--holdout", "0.25", "--seed", s, "--json") for s in ("1", "1", "2")]
+    first, again, other = map(answered, runs)
+    assert first["rows"] == other["rows"] == 45
+    assert first == again
+    assert first["measures"] != other["measures"]
+
+
+def test_another_file_may_have_its_columns_in_another_order(
+    files: dict[str, Path], songs: Any, command: Run, tmp_path: Path
+) -> None:
+    X, Y = songs
+    turned = tmp_path / "turned.csv"
+    rows = np.column_stack([np.full(60, 9.0), X[:, ::-1], Y[:, ::-1]])
+    header = ",".join(["unknown", "f3", "f2", "f1", "f0", "jazz", "rock"])
+    turned.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows.tolist())]))
+    found = answered(
+        command("train", str(files["csv"]), "--labels", "2", "--test", str(turned), "--threads", "1", "--json")
+    )
+    model = batch.M3L().fit(X, Y)
+    assert found["measures"]["hamming_loss"] == metrics.hamming_loss(Y, model.predict(X))
+
+
+@pytest.mark.parametrize("trainer", ESTIMATORS)
+def test_every_trainer_trains(trainer: str, songs: Any, command: Run, tmp_path: Path) -> None:
+    X, Y = songs
+    path, out = tmp_path / "views.ndjson", tmp_path / "model.safetensors"
+    relevant = [[name for name, one in zip(NAMES, y, strict=True) if one] for y in Y]
+    views = [{"views": {"sound": x[:2].tolist(), "text": x[2:].tolist()}} for x in X]
+    labels = [*relevant[:50], *[None] * 10]
+    lines = [json.dumps({"x": x, "y": y}) for x, y in zip(views, labels, strict=True)]
+    path.write_text("\n".join(lines))
+    done = command("train", str(path), "--trainer", trainer, "--holdout", "0.2", "--out", str(out))
+    assert done.status == 0, done.err
+    assert "50 rows learnt" in done.out
+    assert "micro-F1" in done.out
+    assert getattr(batch, ESTIMATORS[trainer]).from_bytes(out.read_bytes()).n_iter_ > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--trainer", "svm"], "--trainer must be one of m3l, mlrl, .*, not svm"),
+        (["--param", "c=1"], "--param c: m3l has no such parameter, only C, R, kernel"),
+        (["--param", "random_state=1"], "has no such parameter"),
+        (["--param", "C=-1"], "C must be a finite number above 0, not -1"),
+        (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
+        (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
+        (["--labels", "2"], "an option given is not for files of this kind"),
+        (["--test", "TEST"], "does not fit: none of the labels"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    options: list[str], message: str, files: dict[str, Path], command: Run, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.ndjson"
+    other.write_text('{"x": [1, 2, 3, 4], "y": ["polka"]}\n')
+    out = tmp_path / "model"
+    arguments = [str(other) if o == "TEST" else o for o in options]
+    done = command("train", str(files["ndjson"]), *arguments, "--out", str(out))
+    assert (done.status, out.exists()) == (1, False)
+    assert re.search(message, done.err), done.err
+    assert done.err.count("\n") == 1, "one line, no traceback"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.csv", "x,l\n1,1\n1,2\n", "a.csv, line 3"),
+        ("a.ndjson", '{"x": [1], "y": ["a"]}\n{"x": [1\n', "a.ndjson, line 2"),
+        ("a.arff", "@relation a\n@attribute x nonsense\n", "a.arff, line 2"),
+        ("a.npz", "PK", "a.npz"),
+        ("a.txt", "", "must end in one of"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where(
+    name: str, text: str, message: str, command: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    done = command("train", str(path), *(["--labels", "1"] if name == "a.csv" else []))
+    assert done.status == 1
+    assert message in done.err
+
+
+def test_wrong_usage_has_status_2(files: dict[str, Path], command: Run) -> None:
+    for options in (["--holdout", "1.5"], ["--holdout", "0.0001"], ["--holdout", "0.1", "--test", str(files["csv"])]):
+        assert command("train", str(files["ndjson"]), *options).status == 2
+    assert command("train", str(files["csv"])).status == 1
+
+
+SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9")
+
+
+def test_ctrl_c_ends_the_fit_and_keeps_what_is_reached(
+    files: dict[str, Path], command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "model"
+    before = signal.getsignal(signal.SIGINT)
+    interrupt_at(monkeypatch, {2})
+    done = command("train", str(files["ndjson"]), *SLOW, "--out", str(out))
+    assert (done.status, "stopped before its end" in done.err) == (130, True)
+    assert batch.M3L.from_bytes(out.read_bytes()).duality_gap_ > 1e-9
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_ends_everything(
+    files: dict[str, Path], command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
+    try:
+        interrupt_at(monkeypatch, {2}, times=2)
+        assert command("train", str(files["ndjson"]), *SLOW, "--out", str(tmp_path / "model")).status == 130
+        assert list(tmp_path.iterdir()) == []
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.parametrize("option", ["--test", None])
+def test_a_model_never_takes_the_place_of_what_it_is_learnt_from(
+    files: dict[str, Path], command: Run, tmp_path: Path, option: str | None
+) -> None:
+    copy = tmp_path / "songs.ndjson"
+    copy.write_bytes(files["ndjson"].read_bytes())
+    learnt = files["ndjson"] if option else copy
+    refused = command("train", str(learnt), *([option, str(copy)] if option else []), "--out", str(copy))
+    assert refused.status == 2
+    assert "is read from" in refused.err
+    assert copy.read_bytes() == files["ndjson"].read_bytes()
+
+
+def test_where_a_model_cannot_be_kept_nothing_is_learnt(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
+    refused = command("train", str(files["ndjson"]), "--trainer", "no such", "--out", str(tmp_path / "none" / "model"))
+    assert refused.status == 2
+    assert "no file can be written" in refused.err
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, iterations: set[int], times: int = 1) -> None:
+    update = FitBar.update
+
+    def interrupted(self: FitBar, iteration: int, gap: float | None, seconds: float) -> None:
+        update(self, iteration, gap, seconds)
+        if iteration in iterations:
+            iterations.discard(iteration)
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(FitBar, "update", interrupted)
+
+
+def test_the_readers_and_the_command_know_the_same_endings(files: dict[str, Path]) -> None:
+    from manylabel_clients.http.transport.upload import FORMATS
+    from manylabel_core.datasets.reading import EXTENSIONS
+
+    assert dict(EXTENSIONS) == FORMATS
+    assert read_dataset(files["ndjson"], "ndjson").n_rows == 60

@@ -1,0 +1,126 @@
+"""Examples and labels become the JSON of the interface, whatever holds them."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manylabel_clients import Sparse
+from manylabel_clients.http.resources.examples import encode_example
+
+row = np.array([[0.0, 1.5, 0.0, -2.0]], dtype=np.float32)
+
+
+class Series:
+    """As a pandas Series: not a Mapping, and with both `items` and `tolist`."""
+
+    def items(self) -> list[tuple[str, Any]]:
+        return [("age", np.float64(3.5)), ("word=cat", np.int64(1))]
+
+    def tolist(self) -> list[float]:
+        raise AssertionError("the names are lost")
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        ({"age": 3.5, "word=cat": 1}, {"age": 3.5, "word=cat": 1}),
+        ({"age": np.float32(0.5), "n": np.int8(2)}, {"age": 0.5, "n": 2}),
+        ({3: 1.0}, {"3": 1.0}),
+        (Series(), {"age": 3.5, "word=cat": 1}),
+        ([1, 2.5], [1, 2.5]),
+        ((1, np.float32(2.5)), [1, 2.5]),
+        (row[0], [0.0, 1.5, 0.0, -2.0]),
+        (Sparse([1, 3], [1.5, -2]), {"indices": [1, 3], "values": [1.5, -2]}),
+        (Sparse(np.array([1, 3]), (1.5, -2)), {"indices": [1, 3], "values": [1.5, -2]}),
+        (sp.csr_matrix(row), {"indices": [1, 3], "values": [1.5, -2]}),
+        (sp.csr_array(row), {"indices": [1, 3], "values": [1.5, -2]}),
+        (next(iter(sp.csr_array(row))), {"indices": [1, 3], "values": [1.5, -2]}),
+        (sp.coo_matrix(row), {"indices": [1, 3], "values": [1.5, -2]}),
+    ],
+)
+def test_every_form_of_an_example(x: Any, expected: Any) -> None:
+    assert json.loads(encode_example(x)) == {"x": expected}
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (["rock", "jazz"], ["rock", "jazz"]),
+        (("rock",), ["rock"]),
+        ({"rock", "jazz", "folk"}, ["folk", "jazz", "rock"]),
+        (np.array(["rock"]), ["rock"]),
+        ([], []),
+        ({"rock": True, "jazz": False}, {"rock": True, "jazz": False}),
+        ({"rock": np.bool_(True), "jazz": 0}, {"rock": True, "jazz": False}),
+        ({}, {}),
+    ],
+)
+def test_every_form_of_labels(y: Any, expected: Any) -> None:
+    assert json.loads(encode_example([1.0], y)) == {"x": [1.0], "y": expected}
+
+
+@pytest.mark.parametrize("x", ["cat", b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
+def test_what_is_no_example_is_refused(x: Any) -> None:
+    with pytest.raises(TypeError, match=r"^/x must be"):
+        encode_example(x)
+
+
+@pytest.mark.parametrize("y", ["pets", b"pets", 3, object()])
+def test_what_is_no_collection_of_labels_is_refused(y: Any) -> None:
+    with pytest.raises(TypeError, match=r"^/y must be"):
+        encode_example([1.0], y)
+
+
+@pytest.mark.parametrize("value", ["false", None, 2, 0.5])
+def test_a_partial_label_is_true_or_false(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"^/y/rock must be true or false"):
+        encode_example([1.0], {"rock": value})
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32("-inf")])
+def test_numbers_that_are_not_finite_are_named(bad: float) -> None:
+    for x, place in [
+        ({"age": bad}, "/x/age"),
+        ([1.0, bad], "/x/1"),
+        (Sparse([4], [bad]), "/x/values/0"),
+        (np.array([bad, 1]), "/x/0"),
+    ]:
+        with pytest.raises(ValueError, match=f"^{place} must be a finite number$"):
+            encode_example(x)
+
+
+def test_places_are_json_pointers() -> None:
+    with pytest.raises(ValueError, match=r"^/x/km~1h~0 must be a finite number$"):
+        encode_example({"km/h~": float("nan")})
+    with pytest.raises(TypeError, match=r"^/y/km~1h must be true or false"):
+        encode_example([1.0], {"km/h": 3})
+
+
+def test_a_set_has_the_same_bytes_in_every_process() -> None:
+    code = (
+        "from manylabel_clients.http.resources.examples import encode_example; "
+        "print(encode_example([1.0], set('abcdefgh')).decode())"
+    )
+    bodies = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(bodies) == 1
+
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.dictionaries(names, numbers), st.lists(names))
+def test_names_and_numbers_arrive_as_they_were(x: dict[str, float], y: list[str]) -> None:
+    assert json.loads(encode_example(x, y)) == {"x": x, "y": y}

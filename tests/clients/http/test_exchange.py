@@ -1,0 +1,478 @@
+"""Exchanges about models and servers: what is sent, what is sent again, what is raised. No I/O and no waiting."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+import pytest
+from tests.clients.http.fake_server import FakeServer, ok, problem
+
+from manylabel_clients import (
+    ApiError,
+    Busy,
+    Conflict,
+    ConnectionFailed,
+    Denied,
+    FieldError,
+    Invalid,
+    ModelStatus,
+    ModelSummary,
+    NotFound,
+    Retry,
+    TooLarge,
+    TrainedStatus,
+    TrainedSummary,
+    Unavailable,
+    UnexpectedAnswer,
+)
+from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.resources.server import ServerRequests
+
+RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
+REFUSED = httpx2.ConnectError("refused")
+CUT = httpx2.ReadError("reset")
+RECEIPT = {"position": "7", "updates": 7, "durability": "log"}
+PREDICTION = {"labels": ["a"], "scores": {"a": 0.5, "b": -1.0}, "threshold": 0.1}
+MEASURES = dict.fromkeys(
+    ["precision", "recall", "f1", "micro_f1", "macro_f1", "hamming_loss", "one_error", "ranking_loss"]
+) | {"examples": 0, "subset_accuracy": None}
+METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}}
+STATUS = {
+    "name": "m",
+    "algorithm": "falt",
+    "params": {"eta": 0.5, "passes": 1.0},
+    "scaling": "unit",
+    "durability": "log",
+    "position": "0",
+    "updates": 0,
+    "labels": 0,
+    "features": 0,
+    "bytes": 64,
+    "metrics": METRICS,
+}
+
+
+def model(retry: Retry = RETRY) -> ModelRequests:
+    return ModelRequests("m", retry)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        REFUSED,
+        CUT,
+        httpx2.ReadTimeout("slow"),
+        httpx2.ConnectTimeout("slow"),
+        httpx2.RemoteProtocolError("cut"),
+        problem(429, "queue_full"),
+        problem(503, "not_ready"),
+        problem(409, "idempotency_in_flight"),
+        httpx2.Response(502, text="bad gateway"),
+        httpx2.Response(504, text="gateway timeout"),
+    ],
+)
+def test_a_retry_sends_the_same_bytes_under_the_same_key(trouble: Any) -> None:
+    fake = FakeServer(trouble, trouble, trouble, ok(RECEIPT))
+    receipt = fake(model().update({"f": 1}, ["a"]))
+    assert receipt.updates == 7
+    assert len(fake.requests) == 4
+    assert len({request.body for request in fake.requests}) == 1
+    assert len(set(fake.keys)) == 1
+    assert fake.keys[0]
+    assert fake.pauses == [1, 2, 4]
+
+
+def test_every_call_has_a_key_of_its_own_and_predictions_have_none() -> None:
+    fake = FakeServer(*[ok({**RECEIPT, **PREDICTION})] * 5)
+    calls = model()
+    fake(calls.update([1], ["a"]))
+    fake(calls.update([1], ["a"]))
+    fake(calls.predict_update([1], ["a"]))
+    fake(calls.update([1], ["a"], key="mine"))
+    fake(calls.predict([1]))
+    assert len(set(fake.keys[:3])) == 3
+    assert fake.keys[3:] == ["mine", None]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (problem(400, "malformed_json"), Invalid),
+        (problem(403, "forbidden"), Denied),
+        (problem(404, "model_not_found"), NotFound),
+        (problem(409, "model_exists"), Conflict),
+        (problem(413, "body_too_large"), TooLarge),
+        (problem(415, "unsupported_media_type"), Invalid),
+        (problem(422, "idempotency_key_reused"), Invalid),
+        (problem(500, "internal_error"), ApiError),
+        (problem(507, "model_too_large"), TooLarge),
+        (httpx2.Response(307, headers={"location": "/elsewhere"}), ApiError),
+    ],
+)
+def test_a_refusal_is_raised_at_once(refusal: httpx2.Response, kind: type[ApiError]) -> None:
+    fake = FakeServer(refusal)
+    with pytest.raises(kind) as caught:
+        fake(model().update([1], ["a"]))
+    assert type(caught.value) is kind
+    assert caught.value.status == refusal.status_code
+    assert len(fake.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind"),
+    [
+        (REFUSED, ConnectionFailed),
+        (problem(429, "queue_full"), Busy),
+        (problem(503, "not_ready"), Unavailable),
+    ],
+)
+def test_after_the_last_attempt_the_error_is_raised(trouble: Any, kind: type[Exception]) -> None:
+    fake = FakeServer(*[trouble] * 4)
+    with pytest.raises(kind):
+        fake(model().predict([1]))
+    assert fake.pauses == [1, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("troubles", "expected"),
+    [
+        ([REFUSED, REFUSED], False),
+        ([httpx2.ConnectTimeout("slow"), problem(503, "not_ready")], False),
+        ([REFUSED, CUT], True),
+        ([CUT, REFUSED], True),
+        ([httpx2.ReadTimeout("slow"), problem(422, "idempotency_key_reused")], True),
+        ([REFUSED, httpx2.Response(502, text="bad gateway")], True),
+        ([REFUSED, problem(500, "internal_error")], True),
+    ],
+)
+def test_an_error_says_whether_it_may_have_been_done_all_the_same(troubles: Any, expected: bool) -> None:
+    with pytest.raises((ConnectionFailed, ApiError)) as caught:
+        FakeServer(*troubles)(model(Retry(attempts=2, jitter=0)).update([1], ["a"]))
+    assert caught.value.maybe_done is expected
+
+
+def test_retry_after_is_honoured() -> None:
+    fake = FakeServer(problem(429, "queue_full", {"retry-after": "9"}), ok(RECEIPT))
+    fake(model().update([1], ["a"]))
+    assert fake.pauses == [10]
+
+
+def test_a_retry_after_beyond_patience_is_raised_with_its_length() -> None:
+    with pytest.raises(Busy) as caught:
+        FakeServer(problem(429, "queue_full", {"retry-after": "3600"}))(model().update([1], ["a"]))
+    assert caught.value.retry_after_seconds == 3600
+
+
+@pytest.mark.parametrize("header", ["Fri, 31 Dec 2027 23:59:59 GMT", "-1", "nan", "1e9", "", "9" * 400])
+def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(header: str) -> None:
+    fake = FakeServer(problem(503, "not_ready", {"retry-after": header}), ok(RECEIPT))
+    fake(model().update([1], ["a"]))
+    assert fake.pauses == [1]
+
+
+def test_an_error_tells_all_that_the_problem_tells() -> None:
+    wrong = [
+        {"pointer": "/x/indices/3", "detail": "must be >= 0"},
+        {"header": "Idempotency-Key", "detail": "is too long"},
+    ]
+    with pytest.raises(Invalid) as caught:
+        FakeServer(problem(422, "invalid_request", errors=wrong, request_id="r1"))(model().predict([1]))
+    error = caught.value
+    assert (error.code, error.detail, error.request_id) == ("invalid_request", "about invalid_request", "r1")
+    assert error.errors == (
+        FieldError("must be >= 0", pointer="/x/indices/3"),
+        FieldError("is too long", header="Idempotency-Key"),
+    )
+    assert str(error) == "about invalid_request (422 invalid_request)"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"<html>", b"[1]", b"null", b'{"errors": 3}', b'{"errors": [3, {}]}', b"\xff"]
+)
+def test_a_damaged_problem_still_is_its_status(content: bytes) -> None:
+    headers = {"content-type": "application/problem+json"}
+    answer = httpx2.Response(404, content=content, headers=headers, request=httpx2.Request("GET", "http://s/"))
+    with pytest.raises(NotFound, match="404"):
+        FakeServer(answer)(model().predict([1]))
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b'{"position": "3"}', b"null", b"\xff"])
+def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
+    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
+    for call in (model().predict([1]), model().update([1], ["a"]), model().status(), model().metrics()):
+        with pytest.raises(UnexpectedAnswer, match="ManyLabel server"):
+            FakeServer(answer)(call)
+
+
+def test_answers_become_values() -> None:
+    fake = FakeServer(
+        ok({**PREDICTION, "position": "7"}),
+        ok({"predictions": [PREDICTION, PREDICTION], "position": "7"}),
+        ok({**PREDICTION, **RECEIPT}, **{"Idempotent-Replayed": "true"}),
+        ok({**STATUS, "new": "in a later version"}),
+        ok({**METRICS, "position": "7", "updates": 7}),
+    )
+    calls = model()
+    prediction = fake(calls.predict([1]))
+    assert (prediction.labels, prediction.scores) == (["a"], {"a": 0.5, "b": -1.0})
+    assert (prediction.threshold, prediction.position) == (0.1, "7")
+    assert fake(calls.predict_many([[1], [2]], batch_size=10)) == [prediction, prediction]
+    before, receipt = fake(calls.predict_update([1], ["a"]))
+    assert before == prediction
+    assert (receipt.position, receipt.updates, receipt.durability) == ("7", 7, "log")
+    assert receipt.replayed
+    status = fake(calls.status())
+    assert (status.name, status.params, status.metrics.window.size) == ("m", STATUS["params"], 1000)
+    assert fake(calls.metrics()) == status.metrics
+
+
+def examples(n: int) -> list[tuple[list[float], list[str]]]:
+    return [([float(i)], [f"l{i}"]) for i in range(n)]
+
+
+def receipts(*updates: int) -> Sequence[httpx2.Response]:
+    return [ok({**RECEIPT, "updates": count, "predictions": []}) for count in updates]
+
+
+def test_a_long_call_is_split_in_order_and_the_last_receipt_stands() -> None:
+    fake = FakeServer(*receipts(3, 6, 7))
+    receipt = fake(model().update_many(iter(examples(7)), batch_size=3, key="k"))
+    assert receipt.updates == 7
+    assert [len(body["examples"]) for body in fake.bodies] == [3, 3, 1]
+    sent = [(item["x"], item["y"]) for body in fake.bodies for item in body["examples"]]
+    assert sent == examples(7)
+    assert fake.keys == ["k", "k-3", "k-6"]
+
+
+def test_a_split_call_repeated_repeats_its_keys_and_bytes() -> None:
+    first, second = FakeServer(*receipts(3, 6, 7)), FakeServer(*receipts(3, 6, 7))
+    first(model().update_many(examples(7), batch_size=3, key="k"))
+    second(model().predict_update_many(examples(7), batch_size=3, key="k"))
+    assert first.keys == second.keys
+    assert [request.body for request in first.requests] == [request.body for request in second.requests]
+
+
+def test_a_split_call_without_a_key_has_a_fresh_one_for_each_request() -> None:
+    fake = FakeServer(*receipts(3, 6, 7, 3, 6, 7))
+    fake(model().update_many(examples(7), batch_size=3))
+    fake(model().update_many(examples(7), batch_size=3))
+    assert len(set(fake.keys)) == 6
+    assert None not in fake.keys
+
+
+def test_one_replayed_request_marks_the_whole_call() -> None:
+    fake = FakeServer(ok(RECEIPT, **{"Idempotent-Replayed": "true"}), ok(RECEIPT))
+    assert fake(model().update_many(examples(4), batch_size=2, key="k")).replayed
+
+
+def test_when_a_later_request_fails_the_error_counts_in_the_whole_call() -> None:
+    wrong = [{"pointer": "/examples/1/x", "detail": "must be finite"}, {"pointer": "", "detail": "bad"}]
+    detail = "/examples/1/x must be finite; y/examples/1 is a name"
+    fake = FakeServer(*receipts(3, 6), problem(422, "invalid_request", errors=wrong, detail=detail))
+    with pytest.raises(Invalid) as caught:
+        fake(model().update_many(examples(20), batch_size=3))
+    assert caught.value.done == 6
+    assert [field.pointer for field in caught.value.errors] == ["/examples/7/x", ""]
+    assert caught.value.detail == "/examples/7/x must be finite; y/examples/1 is a name"
+    assert len(fake.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "message"),
+    [
+        (("cat", ["a"]), TypeError, "^/examples/2/x must be a mapping"),
+        (([1.0], "a"), TypeError, "^/examples/2/y must be a list"),
+        (({"age": float("nan")}, ["a"]), ValueError, "^/examples/2/x/age must be a finite number"),
+        (([object()], ["a"]), TypeError, "^/examples/2/x has <object"),
+        (([1.0],), ValueError, "^/examples/2 not enough values"),
+        (([1.0], ["\ud800"]), ValueError, "^/examples/2/y 'utf-8' codec"),
+    ],
+)
+def test_an_example_that_cannot_be_sent_is_named(wrong: Any, kind: type[Exception], message: str) -> None:
+    fake = FakeServer()
+    with pytest.raises(kind, match=message):
+        fake(model().update_many([*examples(2), wrong], batch_size=3))
+    assert not fake.requests
+
+
+def test_examples_are_read_only_as_they_are_sent() -> None:
+    read = []
+
+    def stream() -> Any:
+        for i, example in enumerate(examples(100)):
+            read.append(i)
+            yield example
+
+    fake = FakeServer(problem(404, "model_not_found"))
+    with pytest.raises(NotFound):
+        fake(model().update_many(stream(), batch_size=3))
+    assert len(read) <= 4
+
+
+def test_no_examples_at_all() -> None:
+    assert FakeServer()(model().predict_many([], batch_size=3)) == []
+    for call in (model().update_many([], batch_size=3), model().predict_update_many([], batch_size=3)):
+        with pytest.raises(ValueError, match="at least one example"):
+            FakeServer()(call)
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "\t", "ü", "k\r\nX: y"])
+def test_a_key_that_fits_no_header_is_refused(key: str) -> None:
+    for call in (
+        model().update([1], ["a"], key=key),
+        model().predict_update_many([([1], ["a"])], batch_size=3, key=key),
+    ):
+        with pytest.raises(ValueError, match="visible ASCII"):
+            FakeServer()(call)
+
+
+def test_a_key_leaves_room_for_the_places_of_a_long_call() -> None:
+    """Else the first requests would be learnt, and the one whose key is too long never."""
+    with pytest.raises(ValueError, match="at most 240 characters"):
+        FakeServer()(model().update_many([([1], ["a"])] * 2, batch_size=1, key="k" * 241))
+
+
+def test_what_cannot_be_written_is_not_tried_again() -> None:
+    fake = FakeServer(httpx2.LocalProtocolError("illegal header value"))
+    with pytest.raises(ValueError, match="illegal header"):
+        fake(model().predict([1]))
+    assert len(fake.requests) == 1
+
+
+def test_a_batch_size_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="batch_size"):
+        FakeServer()(model().predict_many([[1]], batch_size=0))
+
+
+def test_a_name_cannot_leave_its_place_in_the_address() -> None:
+    fake = FakeServer(ok(STATUS))
+    fake(ModelRequests("../a b?/ü", RETRY).status())
+    assert fake.requests[0].path == "/v1/models/..%2Fa%20b%3F%2F%C3%BC"
+
+
+SPEC: dict[str, Any] = {"name": "m", "algorithm": "falt", "params": {"eta": 0.5}, "scaling": "unit", "labels": None}
+EXISTS = problem(409, "model_exists")
+
+
+def create(*replies: Any, spec: Any = SPEC, exist_ok: bool = False) -> FakeServer:
+    fake = FakeServer(*replies)
+    fake(ServerRequests(RETRY, clock=lambda: 0.0).create_model(**spec, exist_ok=exist_ok))
+    return fake
+
+
+def test_create_sends_what_is_given_only() -> None:
+    fake = create(ok(STATUS, 201))
+    assert fake.bodies == [{"name": "m", "algorithm": "falt", "params": {"eta": 0.5}, "scaling": "unit"}]
+
+
+@pytest.mark.parametrize("before", [[], [REFUSED], [problem(503, "not_ready")]])
+def test_a_taken_name_is_a_conflict(before: Any) -> None:
+    with pytest.raises(Conflict):
+        create(*before, EXISTS)
+
+
+def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None:
+    fake = create(CUT, EXISTS, ok(STATUS))
+    assert [request.method for request in fake.requests] == ["POST", "POST", "GET"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"updates": 1},
+        {"algorithm": "salt"},
+        {"scaling": "none"},
+        {"params": {"eta": 0.25, "passes": 1.0}},
+        {"params": {"passes": 1.0}},
+    ],
+)
+def test_a_model_that_is_not_what_was_asked_for_is_a_conflict(other: Any) -> None:
+    with pytest.raises(Conflict):
+        create(CUT, EXISTS, ok({**STATUS, **other}))
+
+
+LIMITED = {**SPEC, "limits": {"labels": {"most": 9, "policy": "ignore"}}}
+
+
+def test_a_model_with_other_limits_is_a_conflict_too() -> None:
+    create(CUT, EXISTS, ok({**STATUS, "limits": {"features": None, **LIMITED["limits"]}}), spec=LIMITED)
+    for other in ({}, {"limits": None}, {"limits": {"features": None, "labels": {"most": 8, "policy": "ignore"}}}):
+        with pytest.raises(Conflict):
+            create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
+
+
+def test_what_an_older_server_does_not_say_is_left_open() -> None:
+    status = FakeServer(ok(STATUS))(model().status())
+    assert (status.limits, status.bytes_at_most, status.ignored) == (None, None, {})
+
+
+def test_an_existing_model_will_do_if_one_says_so() -> None:
+    create(EXISTS, exist_ok=True)
+
+
+def test_delete() -> None:
+    FakeServer(httpx2.Response(204))(model().delete())
+    with pytest.raises(NotFound):
+        FakeServer(problem(404, "model_not_found"))(model().delete())
+    with pytest.raises(NotFound):
+        FakeServer(REFUSED, problem(404, "model_not_found"))(model().delete())
+    FakeServer(CUT, problem(404, "model_not_found"))(model().delete())
+
+
+class Clock:
+    """Time that passes by pauses only."""
+
+    def __init__(self, fake: FakeServer) -> None:
+        self.fake = fake
+
+    def __call__(self) -> float:
+        return sum(self.fake.pauses)
+
+
+def test_waiting_ends_when_the_server_is_ready() -> None:
+    fake = FakeServer(REFUSED, problem(503, "not_ready"), CUT, ok({}))
+    fake(ServerRequests(RETRY, Clock(fake)).wait_ready(60))
+    assert len(fake.pauses) == 3
+
+
+@pytest.mark.parametrize(("reply", "kind"), [(REFUSED, ConnectionFailed), (problem(503, "not_ready"), Unavailable)])
+def test_waiting_ends_when_the_time_is_over(reply: Any, kind: type[Exception]) -> None:
+    fake = FakeServer(*[reply] * 100)
+    with pytest.raises(kind):
+        fake(ServerRequests(RETRY, Clock(fake)).wait_ready(0.75))
+    assert sum(fake.pauses) == pytest.approx(0.75)
+    for request in fake.requests:
+        assert request.timeout_seconds is not None
+        assert request.timeout_seconds <= 0.75
+
+
+def test_waiting_ends_at_once_where_no_such_server_is() -> None:
+    fake = FakeServer(httpx2.Response(404, text="not here"))
+    with pytest.raises(NotFound):
+        fake(ServerRequests(RETRY, Clock(fake)).wait_ready(60))
+
+
+def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
+    parts = ("name", "algorithm", "params", "scaling", "durability")
+    stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
+    loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
+        ServerRequests(RETRY, float).models()
+    )
+    assert isinstance(loaded, ModelStatus)
+    assert type(summary) is ModelSummary
+    assert [getattr(loaded, part) for part in parts] == [getattr(summary, part) for part in parts]
+
+
+def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
+    trained = {
+        "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None, "version": 2,
+        "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True,
+    }  # fmt: skip
+    stored = {"name": "n", "algorithm": "trained", "loaded": False}
+    listed = FakeServer(ok({"models": [trained, stored]}))(ServerRequests(RETRY, float).models())
+    assert listed[0] == FakeServer(ok(trained))(model().status())
+    assert isinstance(listed[0], TrainedStatus)
+    assert (listed[0].version, listed[0].trainer) == (2, "m3l")
+    assert listed[1] == TrainedSummary("n", "trained")
+    with pytest.raises(Conflict):
+        create(CUT, EXISTS, ok(trained))

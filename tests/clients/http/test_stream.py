@@ -1,0 +1,193 @@
+"""Streams of examples, and of events: what is sent, where it goes on, when it ends. No I/O and no waiting."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+from tests.clients.http.fake_server import FakeServer
+
+from manylabel_clients import ApiError, Busy, ConnectionFailed, Event, NotFound, Retry, Unavailable, UnexpectedAnswer
+from manylabel_clients.http.resources.examples import Example
+from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.transport.sse import EventStream
+
+RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
+LINES = [b'{"x":[%d],"y":[]}' % i for i in range(1, 6)]
+EXAMPLES: list[Example] = [([i], []) for i in range(1, 6)]
+
+
+def learnt(line: int) -> dict[str, Any]:
+    return {"line": line, "labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "9", "updates": line}
+
+
+def replayed(line: int) -> dict[str, Any]:
+    return {"line": line, "replayed": True, "position": "9"}
+
+
+def refused(line: int, status: int, code: str, **more: Any) -> dict[str, Any]:
+    return {"line": line, "error": {"status": status, "code": code, "detail": f"about {code}"}, **more}
+
+
+def answer(*lines: Any, content: bytes | None = None) -> httpx2.Response:
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in lines) if content is None else content
+    return httpx2.Response(200, content=text, request=httpx2.Request("POST", "http://s/p"))
+
+
+def batch(first: int = 1) -> Exchange[Any]:
+    return ModelRequests("m", RETRY).stream(EXAMPLES, key="k", first=first).next_answers()
+
+
+def test_a_batch_is_one_request_when_all_goes_well() -> None:
+    fake = FakeServer(answer(learnt(1), refused(2, 422, "invalid_request"), learnt(3), replayed(4), learnt(5)))
+    answers = fake(batch())
+    (request,) = fake.requests
+    assert (request.method, request.path) == ("POST", "/v1/models/m/stream?from=1")
+    assert request.headers == {"Content-Type": "application/x-ndjson", "Idempotency-Key": "k"}
+    assert request.body == b"\n".join(LINES)
+    assert [one.line for one in answers] == [1, 2, 3, 4, 5]
+    assert [one.updates for one in answers] == [1, None, 3, None, 5]
+    assert [one.replayed for one in answers] == [False, False, False, True, False]
+    assert answers[0].prediction.labels == ["a"]
+    assert answers[1].error.code == "invalid_request"
+    assert [one.prediction is None for one in answers] == [False, True, False, True, False]
+
+
+def test_what_broke_off_goes_on_with_the_first_line_without_an_answer() -> None:
+    fake = FakeServer(
+        answer(learnt(11), refused(12, 503, "storage_unavailable", retry_after=5)),
+        answer(learnt(12), learnt(13), refused(14, 429, "queue_full", retry_after=1)),
+        answer(refused(14, 503, "not_ready")),
+        answer(learnt(14), learnt(15)),
+    )
+    assert [one.line for one in fake(batch(11))] == [11, 12, 13, 14, 15]
+    assert fake.pieces == [("from=11", 5), ("from=12", 4), ("from=14", 2), ("from=14", 2)]
+    assert fake.pauses == [6, 2, 2], "what was asked for and the backoff, which begins anew after progress"
+
+
+def test_a_passing_trouble_of_the_last_line_is_no_refusal() -> None:
+    fake = FakeServer(answer(*map(learnt, range(1, 5)), refused(5, 503, "not_ready")), answer(learnt(5)))
+    assert [one.error for one in fake(batch())] == [None] * 5
+
+
+def test_no_answer_means_the_same_lines_again() -> None:
+    cut = httpx2.ReadError("cut", request=httpx2.Request("POST", "http://s/p"))
+    fake = FakeServer(cut, answer(*map(replayed, range(1, 4)), learnt(4), learnt(5)))
+    assert [one.replayed for one in fake(batch())] == [True, True, True, False, False]
+    assert fake.requests[0] == fake.requests[1]
+
+
+def test_without_progress_it_gives_up() -> None:
+    busy = answer(refused(3, 429, "queue_full"))
+    fake = FakeServer(answer(learnt(1), learnt(2), refused(3, 429, "queue_full")), busy, busy)
+    with pytest.raises(Busy) as caught:
+        fake(batch())
+    assert caught.value.done == 2
+
+
+@pytest.mark.parametrize(("status", "code"), [(404, "model_not_found"), (413, "body_too_large")])
+def test_what_will_not_pass_is_raised(status: int, code: str) -> None:
+    with pytest.raises(ApiError) as caught:
+        FakeServer(answer(learnt(1), refused(2, status, code)))(batch())
+    assert (caught.value.status, caught.value.code, caught.value.done) == (status, code, 1)
+
+
+def test_refusals_of_the_whole_request_are_raised() -> None:
+    problem = httpx2.Response(404, request=httpx2.Request("POST", "http://s/p"))
+    with pytest.raises(NotFound):
+        FakeServer(problem)(batch())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html>", b"[]\n", b"{}\n", b'{"line": 2}\n', json.dumps(learnt(2)).encode(), b'{"line": 1, "error": 3}'],
+)
+def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
+    with pytest.raises(UnexpectedAnswer):
+        FakeServer(answer(content=content))(batch())
+
+
+def test_more_answers_than_lines_are_not_understood() -> None:
+    with pytest.raises(UnexpectedAnswer):
+        FakeServer(answer(*map(learnt, range(1, 7))))(batch())
+
+
+def test_batches_are_drawn_one_by_one_under_one_key() -> None:
+    drawn = 0
+
+    def examples() -> Iterator[tuple[list[float], list[str]]]:
+        nonlocal drawn
+        for _ in range(5):
+            drawn += 1
+            yield [1.0], ["a"]
+
+    stream = ModelRequests("m", RETRY).stream(examples(), first=4, batch_size=2)
+    fake = FakeServer(answer(learnt(4), learnt(5)), answer(learnt(6), learnt(7)), answer(learnt(8)))
+    for done, so_far in ((0, 2), (2, 4), (4, 5)):
+        assert [one.line for one in fake(stream.next_answers())] == list(range(4 + done, 4 + so_far))
+        assert drawn == so_far, "a full batch is sent before anything of the next is drawn"
+    assert fake(stream.next_answers()) is None
+    assert fake.pieces == [("from=4", 2), ("from=6", 2), ("from=8", 1)]
+    assert len({one.headers["Idempotency-Key"] for one in fake.requests}) == 1
+
+
+def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
+    calls = ModelRequests("m", RETRY)
+    for first, batch_size, key in ((0, 2, None), (1, 0, None), (1, 2, "a b")):
+        with pytest.raises(ValueError, match=r"first|batch_size|key"):
+            calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
+    with pytest.raises(TypeError, match=r"^/examples/1/x "):
+        FakeServer()(calls.stream([([1], []), ("cat", [])], batch_size=2).next_answers())
+
+
+# -- events -------------------------------------------------------------------------------------------
+
+
+def fed(events: EventStream[Event], text: str) -> list[Any]:
+    return [event for line in text.split("\n") if (event := events.feed(line)) is not None]
+
+
+def test_events_are_read_as_they_are_written() -> None:
+    events = EventStream("/v1/models/m", None, RETRY, Event)
+    assert "Last-Event-ID" not in events.request.headers
+    one, other = 'event: update\ndata: {"updates": 3}\nid: 17', "id:18\nevent:x\ndata:{}\nretry: 3"
+    first, second = fed(events, f": hello\n\n{one}\n\n: still there\n\n{other}\n\n")
+    assert (first.kind, first.position, first.data) == ("update", "17", {"updates": 3})
+    assert (second.kind, second.position, second.data) == ("x", "18", {})
+    assert events.request.headers["Last-Event-ID"] == "18"
+    assert events.request.path == "/v1/models/m/events"
+
+
+def test_a_half_event_is_forgotten_with_its_connection() -> None:
+    events = EventStream("/v1/models/m", "5", RETRY, Event)
+    assert fed(events, 'event: update\ndata: {"updates": 3}\nid: 17') == []
+    events.pause_seconds(None)
+    assert events.request.headers["Last-Event-ID"] == "5"
+    assert fed(events, "\n") == []
+
+
+def test_it_connects_again_until_nothing_comes() -> None:
+    events = EventStream("/v1/models/m", None, RETRY, Event)
+    cut = httpx2.ReadTimeout("silence", request=httpx2.Request("GET", "http://s/p"))
+    assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
+    fed(events, "event: update\ndata: {}\nid: 1\n\n")
+    assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
+    with pytest.raises(ConnectionFailed):
+        events.pause_seconds(cut)
+
+
+def test_a_clean_end_is_no_failure() -> None:
+    events = EventStream("/v1/models/m", None, RETRY, Event)
+    assert [events.pause_seconds(None) for _ in range(10)] == [1] * 10
+
+
+def test_a_model_that_is_gone_is_told() -> None:
+    events = EventStream("/v1/models/m", None, RETRY, Event)
+    with pytest.raises(NotFound):
+        events.pause_seconds(httpx2.Response(404, request=httpx2.Request("GET", "http://s/p")))
+    starting = httpx2.Response(503, headers={"Retry-After": "3"}, request=httpx2.Request("GET", "http://s/p"))
+    assert events.pause_seconds(starting) == 3 + 2
+    with pytest.raises(Unavailable):
+        events.pause_seconds(starting)

@@ -1,0 +1,149 @@
+"""RemoteModel on a real server: the same contract, and the same numbers, as the estimators in process."""
+
+import copy
+import doctest
+import gc
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from river import datasets, evaluate, metrics, preprocessing
+
+from manylabel_clients import Client, NotFound
+from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, remote
+from manylabel_clients.river.encoding import named_values
+
+PARAMS = {
+    "falt": (FALT, {"eta": 0.3, "passes": 2.0}),
+    "salt": (SALT, {"eta": 0.3, "delta": 0.5}),
+    "kernel_falt": (KernelFALT, {"eta": 0.5, "gamma": 2.0, "passes": 3}),
+}
+
+
+def through_pickle(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301 - bytes of our own
+
+
+def changing_stream(n: int) -> list[Any]:
+    """Rows whose features and labels come and go, some labels unknown, some rows empty."""
+    rng = random.Random(5)
+    rows = []
+    for i in range(n):
+        features = rng.sample(range(2 + i // 3), min(2 + i // 3, 4))
+        labels = rng.sample(range(1 + i // 9), min(1 + i // 9, 4))
+        x = {f"f{j}": rng.choice([0.0, rng.gauss(0, 1), 3, True]) for j in features}
+        rows.append((x, {f"l{j}": rng.random() < 0.5 for j in labels}))
+    return [*rows, ({}, {}), ({"f1": 1e-30}, {"l0": False}), ({"f2": 1e15}, {"l1": True})]
+
+
+@pytest.mark.parametrize("scaling", ["none", "unit", "standard"])
+@pytest.mark.parametrize("algorithm", PARAMS)
+def test_same_numbers_as_in_process(client: Client, name: str, algorithm: str, scaling: str) -> None:
+    estimator, params = PARAMS[algorithm]
+    local = estimator(**params, scaling=scaling)
+    client.create_model(name, algorithm=algorithm, params=params, scaling=scaling)
+    there = RemoteModel(client, name)
+    assert there.predict_one({"f0": 1.0}) == {}
+    for x, y in [*changing_stream(60), *datasets.Yeast().take(20)]:
+        assert there.predict_one(x) == local.predict_one(x)
+        assert there.predict_proba_one(x) == local.predict_proba_one(x)
+        threshold, *scores = local._learner.score(local._encoder.row(x))[0].tolist()
+        prediction = there.model.predict(named_values(x))
+        assert prediction.threshold == threshold
+        assert list(prediction.scores.values()) == [score - threshold for score in scores]
+        there.learn_one(x, y)
+        local.learn_one(x, y)
+    assert list(there.predict_one({})) == list(local._encoder.labels)
+    assert there.model.status().updates == 83
+
+
+def test_pipelines_and_metrics_as_in_process(client: Client, name: str) -> None:
+    client.create_model(name, params={"eta": 0.1}, scaling="unit")
+    found = []
+    for model in (RemoteModel(client, name), FALT(eta=0.1, scaling="unit")):
+        metric = metrics.multioutput.MicroAverage(metrics.F1())
+        pipeline = preprocessing.StandardScaler() | model
+        found.append(evaluate.progressive_val_score(datasets.Yeast().take(150), pipeline, metric).get())
+    assert found[0] == found[1] > 0.4
+
+
+@pytest.mark.parametrize("duplicate", [RemoteModel.clone, copy.copy, copy.deepcopy, through_pickle])
+def test_a_copy_is_another_handle_of_the_same_model(
+    client: Client, name: str, duplicate: Callable[[RemoteModel], RemoteModel]
+) -> None:
+    tags = client.create_model(name)
+    servers = [client.base_url] if duplicate is through_pickle else [client.base_url, client]
+    for server in servers:
+        model = RemoteModel(server, name)
+        other = duplicate(model)
+        assert other is not model
+        assert (other.server, other.name) == (server, name)
+        before = tags.status().updates
+        other.learn_one({"a": 1.0}, {"rock": True, "pop": False})
+        assert tags.status().updates == before + 1
+        assert model.predict_one({"a": 1.0}) == {"rock": True, "pop": False}
+    assert model.clone({"name": "other"}).name == "other"
+
+
+def test_on_a_client_it_cannot_be_pickled(client: Client) -> None:
+    with pytest.raises(TypeError, match="give it the server's address instead"):
+        pickle.dumps(RemoteModel(client, "tags"))
+
+
+def test_its_own_client_is_closed_with_it(client: Client, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.create_model(name)
+    closed = []
+    close = Client.close
+    monkeypatch.setattr(Client, "close", lambda self: (closed.append(self), close(self)))
+    model = RemoteModel(client.base_url, name)
+    model.learn_one({"a": 1}, {"rock": True})
+    own = model.model._client
+    del model
+    gc.collect()
+    assert closed == [own]
+    model = RemoteModel(client, name)
+    model.learn_one({"a": 1}, {"rock": True})
+    del model
+    gc.collect()
+    assert closed == [own]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "message"),
+    [
+        ({1: 1.0}, {"rock": True}, TypeError, "feature 1 must have a string for a name"),
+        ({"a": 1.0}, {1: True}, TypeError, "label 1 must have a string for a name"),
+        ({"a": "x"}, {"rock": True}, TypeError, "feature 'a' is 'x'"),
+        ({"a": float("nan")}, {"rock": True}, ValueError, "feature 'a' is nan"),
+        ({"a": 1.0}, {"rock": 2}, TypeError, "label 'rock' is 2"),
+        ({"a": 1.0}, ["rock"], TypeError, "y must be a dict"),
+    ],
+)
+def test_what_is_wrong_is_not_sent(
+    client: Client, name: str, x: Any, y: Any, error: type[Exception], message: str
+) -> None:
+    tags = client.create_model(name)
+    with pytest.raises(error, match=message):
+        RemoteModel(client, name).learn_one(x, y)
+    assert tags.status().updates == 0
+
+
+def test_an_unknown_model_is_an_error(client: Client) -> None:
+    with pytest.raises(NotFound):
+        RemoteModel(client, "nobody").predict_one({"a": 1.0})
+
+
+def test_river_shows_the_memory_on_the_server(client: Client, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    tags = client.create_model(name)
+    model, metric = RemoteModel(client, name), metrics.multioutput.MicroAverage(metrics.F1())
+    evaluate.progressive_val_score(datasets.Yeast().take(5), model, metric, print_every=5, show_memory=True)
+    assert model._raw_memory_usage == tags.status().bytes > 0
+    assert model._memory_usage in capsys.readouterr().out
+
+
+def test_the_example_in_the_docstring(client: Client) -> None:
+    outcome = doctest.testmod(remote, extraglobs={"url": client.base_url})
+    assert outcome.attempted >= 6
+    assert outcome.failed == 0
