@@ -8,13 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually
 
 from manylabel_clients import Client
 
@@ -79,7 +79,7 @@ def test_the_demo_from_start_to_stop(demo: Demo) -> None:
     assert demo.pids == {pid}
     check_figures(again.stdout, demo.port)
     paste(line_of(again.stdout, "stop"))
-    wait_until(lambda: not is_running(pid))
+    eventually(lambda: not is_running(pid))
     log = demo.directory / "manylabel-data" / "demo" / "server.log"
     assert json.loads(log.read_text().splitlines()[-1])["event"] == "stopped"
     check_restart(demo, line_of(again.stdout, "restart"))
@@ -143,13 +143,6 @@ def paste(line: str) -> str:
     done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_another_program_on_the_port_is_left_alone(demo: Demo) -> None:

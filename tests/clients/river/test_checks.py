@@ -11,18 +11,11 @@ import numpy as np
 import pytest
 from river import checks, datasets, stream
 
-from manylabel_clients import Client
-from manylabel_clients.river import (
-    FALT,
-    SALT,
-    KernelFALT,
-    KernelPassiveAggressive,
-    KernelSALT,
-    PassiveAggressive,
-    RemoteModel,
-)
+from manylabel_clients import Client, river
+from manylabel_clients.river import FALT, RemoteModel
+from manylabel_core import online
 
-ESTIMATORS = (FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, KernelPassiveAggressive)
+ESTIMATORS = [getattr(river, name) for name in online.__all__]
 
 
 @pytest.fixture(scope="module")

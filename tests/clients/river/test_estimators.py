@@ -5,31 +5,57 @@ import doctest
 import inspect
 import math
 import pickle
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pytest
+import typer.main
 from river import compose, datasets, evaluate, metrics, preprocessing
 
 import manylabel_core as core
-from manylabel_clients.river import (
-    FALT,
-    SALT,
-    KernelFALT,
-    KernelPassiveAggressive,
-    KernelSALT,
-    PassiveAggressive,
-    encoding,
-    estimators,
-)
+from manylabel_clients import Client, river
+from manylabel_clients.command.app import app
+from manylabel_clients.river import FALT, encoding, estimators
+from manylabel_clients.river.online_classifier import OnlineClassifier
+from manylabel_core import online
+from manylabel_service.online.spec.params import PARAMS
 
-ESTIMATORS = (FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive, KernelPassiveAggressive)
+ESTIMATORS = [getattr(river, name) for name in online.__all__]
 
 
 def through_pickle(thing: Any) -> Any:
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - bytes of our own
+
+
+def test_every_learner_of_core_is_an_estimator_here_and_an_algorithm_of_the_service() -> None:
+    """A learner that is added to core and forgotten elsewhere fails here."""
+    assert {one.__name__ for one in vars(estimators).values() if is_estimator(one)} == set(online.__all__)
+    assert set(online.__all__) <= set(river.__all__)
+    assert {params._learner.__name__ for params in PARAMS.values()} == set(online.__all__)
+    for params in PARAMS.values():
+        estimator = getattr(river, params._learner.__name__)
+        # Scaling is a part of a model's spec; what a service computes with is not to be chosen.
+        assert {*params.model_fields, "scaling", "dtype"} == inspect.signature(estimator).parameters.keys()
+
+
+def is_estimator(one: Any) -> bool:
+    return isinstance(one, type) and issubclass(one, OnlineClassifier) and one is not OnlineClassifier
+
+
+@pytest.mark.parametrize("wanted", ["Client.create_model", "manylabel models create"])
+def test_every_algorithm_is_named_where_one_chooses_it(wanted: str) -> None:
+    if wanted == "Client.create_model":
+        text = Client.create_model.__doc__ or ""
+    else:
+        text = next(p.help for p in create_command().params if p.name == "algorithm")
+    assert [name for name in PARAMS if not re.search(rf"\b{name}\b", text)] == []
+
+
+def create_command() -> Any:
+    return typer.main.get_command(app).commands["models"].commands["create"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

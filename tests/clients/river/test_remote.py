@@ -96,10 +96,10 @@ def test_its_own_client_is_closed_with_it(client: Client, name: str, monkeypatch
     client.create_model(name)
     closed = []
     close = Client.close
-    monkeypatch.setattr(Client, "close", lambda self: (closed.append(self), close(self)))
+    monkeypatch.setattr(Client, "close", lambda self: (closed.append(self._connections), close(self)))
     model = RemoteModel(client.base_url, name)
     model.learn_one({"a": 1}, {"rock": True})
-    own = model.model._client
+    own = model.model._connections
     del model
     gc.collect()
     assert closed == [own]

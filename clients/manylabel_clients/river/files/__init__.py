@@ -12,17 +12,12 @@ from manylabel_clients.river.files.arff import ArffFile
 from manylabel_clients.river.files.libsvm import LibsvmFile
 from manylabel_clients.river.files.npz import NpzFile
 from manylabel_clients.river.files.stream import FileFormatError, FileStream
+from manylabel_core.datasets.reading import EXTENSIONS
 
 __all__ = ["ArffFile", "FileFormatError", "FileStream", "LibsvmFile", "NpzFile", "open_stream"]
 
-FORMATS: dict[str, type[FileStream]] = {
-    ".arff": ArffFile,
-    ".libsvm": LibsvmFile,
-    ".npz": NpzFile,
-    ".svm": LibsvmFile,
-    ".svmlight": LibsvmFile,
-}
-"""The class that reads a file, by its extension."""
+FORMATS: dict[str, type[FileStream]] = {"arff": ArffFile, "libsvm": LibsvmFile, "npz": NpzFile}
+"""The class that reads each format, of those in `manylabel_core.datasets.reading` that can be read row by row here."""
 
 
 def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
@@ -45,6 +40,8 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
         The file cannot be read.
     """
     extension = Path(path).suffix.lower()
-    if extension not in FORMATS:
-        raise ValueError(f"{path}: unknown extension {extension!r}, allowed are {', '.join(FORMATS)}")
-    return FORMATS[extension](path, **options)
+    kind = FORMATS.get(EXTENSIONS.get(extension, ""))
+    if kind is None:
+        allowed = ", ".join(known for known, format in EXTENSIONS.items() if format in FORMATS)
+        raise ValueError(f"{path}: unknown extension {extension!r}, allowed are {allowed}")
+    return kind(path, **options)
