@@ -1,10 +1,26 @@
-"""Batch learners in the manners of scikit-learn: large margins on the label-coupled dual, and LSA-MML for views."""
+"""Batch learners in the manners of scikit-learn: large margins on the label-coupled dual, and LSA-MML for views.
 
-from manylabel_core.batch.lsa_mml import LSAMML
-from manylabel_core.batch.m3l import M3L
-from manylabel_core.batch.mlrl import MLRL
-from manylabel_core.batch.prbr import PrBR
-from manylabel_core.batch.prml import PrML
-from manylabel_core.batch.ssmlrl import SSMLRL
+`catalogue` has all of them by name, with their parameters. Learners are loaded when they are asked for: they load
+numba, which a reader of the catalogue need not wait for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from manylabel_core.batch.lsa_mml import LSAMML
+    from manylabel_core.batch.m3l import M3L
+    from manylabel_core.batch.mlrl import MLRL
+    from manylabel_core.batch.prbr import PrBR
+    from manylabel_core.batch.prml import PrML
+    from manylabel_core.batch.ssmlrl import SSMLRL
 
 __all__ = ["LSAMML", "M3L", "MLRL", "SSMLRL", "PrBR", "PrML"]
+
+_MODULES = {"LSAMML": "lsa_mml", "M3L": "m3l", "MLRL": "mlrl", "PrBR": "prbr", "PrML": "prml", "SSMLRL": "ssmlrl"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

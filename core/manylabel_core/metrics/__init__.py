@@ -12,19 +12,25 @@ Two conventions hold in all of them, and in `Prequential`:
   labels, those that have a ROC curve.)
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
+
+`measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` loads numba.
 """
 
-from manylabel_core.metrics.example_based import (
-    example_f1,
-    f1,
-    hamming_loss,
-    precision,
-    recall,
-    subset_accuracy,
-)
-from manylabel_core.metrics.label_based import macro_auc, macro_f1, micro_f1
-from manylabel_core.metrics.prequential import Prequential
-from manylabel_core.metrics.ranking import average_precision, coverage, one_error, ranking_loss
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from manylabel_core.metrics.example_based import (
+        example_f1,
+        f1,
+        hamming_loss,
+        precision,
+        recall,
+        subset_accuracy,
+    )
+    from manylabel_core.metrics.label_based import macro_auc, macro_f1, micro_f1
+    from manylabel_core.metrics.prequential import Prequential
+    from manylabel_core.metrics.ranking import average_precision, coverage, one_error, ranking_loss
 
 __all__ = [
     "Prequential",
@@ -42,3 +48,16 @@ __all__ = [
     "recall",
     "subset_accuracy",
 ]
+
+_MODULES = {
+    **dict.fromkeys(("example_f1", "f1", "hamming_loss", "precision", "recall", "subset_accuracy"), "example_based"),
+    **dict.fromkeys(("macro_auc", "macro_f1", "micro_f1"), "label_based"),
+    **dict.fromkeys(("Prequential",), "prequential"),
+    **dict.fromkeys(("average_precision", "coverage", "one_error", "ranking_loss"), "ranking"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 
 from manylabel_clients.command.output.progress import FitBar
-from manylabel_clients.command.training.fitting import ESTIMATORS
 from manylabel_core import batch, metrics
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import read_dataset
 
 Run = Callable[..., Any]
@@ -118,7 +118,7 @@ def test_another_file_may_have_its_columns_in_another_order(
     assert found["measures"]["hamming_loss"] == metrics.hamming_loss(Y, model.predict(X))
 
 
-@pytest.mark.parametrize("trainer", ESTIMATORS)
+@pytest.mark.parametrize("trainer", TRAINERS)
 def test_every_trainer_trains(trainer: str, songs: Any, command: Run, tmp_path: Path) -> None:
     X, Y = songs
     path, out = tmp_path / "views.ndjson", tmp_path / "model.safetensors"
@@ -131,7 +131,7 @@ def test_every_trainer_trains(trainer: str, songs: Any, command: Run, tmp_path: 
     assert done.status == 0, done.err
     assert "50 rows learnt" in done.out
     assert "micro-F1" in done.out
-    assert getattr(batch, ESTIMATORS[trainer]).from_bytes(out.read_bytes()).n_iter_ > 0
+    assert TRAINERS[trainer].estimator_class().from_bytes(out.read_bytes()).n_iter_ > 0
 
 
 @pytest.mark.parametrize(

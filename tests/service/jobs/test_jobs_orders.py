@@ -1,6 +1,5 @@
 """Orders and trainers: what is accepted, what a search becomes."""
 
-import inspect
 import math
 
 import pytest
@@ -11,19 +10,6 @@ from manylabel_service.errors import InvalidJob
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import MAX_TRIALS
 from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer, register
-
-
-@pytest.mark.parametrize("name", TRAINERS)
-def test_parameters_and_defaults_are_those_of_the_estimator(name):
-    trainer = TRAINERS[name]
-    estimator = trainer.estimator_class()
-    own = {"warm_start", "random_state", "n_threads"}  # of the service
-    never = {"covariance_init"}  # a start, to which the end is the same
-    bounded = {"cache_mb"}  # memory is bounded for the whole process
-    known = {key: value.default for key, value in inspect.signature(estimator).parameters.items()}
-    assert set(trainer.params.model_fields) == set(known) - own - never - bounded
-    arguments = trainer.params().arguments(None)
-    assert arguments == {key: known[key] for key in arguments}
 
 
 @pytest.mark.parametrize("name", TRAINERS)

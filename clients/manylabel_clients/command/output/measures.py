@@ -7,23 +7,7 @@ import typer
 
 from manylabel_clients.command.output.text import MAX_LABELS, print_table
 from manylabel_clients.http.resources.metrics import Drift, Metrics
-
-MEASURES = {
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "f1": "F1",
-    "example_f1": "example F1",
-    "precision": "precision",
-    "recall": "recall",
-    "hamming_loss": "Hamming loss",
-    "one_error": "one-error",
-    "ranking_loss": "ranking loss",
-    "subset_accuracy": "subset accuracy",
-    "average_precision": "average precision",
-    "coverage": "coverage",
-    "macro_auc": "macro-AUC",
-}
-"""Measures in the order of the tables, with their names for people."""
+from manylabel_core.metrics.measures import MEASURES
 
 
 def print_metrics(metrics: Metrics) -> None:
@@ -48,5 +32,5 @@ def print_drift(drift: Drift) -> None:
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return a row for each measure that there is, with a column for each set of them."""
-    known = [name for name in MEASURES if name in measures[0]]
-    return [(MEASURES[name], *(f"{one[name]:.4f}" for one in measures)) for name in known]
+    known = [measure for measure in MEASURES.values() if measure.name in measures[0]]
+    return [(measure.title, *(f"{one[measure.name]:.4f}" for one in measures)) for measure in known]

@@ -11,26 +11,12 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.output.measures import MEASURES
 from manylabel_clients.command.output.progress import FitBar
-from manylabel_core import batch, metrics, priors
+from manylabel_core.batch.catalogue import TRAINERS, arguments
 from manylabel_core.datasets import Dataset
+from manylabel_core.metrics.measures import MEASURES, REPORTED
 from manylabel_core.solvers import Progress as Reached
 
-ESTIMATORS = {
-    "m3l": "M3L",
-    "mlrl": "MLRL",
-    "ssmlrl": "SSMLRL",
-    "prml": "PrML",
-    "prbr": "PrBR",
-    "lsa_mml": "LSAMML",
-}
-"""Classes of `manylabel_core.batch`, by the names that a server's trainers have."""
-OF_VIEWS = ("lsa_mml",)
-"""Those that learn from several views; they learn from unlabelled rows too, as ssmlrl does."""
-_OF_SCORES = ("one_error", "ranking_loss", "average_precision", "coverage", "macro_auc")
-_OF_STREAMS = ("f1",)
-"""Measures of an online model; a server's jobs have the other ones too."""
 _OURS = ("warm_start", "n_threads", "random_state")
 """Parameters that are no choice of a person's, or have options of their own."""
 
@@ -61,39 +47,35 @@ def fitted(
 
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
     """Return the measures of the table, on rows that were not learnt."""
-    scores = estimator.decision_function(data.views if trainer in OF_VIEWS else data.X)
-    return {
-        name: getattr(metrics, name)(data.Y, scores if name in _OF_SCORES else scores > 0)
-        for name in MEASURES
-        if name not in _OF_STREAMS
-    }
+    scores = estimator.decision_function(data.views if TRAINERS[trainer].views else data.X)
+    return {name: MEASURES[name](data.Y, scores) for name in REPORTED}
 
 
 def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
-    if trainer not in ESTIMATORS:
-        raise Failure(f"--trainer must be one of {', '.join(ESTIMATORS)}, not {trainer}")
-    kind = getattr(batch, ESTIMATORS[trainer])
+    if trainer not in TRAINERS:
+        raise Failure(f"--trainer must be one of {', '.join(TRAINERS)}, not {trainer}")
+    kind = TRAINERS[trainer].estimator_class()
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     if unknown := [name for name in params if name not in known]:
         raise Failure(f"--param {unknown[0]}: {trainer} has no such parameter, only {', '.join(known)}")
-    params = dict(params)
-    if params.get("R") == "label_correlation":
-        params["R"] = priors.label_correlation(data.Y[data.labelled])
-    return kind(**params)
+    try:
+        return kind(**arguments(params, data.Y[data.labelled]))
+    except ValueError as error:  # a matrix whose rows differ in length
+        raise Failure(str(error)) from error
 
 
 def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reached], bool]) -> None:
-    arguments: dict[str, Any] = {"label_names": data.label_names, "progress": progress}
+    more: dict[str, Any] = {"label_names": data.label_names, "progress": progress}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        if trainer in OF_VIEWS:
+        if TRAINERS[trainer].views:
             if len(data.views) < 2:
                 raise Failure(f"{trainer} needs a file with several views (NPZ with view_id, or NDJSON with views)")
-            estimator.fit(data.views, data.Y, data.labelled, **arguments)
+            estimator.fit(data.views, data.Y, data.labelled, **more)
         else:
-            if trainer == "ssmlrl":
-                arguments["X_unlabelled"] = data.X[~data.labelled]
-            estimator.fit(data.X[data.labelled], data.Y[data.labelled], **arguments)
+            if TRAINERS[trainer].unlabelled:
+                more["X_unlabelled"] = data.X[~data.labelled]
+            estimator.fit(data.X[data.labelled], data.Y[data.labelled], **more)
     for warning in caught:
         typer.echo(str(warning.message), err=True)
 

@@ -1,37 +1,24 @@
-"""The measures of a result: which there are, and which way is better."""
+"""The measures of a result, over all labels and of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from manylabel_core.metrics.measures import MEASURES, REPORTED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Measure = Literal[
-    "micro_f1",
-    "macro_f1",
-    "example_f1",
-    "precision",
-    "recall",
-    "subset_accuracy",
-    "hamming_loss",
-    "average_precision",
-    "ranking_loss",
-    "one_error",
-    "coverage",
-    "macro_auc",
-]
-"""Functions of `manylabel_core.metrics`."""
-
-MEASURES: tuple[Measure, ...] = get_args(Measure)
-_OF_SCORES = frozenset(("average_precision", "ranking_loss", "one_error", "coverage", "macro_auc"))
-_LOWER_IS_BETTER = frozenset(("hamming_loss", "ranking_loss", "one_error", "coverage"))
+    Measure = str
+else:
+    Measure = Literal[REPORTED]
+"""The names of `manylabel_core.metrics.measures.REPORTED`."""
 
 
 def is_better(measure: Measure, one: float, other: float) -> bool:
     """Whether the first of two values is better than the second."""
-    return one < other if measure in _LOWER_IS_BETTER else one > other
+    return MEASURES[measure].is_better(one, other)
 
 
 def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
@@ -39,19 +26,16 @@ def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
 
     Parameters
     ----------
-    name : one of `MEASURES`.
+    name : one of `REPORTED`.
     Y : ndarray or CSR array of shape (n_samples, n_labels), the true labels, 0 and 1.
     scores : ndarray of shape (n_samples, n_labels); a label is predicted where it is above 0.
     """
-    from manylabel_core import metrics
-
-    function: Callable[[Any, Any], float] = getattr(metrics, name)
-    return function(Y, scores if name in _OF_SCORES else scores > 0)
+    return MEASURES[name](Y, scores)
 
 
 def all_measures(Y: Any, scores: NDArray[Any]) -> dict[str, float]:
     """Every measure; parameters as of `measure`."""
-    return {name: measure(name, Y, scores) for name in MEASURES}
+    return {name: measure(name, Y, scores) for name in REPORTED}
 
 
 def label_measures(Y: Any, scores: NDArray[Any], label_names: Sequence[str]) -> dict[str, dict[str, float | int]]:

@@ -1,0 +1,315 @@
+"""The trainers by name, with what each needs and the parameters that a person may choose.
+
+A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
+A further trainer is one more entry here, its estimator a class of `manylabel_core.batch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+MAX_MATRIX_ROWS = 1000
+"""Largest matrix that may be given as a parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A finite number is allowed, or an integer, within bounds; `above` and `below` are not allowed themselves."""
+
+    integer: bool = False
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some words is allowed."""
+
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True and False are allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """None is allowed; what it stands for, the parameter's description says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A list of rows of numbers is allowed, with at most `most_rows` rows and columns."""
+
+    entries: Number
+    most_rows: int = MAX_MATRIX_ROWS
+
+
+Kind = Number | Choice | Flag | Null | Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter has a default, a description, and one or more kinds of values that are allowed."""
+
+    name: str
+    default: Any
+    kinds: tuple[Kind, ...]
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trainer:
+    """A trainer makes a model from a data set.
+
+    Attributes
+    ----------
+    name : str
+    estimator : str
+        Its class in `manylabel_core.batch`. It takes the parameters and `random_state`, `n_threads` and `warm_start`,
+        and has `fit(X, Y, ..., label_names=, progress=)`, `decision_function(X)`, `to_bytes()`, `from_bytes(data)`.
+    title : str
+        What it is, in a sentence.
+    parameters : tuple of Parameter
+    views : bool
+        Whether it needs a data set of several views; others learn from one.
+    unlabelled : bool
+        Whether it learns from rows without labels too.
+    passes : int
+        Over the rows in an iteration of its fit, roughly; how often there are checkpoints goes by it.
+    exact : bool
+        Whether its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
+    """
+
+    name: str
+    estimator: str
+    title: str
+    parameters: tuple[Parameter, ...]
+    views: bool = False
+    unlabelled: bool = False
+    passes: int = 1
+    exact: bool = False
+
+    def estimator_class(self) -> Any:
+        """Load the class of the estimator."""
+        return getattr(import_module("manylabel_core.batch"), self.estimator)
+
+
+def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
+    """Return what an estimator gets for parameters as JSON can say them.
+
+    Parameters
+    ----------
+    params : mapping
+        A null `rho` is infinite; `R` is a list of rows, or "label_correlation", which is found in Y.
+    Y : CSR array of shape (n_samples, n_labels)
+        The labels that are learnt.
+    """
+    from manylabel_core.priors import label_correlation  # loads scikit-learn, which only a fit needs
+
+    found = dict(params)
+    R = found.get("R")
+    if isinstance(R, str) and R == "label_correlation":
+        found["R"] = label_correlation(Y)
+    elif isinstance(R, list):
+        found["R"] = np.array(R, dtype=np.float64)
+    if "rho" in found and found["rho"] is None:
+        found["rho"] = float("inf")
+    return found
+
+
+POSITIVE = Number(above=0, most=1e12)
+NOT_NEGATIVE = Number(least=0, most=1e12)
+FINITE = Number(least=-1e6, most=1e6)
+TOLERANCE = Number(least=1e-10, below=1)
+ITERATIONS = Number(integer=True, least=1, most=1_000_000)
+ROUNDS = Number(integer=True, least=1, most=10_000)
+
+_KERNEL = (
+    Parameter(
+        "kernel",
+        "linear",
+        (Choice(("linear", "rbf", "poly")),),
+        "Kernel function; linear works on weights of features, without a Gram matrix.",
+    ),
+    Parameter(
+        "gamma",
+        "scale",
+        (POSITIVE, Choice(("scale", "mean_distance"))),
+        "Of rbf, exp(-gamma |u - v|^2), and poly, (gamma u.v + coef0)^degree: a number, or taken from the data: scale"
+        " is 1 / (features * variance), mean_distance 1 / (2 w^2) with w the mean distance of two examples.",
+    ),
+    Parameter("degree", 3, (Number(integer=True, least=1, most=100),), "Degree of poly."),
+    Parameter("coef0", 0.0, (FINITE,), "Constant of poly."),
+)
+_RELATIONS = (_KERNEL[0], replace(_KERNEL[1], default="mean_distance"), *_KERNEL[2:])
+_RELATIONS_END = (
+    Parameter(
+        "tol",
+        1e-3,
+        (TOLERANCE,),
+        "Stop at this relative duality gap, or when hardly any gain can be hoped for.",
+    ),
+    Parameter("max_iter", 200, (ROUNDS,), "Most rounds of weights and label covariance."),
+)
+_GAP = Parameter("tol", 1e-3, (TOLERANCE,), "Stop at this relative duality gap.")
+_SWEEPS = Parameter("max_iter", 10_000, (ITERATIONS,), "Most sweeps of the solver.")
+_PRIVILEGED = (
+    Parameter(
+        "gamma2", 30.0, (POSITIVE,), "Price of the weights that work on the labels: the larger, the less they explain."
+    ),
+    Parameter("C", 0.03, (POSITIVE,), "Price of a unit of loss that the labels are to explain."),
+    Parameter(
+        "rho",
+        0.05,
+        (POSITIVE, Null()),
+        "Price of a unit of loss that they do not; at most C makes them idle. Null for infinite: there is no such"
+        " loss.",
+    ),
+    Parameter(
+        "privileged",
+        "all",
+        (Choice(("all",)), Number(integer=True, least=1, most=10_000)),
+        "Labels that are privileged information about a label: all others, or so many that are nearest to it.",
+    ),
+    Parameter(
+        "literal",
+        False,
+        (Flag(),),
+        "Whether the labels get no constant beside them, as the paper prints it; often there is no solution then.",
+    ),
+)
+
+_M3L = Trainer(
+    "m3l",
+    "M3L",
+    "M3L: max-margin learning of all labels at once, coupled by what is known about their relations.",
+    (
+        *_KERNEL,
+        Parameter("C", 1.0, (POSITIVE,), "Price of a unit of hinge loss."),
+        Parameter(
+            "R",
+            None,
+            (Choice(("label_correlation",)), Matrix(FINITE), Null()),
+            "What is known about the labels: null for nothing, label_correlation for how they go together in the rows"
+            " that are learnt from, or a positive definite matrix of labels times labels, in their order in the data.",
+        ),
+        Parameter("fit_intercept", True, (Flag(),), "Whether a constant feature is added."),
+        _GAP,
+        _SWEEPS,
+    ),
+)
+_MLRL = Trainer(
+    "mlrl",
+    "MLRL",
+    "MLRL: support vector machines that learn the relations between their labels.",
+    (
+        *_RELATIONS,
+        Parameter(
+            "lam",
+            1e-4,
+            (POSITIVE,),
+            "Regularisation; what suits falls with the number of rows, from 0.1/n to 1/n.",
+        ),
+        *_RELATIONS_END,
+    ),
+    passes=30,
+)
+_SSMLRL = Trainer(
+    "ssmlrl",
+    "SSMLRL",
+    "SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well.",
+    (
+        *_RELATIONS,
+        Parameter("lam1", 1e-4, (POSITIVE,), "Regularisation, as lam of mlrl."),
+        Parameter(
+            "lam2",
+            1e-6,
+            (POSITIVE,),
+            "Price of the scores of unlabelled examples; what suits falls with their number.",
+        ),
+        *_RELATIONS_END,
+    ),
+    unlabelled=True,
+    passes=30,
+)
+_PRML = Trainer(
+    "prml",
+    "PrML",
+    "PrML: labels as privileged information, and weights of low rank that all labels share.",
+    (
+        *_PRIVILEGED,
+        Parameter(
+            "rank",
+            0.9,
+            (Number(integer=True, least=1, most=10_000), Number(above=0, most=1)),
+            "Of the weights: a number, or a share of the number of labels.",
+        ),
+        Parameter("gamma1", 1.0, (POSITIVE,), "Price of the weights that join the shared ones to labels."),
+        Parameter("tol", 1e-2, (TOLERANCE,), "Stop when a round lowers the objective by at most this share."),
+        Parameter("max_iter", 30, (ROUNDS,), "Most rounds."),
+    ),
+    passes=100,
+    exact=True,
+)
+_PRBR = Trainer(
+    "prbr",
+    "PrBR",
+    "PrBR: labels as privileged information, each label with weights of its own.",
+    (*_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000)),
+    exact=True,
+)
+_LSA_MML = Trainer(
+    "lsa_mml",
+    "LSAMML",
+    "LSA-MML: a common representation of examples that are seen in several views.",
+    (
+        Parameter(
+            "n_components",
+            None,
+            (Number(integer=True, least=1, most=10_000), Null()),
+            "Size of the representation, below the features of the narrowest view; null takes 20, or what is allowed.",
+        ),
+        Parameter("r", 2.0, (Number(above=1, most=1e6),), "The larger, the more alike are the weights of views."),
+        Parameter("beta", 1.0, (POSITIVE,), "Weight of the labels; at 1 they weigh as much as one view."),
+        Parameter("gamma", 0.01, (NOT_NEGATIVE,), "Weight of the alignment of views."),
+        Parameter("ridge", 0.5, (POSITIVE,), "Price of the representation."),
+        Parameter("label_ridge", 1.0, (POSITIVE,), "Price of the weights of labels."),
+        Parameter(
+            "view_floor",
+            1.0,
+            (NOT_NEGATIVE,),
+            "Added to the error of each view where their weights are found, so that no easy view gets all the weight.",
+        ),
+        Parameter("centre", True, (Flag(),), "Whether the mean of every feature is taken away."),
+        Parameter(
+            "refit",
+            True,
+            (Flag(),),
+            "Whether the weights of labels are fitted again to representations found from views alone.",
+        ),
+        Parameter(
+            "threshold",
+            "f1",
+            (Choice(("f1", "errors", "prevalence", "half")),),
+            "How the threshold of a label is fitted: to its highest F1, the fewest errors, its frequency, or 0.5.",
+        ),
+        Parameter("limit_components", True, (Flag(),), "Whether n_components is limited by the narrowest view."),
+        Parameter("tol", 1e-4, (TOLERANCE,), "Stop when an iteration lowers the objective by at most this share."),
+        Parameter("max_iter", 200, (ROUNDS,), "Most iterations."),
+    ),
+    views=True,
+    unlabelled=True,
+    exact=True,
+)
+
+TRAINERS: Mapping[str, Trainer] = {trainer.name: trainer for trainer in (_M3L, _MLRL, _SSMLRL, _PRML, _PRBR, _LSA_MML)}
+"""All trainers, by name."""

@@ -1,0 +1,68 @@
+"""The measures of a batch by name: what each is called, what it looks at, and which way is better.
+
+Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure compares true labels with predicted ones, or with their scores.
+
+    Attributes
+    ----------
+    name : str
+        The function of `manylabel_core.metrics`.
+    title : str
+        As people write it.
+    of_scores : bool
+        Whether it looks at scores; the others look at predicted labels.
+    lower_is_better : bool
+    by_label : bool
+        Whether it is a mean over labels, so that each of them counts the same; else over examples or decisions.
+    """
+
+    name: str
+    title: str
+    of_scores: bool = False
+    lower_is_better: bool = False
+    by_label: bool = False
+
+    def __call__(self, Y: Any, scores: Any) -> float:
+        """Compute the measure of scores of shape (n_samples, n_labels); a label is predicted where it is above 0."""
+        function = getattr(import_module("manylabel_core.metrics"), self.name)
+        return float(function(Y, scores if self.of_scores else scores > 0))
+
+    def is_better(self, one: float, other: float) -> bool:
+        """Whether the first of two values is better than the second."""
+        return one < other if self.lower_is_better else one > other
+
+
+MEASURES: Mapping[str, Measure] = {
+    measure.name: measure
+    for measure in (
+        Measure("micro_f1", "micro-F1"),
+        Measure("macro_f1", "macro-F1", by_label=True),
+        Measure("f1", "F1"),
+        Measure("example_f1", "example F1"),
+        Measure("precision", "precision"),
+        Measure("recall", "recall"),
+        Measure("subset_accuracy", "subset accuracy"),
+        Measure("hamming_loss", "Hamming loss", lower_is_better=True),
+        Measure("average_precision", "average precision", of_scores=True),
+        Measure("ranking_loss", "ranking loss", of_scores=True, lower_is_better=True),
+        Measure("one_error", "one-error", of_scores=True, lower_is_better=True),
+        Measure("coverage", "coverage", of_scores=True, lower_is_better=True),
+        Measure("macro_auc", "macro-AUC", of_scores=True, by_label=True),
+    )
+}
+"""All measures, by name."""
+
+REPORTED: tuple[str, ...] = tuple(name for name in MEASURES if name != "f1")
+"""What is reported of a trained model; `f1` follows from precision and recall."""

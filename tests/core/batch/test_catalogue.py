@@ -1,0 +1,90 @@
+"""The catalogue of trainers says what the estimators are."""
+
+import inspect
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from manylabel_core import batch, metrics, priors
+from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
+from manylabel_core.metrics.measures import MEASURES, REPORTED
+
+NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb", "covariance_init"}
+"""Parameters of the caller, and a start to which the end is the same."""
+
+
+def test_every_learner_is_listed_once():
+    assert [trainer.estimator for trainer in TRAINERS.values()] == [
+        "M3L",
+        "MLRL",
+        "SSMLRL",
+        "PrML",
+        "PrBR",
+        "LSAMML",
+    ]
+    assert {trainer.estimator for trainer in TRAINERS.values()} == set(batch.__all__)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
+def test_parameters_are_those_of_the_estimator(trainer):
+    known = {
+        name: parameter.default for name, parameter in inspect.signature(trainer.estimator_class()).parameters.items()
+    }
+    assert {parameter.name: parameter.default for parameter in trainer.parameters} == {
+        name: default for name, default in known.items() if name not in NOT_CHOSEN
+    }
+    fit = inspect.signature(trainer.estimator_class().fit).parameters
+    assert trainer.unlabelled == bool({"X_unlabelled", "labelled"} & set(fit))
+    assert trainer.views == ("missing" in fit)
+
+
+def at_the_bounds(kind):
+    """Values that are just allowed."""
+    if isinstance(kind, Choice):
+        return list(kind.words)
+    if isinstance(kind, Flag):
+        return [True, False]
+    if not isinstance(kind, Number):
+        return []
+    if kind.integer:
+        return [int(kind.least), int(kind.most)]
+    low = kind.least if kind.above is None else np.nextafter(kind.above, np.inf) if kind.above else 1e-9
+    return [low, kind.most if kind.below is None else np.nextafter(kind.below, 0)]
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_estimators_refuse_nothing_that_is_allowed(trainer):
+    """Whatever else may be wrong: the data of three features cannot have a representation of 10,000 components."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(12, 3)), rng.integers(0, 2, (12, 2))
+    X = {"a": X, "b": X + 1.0} if trainer.views else X
+    refused = []
+    for parameter in trainer.parameters:
+        for value in (value for kind in parameter.kinds for value in at_the_bounds(kind)):
+            quick = {"max_iter": 1} if parameter.name != "max_iter" else {"tol": 0.9}
+            try:
+                trainer.estimator_class()(**arguments({**quick, parameter.name: value}, sp.csr_array(Y))).fit(X, Y)
+            except ValueError as error:
+                refused.append((parameter.name, value, str(error)))
+    assert [name for name, _, why in refused if why.startswith(f"{name} must")] == ["n_components"] * trainer.views
+
+
+def test_what_json_cannot_say_is_found():
+    Y = sp.csr_array(np.eye(3, dtype=np.int8))
+    assert arguments({"rho": None, "C": 1.0}, Y) == {"rho": np.inf, "C": 1.0}
+    assert arguments({"rho": 2.0, "R": None}, Y) == {"rho": 2.0, "R": None}
+    np.testing.assert_array_equal(arguments({"R": [[1, 0], [0, 2]]}, Y)["R"], np.diag([1.0, 2.0]))
+    np.testing.assert_array_equal(arguments({"R": "label_correlation"}, Y)["R"].R, priors.label_correlation(Y).R)
+
+
+def test_every_measure_is_listed_and_knows_which_way_is_better():
+    assert {*MEASURES, "Prequential"} == set(metrics.__all__)
+    assert [name for name in MEASURES if name not in REPORTED] == ["f1"]
+    Y = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 0]])
+    right, wrong = 2.0 * Y - 1, 1 - 2.0 * Y
+    for measure in MEASURES.values():
+        assert measure.is_better(measure(Y, right), measure(Y, wrong)), measure.name
+        function = getattr(metrics, measure.name)
+        assert measure(Y, right) == function(Y, right if measure.of_scores else Y)
