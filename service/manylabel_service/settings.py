@@ -30,7 +30,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from manylabel_service.storage.address import EMBEDDED, Address
+from manylabel_service.storage.address import EMBEDDED, Address, is_redis
 from manylabel_service.storage.protocol import Durability
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -208,25 +208,24 @@ class Settings(BaseSettings):
     @field_validator("workers")
     @classmethod
     def _share_the_store(cls, workers: int, info: ValidationInfo) -> int:
-        if workers > 1 and info.data.get("store") == "sqlite":
+        if workers > 1 and info.data.get("store") == EMBEDDED:
             raise ValueError("must be 1 with store = sqlite, which one process has for itself; use a redis:// store")
         return workers
 
     @field_validator("job_runner")
     @classmethod
     def _reach_the_workers(cls, runner: str, info: ValidationInfo) -> str:
-        if runner == "rq" and info.data.get("store") == EMBEDDED:
-            raise ValueError("must be local with store = sqlite; RQ workers need a redis:// store that they share")
+        if runner == "rq" and not is_redis(info.data.get("store", EMBEDDED)):
+            raise ValueError("must be local unless the store is a redis:// address, which RQ workers share")
         return runner
 
     @field_validator("store")
     @classmethod
     def _name_a_store(cls, store: str) -> str:
-        if store == EMBEDDED:
-            return store
-        if not store.startswith(("redis://", "rediss://")):
+        if is_redis(store):
+            Address.parse(store)
+        elif store != EMBEDDED:
             raise ValueError("must be sqlite or the address of a Redis, redis://host:port/database")
-        Address.parse(store)
         return store
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Where models live, and documents and blobs: one protocol, and what implements it."""
+"""Storage: one protocol for all that a server keeps, and two stores that implement it."""
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, pieces_of, pieces_of_file

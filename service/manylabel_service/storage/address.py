@@ -1,4 +1,4 @@
-"""Where a store is, without and with its secrets."""
+"""The address of a store, without and with its secrets."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 EMBEDDED = "sqlite"
-"""Instead of an address: the store of one process, in its data directory."""
+"""The setting that stands for the store of one process, in its data directory, in place of an address."""
 
-SCHEMES = ("redis", "rediss")
+REDIS_SCHEMES = ("redis", "rediss")
+"""Schemes of the addresses of a Redis."""
+
 FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
+
+
+def is_redis(store: str) -> bool:
+    """Return whether a setting names a Redis, which several processes can share."""
+    return store.partition("://")[0] in REDIS_SCHEMES
 
 
 @dataclass(frozen=True)
 class Address:
-    """A Redis server, or any node of a Redis Cluster.
+    """An address names a Redis server, or any node of a Redis Cluster.
 
     Parameters
     ----------
@@ -36,7 +43,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str, password: str | None = None, ca_file: Path | None = None) -> Address:
-        """From a URL; the password of the URL goes before the other.
+        """Parse a URL; a password in it goes before the other.
 
         Raises
         ------
@@ -46,7 +53,7 @@ class Address:
         try:
             parts = urlsplit(url)
             database = parts.path.strip("/") or "0"
-            if parts.scheme not in SCHEMES or not parts.hostname or parts.query or parts.fragment:
+            if parts.scheme not in REDIS_SCHEMES or not parts.hostname or parts.query or parts.fragment:
                 raise ValueError
             return cls(
                 parts.hostname,
@@ -65,7 +72,7 @@ class Address:
         return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.database}"
 
     def arguments(self) -> dict[str, Any]:
-        """For a client of redis-py, but for the host and the database."""
+        """Return the arguments of a redis-py client, but for the host and the database."""
         arguments: dict[str, Any] = {"port": self.port, "username": self.username, "password": self.password}
         if self.tls:
             arguments |= {"ssl_ca_certs": str(self.ca_file) if self.ca_file else None}

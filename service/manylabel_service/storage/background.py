@@ -1,4 +1,4 @@
-"""Work of several steps that comes to its end, also where its caller gives up."""
+"""Tasks of a store that come to their end, also where their callers give up."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """The tasks of one store that its closing waits for."""
+    """A set of tasks that the closing of one store waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()

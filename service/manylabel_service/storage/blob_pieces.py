@@ -1,4 +1,4 @@
-"""Large bytes that pass through in pieces: what is read from, written to, and cut for blobs."""
+"""Pieces of blobs: large bytes are never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class _Readable(Protocol):
 
 
 async def pieces_of(data: bytes) -> AsyncGenerator[bytes, None]:
-    """The pieces of what is in memory."""
+    """Cut bytes in memory into pieces."""
     view = memoryview(data)
     for start in range(0, len(data), PIECE_BYTES):
         yield bytes(view[start : start + PIECE_BYTES])
 
 
 async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
-    """The pieces of a file, read in a thread."""
+    """Read a file in pieces, in a thread."""
     file = await asyncio.to_thread(path.open, "rb")
     try:
         while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
@@ -34,7 +34,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
-    """Write a blob to a file, in a thread; how many bytes it has. What is there of it after an error is worthless.
+    """Write a blob to a file, in a thread, and return its size in bytes. After an error the file is worthless.
 
     Raises
     ------
@@ -55,13 +55,13 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
 
 
 async def blob_bytes(blobs: _Readable, key: str) -> bytes:
-    """A whole blob, for one that is known to be small. Raises `BlobNotFound`, as `blob_to_file`."""
+    """Return a whole blob, which is known to be small. Raises `BlobNotFound`, as `blob_to_file`."""
     async with aclosing(blobs.read(key)) as pieces:
         return b"".join([piece async for piece in pieces])
 
 
 async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerator[bytes, None]:
-    """The same bytes in pieces of one size, the last one smaller; none of them empty."""
+    """Cut bytes anew into pieces of one size, the last one smaller; none of them is empty."""
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:

@@ -1,4 +1,4 @@
-"""What is the same for the documents and blobs of every store."""
+"""Checks of documents and blobs, and the reading of long lists in pages, alike in every store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_key(key: str) -> None:
 
 
 async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:
-    """All documents that changed after a revision, from pages that are read one after the other.
+    """Collect the documents that changed after a revision from pages that are read one after the other.
 
     One that changes meanwhile has moved to the end of the list, where it is met again; its last state counts.
     """

@@ -1,4 +1,4 @@
-"""Lets calls in while a store is open, and its closing wait for those under way."""
+"""The gate lets calls in while a store is open, and the closing waits for those under way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 class Gate:
-    """Closed at first. A context manager to be held around each call; for one event loop, not for threads."""
+    """A gate is closed at first, and held as a context around each call; for one event loop, not for threads."""
 
     def __init__(self) -> None:
         self.is_open = False

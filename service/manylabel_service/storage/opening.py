@@ -1,4 +1,4 @@
-"""From the settings to a store."""
+"""The store that the settings name."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 from pydantic import SecretStr
 
-from manylabel_service.storage.address import EMBEDDED, Address
+from manylabel_service.storage.address import EMBEDDED, Address, is_redis
 from manylabel_service.storage.protocol import Store
 from manylabel_service.storage.sqlite import SQLiteStore
 
 
 class StoreSettings(Protocol):
-    """What `open_store` reads of the server's settings."""
+    """The part of the server's settings that `open_store` reads."""
 
     @property
     def store(self) -> str: ...
@@ -28,7 +28,7 @@ class StoreSettings(Protocol):
 
 
 def open_store(settings: StoreSettings) -> Store:
-    """The store that the settings name, still to be opened.
+    """Make the store that the settings name; it is not open yet.
 
     Raises
     ------
@@ -37,6 +37,8 @@ def open_store(settings: StoreSettings) -> Store:
     """
     if settings.store == EMBEDDED:
         return SQLiteStore(settings.data_dir)
+    if not is_redis(settings.store):
+        raise ValueError(f"there is no store {settings.store.partition('://')[0]!r}; there are sqlite and redis")
     # Only here: the client library takes a tenth of a second to import.
     from manylabel_service.storage.redis import RedisStore
 
@@ -46,7 +48,7 @@ def open_store(settings: StoreSettings) -> Store:
 
 
 def store_address(settings: StoreSettings) -> str:
-    """Where the store is, without secrets, for people to read."""
+    """Return where the store is, without secrets, for people to read."""
     if settings.store == EMBEDDED:
         return str(settings.data_dir)
     return str(Address.parse(settings.store))

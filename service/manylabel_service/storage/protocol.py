@@ -1,4 +1,4 @@
-"""What the service asks of storage.
+"""The protocol between the service and its storage.
 
 The comments here are the contract, and a suite of tests holds each store to it.
 
@@ -62,7 +62,7 @@ _POSITION = re.compile(r"[0-9]+(?:-[0-9]+)*")
 
 
 def position_key(position: str) -> tuple[int, ...]:
-    """The order of positions of one model: ``"12" -> (12,)``, ``"1700-3" -> (1700, 3)``.
+    """Return a key that orders the positions of one model: ``"12" -> (12,)``, ``"1700-3" -> (1700, 3)``.
 
     Raises
     ------
@@ -76,7 +76,7 @@ def position_key(position: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """A model as storage knows it; `incarnation` tells apart those that had one name in turn."""
+    """A record names a model; `incarnation` tells apart those that had one name in turn."""
 
     name: str
     incarnation: int
@@ -84,7 +84,7 @@ class ModelRecord:
 
 
 class Entry(NamedTuple):
-    """One entry of a log."""
+    """An entry stands at a position of a log."""
 
     position: str
     payload: bytes
@@ -92,7 +92,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
-    """A snapshot of the state after the entry at `position` (at `START` or `SEED`: before any entry).
+    """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
 
     `pinned` ones stay until they are unpinned.
     """
@@ -104,7 +104,7 @@ class SnapshotRecord:
 
 
 class Document(NamedTuple):
-    """A document as it was at one revision."""
+    """A document has a value at one revision."""
 
     name: str
     revision: int
@@ -112,7 +112,7 @@ class Document(NamedTuple):
 
 
 class Models(Protocol):
-    """Models hold the records of what is there: a name, an incarnation, a spec."""
+    """The records of all models: a name, an incarnation and a spec each."""
 
     async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
         """Add a model with an empty log.
@@ -125,11 +125,11 @@ class Models(Protocol):
         ...
 
     async def find(self, name: str) -> ModelRecord | None:
-        """The model that has the name now; None if there is none."""
+        """Return the model that has the name now; None if there is none."""
         ...
 
     async def all(self) -> list[ModelRecord]:
-        """All models, in the order of their creation."""
+        """Return all models, in the order of their creation."""
         ...
 
     async def delete(self, record: ModelRecord) -> None:
@@ -143,7 +143,7 @@ class Models(Protocol):
 
 
 class Logs(Protocol):
-    """Logs hold the entries of all models.
+    """The logs of all models.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class Logs(Protocol):
         ...
 
     async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
-        """The next entries after a position, in log order.
+        """Return the next entries after a position, in log order.
 
         At least one and at most `limit` of them, empty only at the end of the log. An answer
         shorter than `limit` is not the end: a store may stop earlier to keep answers with large
@@ -215,7 +215,7 @@ class Logs(Protocol):
 
 
 class Snapshots(Protocol):
-    """Snapshots of the states of all models, each at a position of its log, are kept as bytes."""
+    """The snapshots of all models: bytes at positions of their logs."""
 
     async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
@@ -227,11 +227,11 @@ class Snapshots(Protocol):
         ...
 
     async def all(self, record: ModelRecord) -> list[SnapshotRecord]:
-        """The snapshots of a model, the highest position first. Raises `ModelGone`."""
+        """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
         ...
 
     async def get(self, record: ModelRecord, position: str) -> bytes | None:
-        """The bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
+        """Return the bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
 
         None if there is no snapshot at the position, or one whose bytes are lost. Raises `ModelGone`.
         """
@@ -250,7 +250,7 @@ class Snapshots(Protocol):
 
 
 class Predictions(Protocol):
-    """Predictions whose truth may come later are kept as bytes under ids that the caller makes."""
+    """The predictions whose truth may come later: bytes under ids that the caller makes."""
 
     async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
         """Keep predictions, all or none, for so many seconds; not longer than the model lives.
@@ -260,19 +260,19 @@ class Predictions(Protocol):
         ...
 
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
-        """What is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
+        """Return what is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
         ...
 
 
 class Documents(Protocol):
-    """Documents are small values under a kind and a name, changed by compare-and-set.
+    """The documents of a store: small values under a kind and a name, changed by compare-and-set.
 
     A kind is like "jobs" (lower-case letters, digits, "-", "_", "."; at most 64), a name any text of 1 to 256 bytes;
     ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
     """
 
     async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:
-        """Change a document that is at a revision, or add one that must not exist; the new revision.
+        """Change a document that is at a revision, or add one that must not exist; return the new revision.
 
         Raises `DocumentChanged` if it is at another revision, or not there; or there, for None. Of several
         attempts at once from one revision exactly one succeeds.
@@ -280,11 +280,11 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """A document as it is now; None if there is none."""
+        """Return a document as it is now; None if there is none."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
-        """The documents of a kind that changed after a revision, as they are now, in the order of their revisions.
+        """Return the documents of a kind that changed after a revision, as they are now, ordered by their revisions.
 
         Each is there once. With 0: all there are. Whoever passes the highest revision of the answer as the next
         `after` sees the last state of every document; of those that are deleted nothing is told. Cheap
@@ -298,10 +298,10 @@ class Documents(Protocol):
 
 
 class Blobs(Protocol):
-    """Blobs are large bytes under a key, which is any text of 1 to 256 bytes; ValueError for others."""
+    """The blobs of a store: large bytes under a key, which is any text of 1 to 256 bytes; ValueError for others."""
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
-        """Store the joined pieces under a key; how many bytes they are.
+        """Store the joined pieces under a key; return how many bytes they are.
 
         It is there, in place of what was there before, once all of it is kept: at the end, in one step. Where
         `pieces` raises, or the caller is cancelled, what came before it is removed, and what a process that
@@ -311,7 +311,7 @@ class Blobs(Protocol):
         ...
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
-        """The bytes of a blob, in order, in pieces of a few megabytes.
+        """Read the bytes of a blob, in order, in pieces of a few megabytes.
 
         All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
         raised. Raises `BlobNotFound` with the first piece if there is none. `close` does not wait for it.
@@ -323,7 +323,7 @@ class Blobs(Protocol):
         ...
 
     async def keys(self, prefix: str = "") -> list[str]:
-        """The keys of all blobs that begin so, sorted."""
+        """Return the keys of all blobs that begin with a prefix, sorted."""
         ...
 
 

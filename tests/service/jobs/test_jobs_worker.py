@@ -124,5 +124,5 @@ def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
     )
     assert done.returncode == 2
     assert "store: must be the redis:// address" in done.stderr
-    with pytest.raises(ValueError, match="must be local with store = sqlite"):
+    with pytest.raises(ValueError, match="must be local unless the store is a redis"):
         Settings(job_runner="rq")

@@ -16,7 +16,7 @@ from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUn
 from manylabel_service.settings import Settings, read_settings
 from manylabel_service.storage import START, Address, SQLiteStore, blob_bytes, open_store, pieces_of, store_address
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.redis.client.capabilities import OLDEST, WAITAOF, judge
+from manylabel_service.storage.redis.client.capabilities import OLDEST, WAITAOF, assess
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "operations.md"
 SECRET = "p@ss/word:9"
@@ -195,12 +195,12 @@ HIDDEN = dict.fromkeys(DIRECTIVES, "unknown")
 
 
 def test_a_good_server_gets_no_warning() -> None:
-    verdict = judge(INFO, DIRECTIVES, "here")
+    verdict = assess(INFO, DIRECTIVES, "here")
     assert verdict.warnings == []
     assert verdict.durabilities == {"log"}
     assert not verdict.waits_for_disk
     assert not verdict.is_cluster
-    assert judge({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
+    assert assess({**INFO, "cluster_enabled": 1}, DIRECTIVES, "here").is_cluster
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_a_good_server_gets_no_warning() -> None:
 )
 def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int, fsync: bool, waits: bool) -> None:
     info = {**INFO, "redis_version": version, "aof_enabled": aof, "cluster_enabled": cluster}
-    verdict = judge(info, {**DIRECTIVES, "appendfsync": appendfsync}, "here")
+    verdict = assess(info, {**DIRECTIVES, "appendfsync": appendfsync}, "here")
     assert ("fsync" in verdict.durabilities, verdict.waits_for_disk) == (fsync, waits)
 
 
@@ -236,7 +236,7 @@ def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int
 )
 def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> None:
     with pytest.raises(StoreUnusable, match=told):
-        judge({**INFO, **facts}, DIRECTIVES, "here")
+        assess({**INFO, **facts}, DIRECTIVES, "here")
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> 
     ],
 )
 def test_what_is_risky_is_said(info: dict[str, Any], directives: dict[str, str], told: list[str]) -> None:
-    verdict = judge(info, directives, "here")
+    verdict = assess(info, directives, "here")
     assert len(verdict.warnings) == len(told)
     for warning, words in zip(verdict.warnings, told, strict=True):
         assert words in warning

@@ -27,8 +27,8 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
-from manylabel_service.storage.sqlite import tables
-from manylabel_service.storage.sqlite import wal_checkpointer as checkpoints
+from manylabel_service.storage.sqlite.database import tables
+from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
 
 
 @pytest.fixture

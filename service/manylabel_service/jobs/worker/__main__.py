@@ -6,7 +6,7 @@ import structlog
 
 from manylabel_service.errors import ServiceError
 from manylabel_service.settings import WorkerSettings, read_settings
-from manylabel_service.storage.address import EMBEDDED
+from manylabel_service.storage.address import is_redis
 from manylabel_service.telemetry.logs import configure_logging
 
 log = structlog.get_logger()
@@ -22,21 +22,21 @@ def main() -> int:
     """
     settings = read_settings(sys.argv[1:], WorkerSettings)
     configure_logging(settings)
-    if settings.store == EMBEDDED:
+    if not is_redis(settings.store):
         sys.stderr.write("manylabel worker: error: store: must be the redis:// address that the servers have\n")
         return 2
     # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none.
     from manylabel_service.jobs.worker.rq_worker import RQWorkerProcess
 
-    desk = RQWorkerProcess(settings)
+    worker = RQWorkerProcess(settings)
     try:
-        desk.open()
-        desk.work()
+        worker.open()
+        worker.work()
     except ServiceError as error:
         log.error("cannot_start", error=str(error))
         return 1
     finally:
-        desk.close()
+        worker.close()
         log.info("stopped")
     return 0
 

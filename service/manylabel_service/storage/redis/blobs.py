@@ -1,4 +1,4 @@
-"""Blobs: pieces under a token that nobody knows, until the head of the key names it.
+"""The blobs of a Redis store: pieces under a token that nobody knows, until the head of the key names it.
 
 Pieces are written with a time to live, so that those of a process that died go by themselves. A writer that lives,
 however slow, prolongs it; the last step ends it.
@@ -82,7 +82,7 @@ return {'ok'}
 
 @dataclass(slots=True)
 class _Head:
-    """Where the pieces of a blob are, and how far they are written."""
+    """A head says where the pieces of a blob are, and how far they are written."""
 
     token: str
     pieces: int = 0

@@ -1,4 +1,4 @@
-"""Documents: for each kind a hash of their values, and a sorted set of their names by revision."""
+"""The documents of a Redis store: for each kind a hash of their values, and a sorted set of their names by revision."""
 
 from __future__ import annotations
 

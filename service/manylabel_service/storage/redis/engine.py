@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class Engine:
-    """What the parts of one store share.
+    """The engine is what the parts of one store share.
 
     Attributes
     ----------

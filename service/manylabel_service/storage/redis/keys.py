@@ -47,7 +47,7 @@ LARGEST = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one incarnation."""
+    """The keys of one incarnation of a model."""
 
     base: str
 
@@ -79,18 +79,18 @@ class Keys:
 
 
 def document_keys(kind: str) -> tuple[str, str]:
-    """Of the values of a kind, and of their order."""
+    """Return the keys of the values of a kind, and of their order."""
     return f"ml:{{documents}}:values:{kind}", f"ml:{{documents}}:order:{kind}"
 
 
 def piece_key(token: str, number: int) -> str:
-    """Of one piece of a blob."""
+    """Return the key of one piece of a blob."""
     return f"ml:{{blobs}}:{token}.{number}"
 
 
 @lru_cache(8192)  # one for each model that is watched
 def entry_id(position: str) -> str:
-    """The id in the stream that a position stands for; ValueError if it is none of this store's."""
+    """Return the id in the stream that a position stands for; ValueError if it is none of this store's."""
     key = position_key(position)
     if len(key) > 2:
         raise ValueError(f"a position of this store is one or two numbers, not {position!r}")
@@ -100,10 +100,10 @@ def entry_id(position: str) -> str:
 
 @lru_cache(8192)
 def log_key(record: ModelRecord) -> bytes:
-    """The key of a log, as Redis names it in answers."""
+    """Return the key of a log, as Redis names it in answers."""
     return Keys.of(record).log.encode()
 
 
 def position_of(id: str) -> str:
-    """The position that an id of the stream stands for."""
+    """Return the position that an id of the stream stands for."""
     return id.removesuffix("-0")

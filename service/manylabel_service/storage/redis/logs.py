@@ -1,4 +1,4 @@
-"""The logs: one stream for each model."""
+"""The logs of a Redis store: one stream for each model."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RedisLogs:
         keys = Keys.of(record)
         entries: list[Entry] = []
         known = entry_id(after)
-        await self._settled(record)
+        await self._wait_for_left_behind(record)
         while True:
             first = secrets.randbelow(FIRST_NUMBERS)
             answer = await self._engine.connection.run(
@@ -88,7 +88,7 @@ class RedisLogs:
             raise ValueError(f"limit must be at least 1, not {limit}")
         keys = Keys.of(record)
         most = min(limit, PAGE_ENTRIES)
-        await self._settled(record)
+        await self._wait_for_left_behind(record)
         answer = await self._engine.connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
         check(answer, record, after)
         return _entries(answer[1])
@@ -108,14 +108,14 @@ class RedisLogs:
         self._left_behind[task] = record.incarnation
         task.add_done_callback(self._left_behind.pop)
 
-    async def _settled(self, record: ModelRecord) -> None:
+    async def _wait_for_left_behind(self, record: ModelRecord) -> None:
         """Wait for the appends left behind."""
         if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
             await asyncio.wait(tasks)
 
 
 def check_durability(durability: str) -> None:
-    """Raise ValueError for what is not one."""
+    """Raise ValueError for a durability that there is not."""
     if durability not in get_args(Durability):
         raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 

@@ -1,4 +1,4 @@
-"""The models there are: made in two steps, removed in two steps, so that a process may die between any of them.
+"""The models of a Redis store: made in two steps, removed in two steps, so that a process may die between any of them.
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. What is
@@ -97,7 +97,7 @@ class RedisModels:
         return sorted(records, key=lambda record: record.incarnation)
 
     async def missing(self, records: list[ModelRecord]) -> set[int]:
-        """The incarnations among these that are there no more."""
+        """Return the incarnations among these that are there no more."""
         pairs = [word for record in records for word in (record.name, record.incarnation)]
         answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
         return set(map(int, answer[1]))

@@ -1,4 +1,4 @@
-"""Kept predictions: a string each that expires, and their number."""
+"""The kept predictions of a Redis store: a string each that expires, and their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script refuses with, as errors."""
+"""Refusals of scripts, turned into errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manylabel_service.storage.redis.keys import position_of
 
 
 def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
-    """Raise what a script refused with."""
+    """Raise the error of a refusal."""
     match answer[0]:
         case "gone":
             raise ModelGone(record.name, record.incarnation)

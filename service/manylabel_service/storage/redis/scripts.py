@@ -1,4 +1,4 @@
-"""What has to happen in one step, as Lua scripts.
+"""Lua scripts: each happens in one step.
 
 They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
 made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
@@ -67,7 +67,7 @@ end
 
 
 class Script:
-    """The text of a script, and the digest that Redis knows it by."""
+    """A script has a text, and a digest that Redis knows it by."""
 
     def __init__(self, *parts: str) -> None:
         self.text = "".join(parts)

@@ -1,4 +1,4 @@
-"""Snapshots: chunks of bytes, and a field of the model's head that says they are there."""
+"""The snapshots of a Redis store: chunks of bytes, and a field of the model's head that says they are there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELD = b"snap:"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The field of a snapshot: where its chunks are. A token, because one at the same position may replace it."""
+    """A stored snapshot says where its chunks are. It has a token, because one at the same position may replace it."""
 
     token: str
     chunks: int
@@ -42,7 +42,7 @@ class Stored:
         return cls(token, int(chunks), int(size), int(created), pinned == "1")
 
     def text(self) -> str:
-        """Without the pin, which belongs to the position."""
+        """Return the value of the field without the pin, which belongs to the position."""
         return f"{self.token} {self.chunks} {self.size_bytes} {self.created_unix_ms}"
 
     def keys(self, keys: Keys, id: str) -> list[str]:

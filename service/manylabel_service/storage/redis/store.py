@@ -1,4 +1,4 @@
-"""The store of many processes: Redis has the logs and the snapshots, each process a connection.
+"""The store of many processes: Redis has the logs and the snapshots, and each process has a connection.
 
 A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
 """

@@ -1,4 +1,4 @@
-"""Watches what other processes do to the models of this one."""
+"""The watcher hears what other processes do to the models of this one."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Watcher:
         self._gone: set[int] = set()
 
     async def begin(self) -> None:
-        """Deletions from now on are of interest."""
+        """Begin to hear of deletions."""
         last = await self._engine.connection.command("XREVRANGE", DELETIONS, "+", "-", "COUNT", 1)
         self._seen = last[0][0].decode() if last else "0-0"
 
     async def wait(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
-        """As `Store.changed`."""
+        """Wait for changes, as `Logs.changed` does."""
         deadline = time.monotonic() + seconds
         wait = self._poll if self._engine.connection.is_cluster else self._block
         while True:
@@ -61,7 +61,7 @@ class Watcher:
         return {record for record in positions if record.incarnation in self._gone} if self._gone else set()
 
     async def _check(self, positions: Mapping[ModelRecord, str]) -> set[ModelRecord]:
-        """Now and then, and after Redis was away: which models are there no more, and which logs end too early.
+        """Ask now and then, and after Redis was away, which models are there no more, and which logs end too early.
 
         A Redis that was restarted without its latest entries while nobody was talking to it shows in nothing else.
         """
@@ -104,16 +104,16 @@ class Watcher:
             await asyncio.sleep(min(rest, left))
 
     async def _ends(self, records: Iterable[ModelRecord]) -> list[bytes | None]:
-        """The id of the last entry of each log; None where the model is gone."""
+        """Return the id of the last entry of each log; None where the model is gone."""
         heads = [self._engine.connection.command("HGET", Keys.of(record).head, "last") for record in records]
         return list(await asyncio.gather(*heads))
 
 
 def _beyond(end: bytes | None, position: str) -> bool:
-    """Whether a log ends after a position; one that is not there has changed too."""
+    """Return whether a log ends after a position; one that is not there has changed too."""
     return end is None or position_key(position_of(end.decode())) > position_key(position)
 
 
 def _short_of(end: bytes | None, position: str) -> bool:
-    """Whether a log ends before a position that somebody has read."""
+    """Return whether a log ends before a position that somebody has read."""
     return end is not None and position_key(position_of(end.decode())) < position_key(position)

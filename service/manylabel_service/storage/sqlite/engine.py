@@ -20,24 +20,24 @@ from pathlib import Path
 from manylabel_service.errors import StoreDamaged
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
-from manylabel_service.storage.sqlite.blob_files import BlobFiles
-from manylabel_service.storage.sqlite.blob_rows import BlobRows
-from manylabel_service.storage.sqlite.database import connect, create_tables, is_new
-from manylabel_service.storage.sqlite.directory_lock import DirectoryLock
-from manylabel_service.storage.sqlite.document_rows import DocumentRows
-from manylabel_service.storage.sqlite.errors import while_opening
-from manylabel_service.storage.sqlite.maintenance import Maintenance
-from manylabel_service.storage.sqlite.prediction_rows import PredictionRows
-from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
-from manylabel_service.storage.sqlite.tables import Tables
-from manylabel_service.storage.sqlite.threads import Threads
-from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite.database.blob_rows import BlobRows
+from manylabel_service.storage.sqlite.database.document_rows import DocumentRows
+from manylabel_service.storage.sqlite.database.errors import while_opening
+from manylabel_service.storage.sqlite.database.maintenance import Maintenance
+from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
+from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new
+from manylabel_service.storage.sqlite.database.tables import Tables
+from manylabel_service.storage.sqlite.database.threads import Threads
+from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite.files.blob_files import BlobFiles
+from manylabel_service.storage.sqlite.files.directory_lock import DirectoryLock
+from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 DATABASE = "manylabel.sqlite3"
 
 
 class Engine:
-    """What the parts of one store share.
+    """The engine is what the parts of one store share.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Engine:
         self.blob_files.sweep(self.blob_rows.tokens())
 
     async def close(self) -> None:
-        """Close it; does nothing where it is closed."""
+        """Close the directory; does nothing where it is closed."""
         if not self.gate.is_open:
             return
         self.maintenance.stop()

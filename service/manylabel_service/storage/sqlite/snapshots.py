@@ -7,8 +7,8 @@ import asyncio
 from manylabel_service.errors import StorageError
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord
+from manylabel_service.storage.sqlite.database.tables import number_of
 from manylabel_service.storage.sqlite.engine import Engine
-from manylabel_service.storage.sqlite.tables import number_of
 
 
 class SQLiteSnapshots:

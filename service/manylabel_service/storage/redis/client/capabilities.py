@@ -1,4 +1,4 @@
-"""What is asked of a Redis at the start, and what its answers mean."""
+"""The capabilities of a Redis, as it answers at the start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """How a server can be used.
+    """The capabilities of one server.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Capabilities:
 
 
 async def inspect(connection: Connection) -> Capabilities:
-    """Ask the server, and judge.
+    """Ask the server what it is, and assess the answers.
 
     Raises
     ------
@@ -52,11 +52,11 @@ async def inspect(connection: Connection) -> Capabilities:
     """
     info = await _info(connection)
     directives = {name: await _directive(connection, name) for name in ("appendfsync", "maxmemory-policy", "maxmemory")}
-    return judge(info, directives, str(connection.address))
+    return assess(info, directives, str(connection.address))
 
 
-def judge(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Capabilities:
-    """From the fields of INFO, and directives of CONFIG, to a verdict; raises as `inspect`."""
+def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Capabilities:
+    """Assess the fields of INFO and the directives of CONFIG; raises as `inspect`."""
     text = str(info.get("redis_version", UNKNOWN))
     version = _version(text)
     if version is not None and version < OLDEST:
@@ -126,7 +126,7 @@ async def _info(connection: Connection) -> dict[str, Any]:
 
 
 async def _directive(connection: Connection, name: str) -> str:
-    """The value of a directive; `UNKNOWN` where CONFIG is forbidden, as by managed services."""
+    """Return the value of a directive; `UNKNOWN` where CONFIG is forbidden, as by managed services."""
     try:
         answer = await connection.command("CONFIG GET", name)
     except StorageGone as error:

@@ -1,4 +1,4 @@
-"""Whether Redis can be reached, and who may try."""
+"""The circuit breaker in front of a Redis that does not answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_WAIT_SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """After a failure, one call at a time tries, at growing intervals; the others fail at once.
+    """A circuit breaker lets one call at a time try after a failure, at growing intervals; the others fail at once.
 
     So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together
     when it is back.
@@ -24,7 +24,7 @@ class CircuitBreaker:
         self._failure: BaseException | None = None
 
     def failure(self) -> BaseException | None:
-        """The last failure where a call must not try now; None where it may, and others may not until it has ended."""
+        """Return the last failure where a call must not try now; None where it may, and no other until it has ended."""
         if self._failure is None:
             return None
         now = time.monotonic()
@@ -34,13 +34,13 @@ class CircuitBreaker:
         return None
 
     def succeeded(self) -> None:
-        """A call was answered."""
+        """Note that a call was answered."""
         if self._failure is not None:
             self._failure = None
             self._wait_seconds = 0.0
 
     def failed(self, error: BaseException) -> None:
-        """A call got no answer."""
+        """Note that a call got no answer."""
         if self._failure is None:
             self.lost += 1
         self._failure = error

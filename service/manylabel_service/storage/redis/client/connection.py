@@ -35,7 +35,7 @@ Client = redis.asyncio.Redis | RedisCluster
 
 
 class Connection:
-    """Of one store to its Redis.
+    """A connection joins one store with its Redis.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Connection:
         return isinstance(self.client, RedisCluster)
 
     async def use_cluster(self) -> None:
-        """From now on talk to all nodes of the cluster that the server belongs to."""
+        """Talk to all nodes of the cluster that the server belongs to, from now on."""
         await self.client.aclose()
         self.client = RedisCluster(
             self.address.host,
@@ -91,7 +91,7 @@ class Connection:
         sync: bool = False,
         left_behind: Callable[[asyncio.Task[Any]], None] | None = None,
     ) -> list[Any]:
-        """Run a script; what it answers, the first element as text.
+        """Run a script; return what it answers, the first element as text.
 
         Parameters
         ----------

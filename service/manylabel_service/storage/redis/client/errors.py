@@ -1,4 +1,4 @@
-"""From errors of Redis and of the connection to those of the service."""
+"""Errors of Redis and of the connection, turned into those of the service."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNREACHED = (
 
 
 def gone(error: BaseException, address: str) -> StorageGone:
-    """What to raise for an error of a store that was open."""
+    """Return what to raise for an error of a store that was open."""
     if (refusal := _refusal(error)) is not None:
         advice, heals = refusal
         detail = f"Redis at {address} refused: {_text(error)}; {advice}"
@@ -51,7 +51,7 @@ def gone(error: BaseException, address: str) -> StorageGone:
 
 
 def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
-    """What to raise at the opening for an error that no waiting mends; None for the others."""
+    """Return what to raise at the opening for an error that no waiting mends; None for the others."""
     cause = error.__cause__
     if isinstance(cause, failed.AuthenticationError | failed.NoPermissionError):
         return StoreUnusable(
@@ -67,7 +67,7 @@ def unusable(error: StorageGone, address: str) -> StoreUnusable | None:
 
 
 def forbidden(error: StorageGone) -> bool:
-    """Whether Redis does not let its users give this command, or has it renamed, as managed services do."""
+    """Return whether Redis forbids a command, or has it renamed, as managed services do."""
     cause = error.__cause__
     return isinstance(cause, failed.NoPermissionError) or "unknown command" in str(cause)
 

@@ -1,4 +1,4 @@
-"""The two threads a store works in."""
+"""The two threads that a store works in."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from manylabel_service.storage.sqlite.errors import while_running
+from manylabel_service.storage.sqlite.database.errors import while_running
 
 R = TypeVar("R")
 
 
 class Threads:
-    """One for the database, one for what waits long for the disk. What fails in them is raised as
+    """Two threads serve a store: one the database, one what waits long for the disk. What fails in them is raised as
     `StorageGone`.
 
     Parameters
@@ -28,11 +28,11 @@ class Threads:
         self.filer = ThreadPoolExecutor(1, "manylabel-filer")
 
     async def write(self, function: Callable[..., R], *args: object) -> R:
-        """Call in the writer, after all that was asked of it before."""
+        """Call a function in the writer, after all that was asked of it before."""
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run, function, args)
 
     async def file(self, function: Callable[..., R], *args: object) -> R:
-        """Call in the filer, after all that was asked of it before."""
+        """Call a function in the filer, after all that was asked of it before."""
         return await asyncio.get_running_loop().run_in_executor(self.filer, self._run, function, args)
 
     async def end(self, last: Callable[[], None]) -> None:

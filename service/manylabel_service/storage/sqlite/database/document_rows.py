@@ -1,4 +1,4 @@
-"""Documents: a table whose key is the revision."""
+"""The table of documents, whose key is the revision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import closing
 from manylabel_service.errors import DocumentChanged
 from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.sqlite.tables import Tables
+from manylabel_service.storage.sqlite.database.tables import Tables
 
 
 class DocumentRows:
@@ -40,7 +40,7 @@ class DocumentRows:
         return row and Document(*row)
 
     def page(self, kind: str, after: int) -> Page:
-        """The next of those that changed after a revision."""
+        """Return the next of those that changed after a revision."""
         documents: list[Document] = []
         size_bytes = 0
         cursor = self._connection.execute(

@@ -1,4 +1,4 @@
-"""One process at a time in a data directory."""
+"""The lock of a data directory, which lets in one process at a time."""
 
 from __future__ import annotations
 

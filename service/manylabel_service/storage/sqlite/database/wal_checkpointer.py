@@ -1,4 +1,4 @@
-"""Keeps the write-ahead log short without making appends wait for the disk."""
+"""Checkpoints keep the write-ahead log short without making appends wait for the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ the commit."""
 
 
 class WalCheckpointer:
-    """Decides when the write-ahead log is copied into the database, and does it in two steps.
+    """A checkpointer decides when the write-ahead log is copied into the database, and does it in two steps.
 
     SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for
     the disk. Here the bulk is copied over another connection while appends go on. They make the log
@@ -36,12 +36,12 @@ class WalCheckpointer:
         self._under_way = False
 
     def count(self, payload_bytes: int) -> None:
-        """Take a transaction into account that wrote so much."""
+        """Count a transaction that wrote so many bytes."""
         # At least the page begun before and an inner page of the tree; the exact size is not to be had.
         self._log_bytes += payload_bytes + 2 * PAGE_BYTES
 
     def begin_if_due(self) -> bool:
-        """True when the two steps are to be done now; not again before `end`."""
+        """Return True when the two steps are to be done now; not again before `end`."""
         if self._under_way or self._log_bytes < THRESHOLD_BYTES:
             return False
         self._under_way = True
@@ -49,15 +49,15 @@ class WalCheckpointer:
         return True
 
     def copy(self) -> None:
-        """The bulk, beside the writer."""
+        """Copy the bulk, beside the writer."""
         self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         # SQLite leaves this to whoever copies the last page, which is the writer.
         os.fsync(self._descriptor)
 
     def finish(self) -> None:
-        """The rest, in the writer's thread, after `copy`."""
+        """Copy the rest, in the writer's thread, after `copy`."""
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def end(self) -> None:
-        """Both steps are done, or failed: the next checkpoint may begin."""
+        """Note that both steps are done, or failed: the next checkpoint may begin."""
         self._under_way = False

@@ -1,4 +1,4 @@
-"""Snapshots as files: ``<root>/<incarnation>/<position>.safetensors``.
+"""Files of snapshots: ``<root>/<incarnation>/<position>.safetensors``.
 
 A file gets its name only when all its bytes are on the disk, and never changes afterwards; it
 counts only once the database has a row for it. So whatever is here without a row is left over from
@@ -18,7 +18,7 @@ _TEMPORARY = ".temporary"
 
 
 class SnapshotFiles:
-    """The files below one folder. Blocking, and to be used by one thread at a time."""
+    """The snapshots below one folder. Blocking, for one thread at a time."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -41,7 +41,7 @@ class SnapshotFiles:
         sync_folder(folder)
 
     def read(self, incarnation: int, position: str) -> bytes | None:
-        """The bytes of a file, None if it is missing."""
+        """Return the bytes of a file, None if it is missing."""
         try:
             return self._file(incarnation, position).read_bytes()
         except FileNotFoundError:
@@ -57,7 +57,7 @@ class SnapshotFiles:
             shutil.rmtree(self._folder(incarnation))
 
     def any(self) -> bool:
-        """Whether there is any file or folder."""
+        """Return whether there is any file or folder."""
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
     def sweep(self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]]) -> None:
@@ -82,7 +82,7 @@ class SnapshotFiles:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, in as many calls as it takes."""
+    """Write all bytes, in as many calls as it takes."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

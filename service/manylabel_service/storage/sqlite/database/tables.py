@@ -1,4 +1,4 @@
-"""The tables as the store uses them: each method is one transaction, or nothing.
+"""The tables of models, logs and snapshots: each method is one transaction, or nothing.
 
 Blocking, for one thread at a time, and relying on being the only writer of the file: where each log
 ends is kept in memory, so that the usual append is a single statement.
@@ -33,7 +33,7 @@ READ_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Log:
-    """Where a log begins and ends: the numbers of the last entry trimmed, and of the last entry."""
+    """A log begins after the number of the last entry trimmed, and ends with that of the last entry."""
 
     trimmed: int
     last: int
@@ -102,7 +102,7 @@ class Tables:
         del self._logs[record.incarnation]
 
     def hidden_models(self) -> list[int]:
-        """Incarnations that are deleted, but not yet gone."""
+        """Return the incarnations that are deleted, but not yet gone."""
         rows = self._connection.execute("SELECT incarnation FROM models WHERE name IS NULL")
         return [incarnation for (incarnation,) in rows]
 
@@ -141,7 +141,7 @@ class Tables:
         return self._select(record.incarnation, known, limit, READ_BYTES)
 
     def mark_trimmed(self, record: ModelRecord, through: str) -> int:
-        """Cut the log in one step; the last number cut. `drop_entries` gives the space back."""
+        """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
         number = number_of(through)
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
@@ -153,7 +153,7 @@ class Tables:
         return trimmed
 
     def trimmed_logs(self) -> list[tuple[int, int]]:
-        """(incarnation, last number cut) of every log that was ever cut, those of hidden models included."""
+        """Return (incarnation, last number cut) of every log that was ever cut, those of hidden models included."""
         rows = self._connection.execute("SELECT incarnation, trimmed FROM models WHERE trimmed > 0")
         return list(rows)
 
@@ -198,7 +198,7 @@ class Tables:
             self.put_snapshot_row(record, position, size_bytes)
 
     def put_snapshot_row(self, record: ModelRecord, position: str, size_bytes: int) -> None:
-        """A part of a transaction; a snapshot that is replaced stays pinned."""
+        """Write the row as a part of a transaction; a snapshot that is replaced stays pinned."""
         self._connection.execute(
             "INSERT INTO snapshots VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET "
             "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms",
@@ -215,12 +215,12 @@ class Tables:
         return [SnapshotRecord(str(position), size, created, bool(pin)) for position, size, created, pin in rows]
 
     def all_snapshots(self) -> list[tuple[int, str]]:
-        """(incarnation, position) of every snapshot."""
+        """Return (incarnation, position) of every snapshot."""
         rows = self._connection.execute("SELECT incarnation, position FROM snapshots")
         return [(incarnation, str(position)) for incarnation, position in rows]
 
     def delete_snapshot(self, record: ModelRecord, position: str) -> bool:
-        """Whether its file can go."""
+        """Remove the row unless it is pinned; return whether its file can go."""
         with self.transaction("log"):
             self._log(record)
             self._connection.execute(
@@ -321,7 +321,7 @@ def _insert_statement(rows: int) -> str:
 
 
 def number_of(position: str) -> int:
-    """The number in the log that a position stands for; ValueError if it is none of this store's."""
+    """Return the number in the log that a position stands for; ValueError if it is none of this store's."""
     key = position_key(position)
     if len(key) != 1:
         raise ValueError(f"a position of this store is one number, not {position!r}")

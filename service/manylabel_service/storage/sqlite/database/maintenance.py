@@ -1,4 +1,4 @@
-"""What a store does besides answering: giving back the space of what was deleted, and checkpoints."""
+"""The upkeep of a store beside answering: it gives back the space of what was deleted, and makes checkpoints."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import structlog
 
 from manylabel_service.errors import StorageError
-from manylabel_service.storage.sqlite.prediction_rows import PredictionRows
-from manylabel_service.storage.sqlite.snapshot_files import SnapshotFiles
-from manylabel_service.storage.sqlite.tables import LAST_NUMBER, Tables
-from manylabel_service.storage.sqlite.threads import Threads
-from manylabel_service.storage.sqlite.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
+from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, Tables
+from manylabel_service.storage.sqlite.database.threads import Threads
+from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
+from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 PIECE_SECONDS = 0.002
 """How long cleaning may keep the writer from appends at a time, about; then it rests as long."""
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class Maintenance:
-    """Background tasks over the tables and files of one store.
+    """Maintenance runs background tasks over the tables and files of one store.
 
     What they leave undone, the next opening ends.
     """
@@ -68,7 +68,7 @@ class Maintenance:
             await asyncio.gather(*self._tasks)
 
     def wrote(self, payload_bytes: int) -> None:
-        """To be told of each larger transaction: starts a checkpoint when one is due."""
+        """Count a larger transaction, and start a checkpoint when one is due."""
         self._checkpoints.count(payload_bytes)
         if self._checkpoints.begin_if_due():
             self._start(self._checkpoint())

@@ -1,4 +1,4 @@
-"""Blobs as files: ``<root>/<token>``.
+"""Files of blobs: ``<root>/<token>``.
 
 A file never gets another name, and never changes once a row leads to it. So whatever is here without a row is being
 written, or left over from a process that died.
@@ -10,11 +10,11 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from manylabel_service.storage.sqlite.snapshot_files import sync_folder, write_all
+from manylabel_service.storage.sqlite.files.snapshot_files import sync_folder, write_all
 
 
 class BlobFiles:
-    """The files of one folder. Blocking, and to be used by one thread at a time; none stays open."""
+    """The blobs in one folder. Blocking, for one thread at a time; no file stays open."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -32,7 +32,7 @@ class BlobFiles:
         sync_folder(self._root)
 
     def read(self, token: str, start: int, size_bytes: int) -> bytes | None:
-        """A part of a file; None if not all of it is there."""
+        """Read a part of a file; None if not all of it is there."""
         try:
             with self._file(token).open("rb", buffering=0) as file:
                 data = os.pread(file.fileno(), size_bytes, start)
@@ -45,7 +45,7 @@ class BlobFiles:
         self._file(token).unlink(missing_ok=True)
 
     def any(self) -> bool:
-        """Whether there is any file."""
+        """Return whether there is any file."""
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
     def sweep(self, tokens: Collection[str]) -> None:

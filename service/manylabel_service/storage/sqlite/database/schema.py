@@ -1,4 +1,4 @@
-"""Opening the database file: what it looks like, and how its connections are set up."""
+"""The schema of the database file, and how its connections are set up."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SCHEMA = (
 
 
 def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
-    """A connection in write-ahead-log mode that commits when told to and makes no checkpoints.
+    """Connect in write-ahead-log mode; the connection commits when told to and makes no checkpoints.
 
     It may be used by any thread, one at a time.
 
@@ -89,7 +89,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
 
 
 def is_new(connection: sqlite3.Connection) -> bool:
-    """Whether nothing was ever stored in the file."""
+    """Return whether nothing was ever stored in the file."""
     return _pragma(connection, "schema_version") == 0
 
 

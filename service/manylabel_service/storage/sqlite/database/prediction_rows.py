@@ -1,4 +1,4 @@
-"""Kept predictions: a table of their own, each method one transaction."""
+"""The table of kept predictions; each method is one transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.sqlite.tables import Tables
+from manylabel_service.storage.sqlite.database.tables import Tables
 
 IDS_PER_QUERY = 500
 """SQLite allows 999 variables in a statement in its older builds."""
