@@ -25,7 +25,7 @@ from manylabel_service.api.web import docs
 from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.jobs.opening import open_jobs
+from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings

@@ -18,9 +18,9 @@ from typing import IO, Any
 import structlog
 
 from manylabel_core.datasets import Limits
-from manylabel_service import ulid as prediction_ids
+from manylabel_service import ulid
 from manylabel_service.clock import rfc3339
-from manylabel_service.datasets.records import PREFIX, DatasetRecord, Details, Stored, id_of
+from manylabel_service.datasets.records import PREFIX, DatasetDocument, DatasetRecord, Details, id_of
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.errors import (
     BlobNotFound,
@@ -44,7 +44,7 @@ UPLOADS = 4
 COPIES = 6
 """How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
 
-FORGOTTEN_SECONDS = 7_200.0
+ORPHANED_SECONDS = 7_200.0
 """Blobs that are so old and belong to no data set never will: an upload that was cut off, or a delete."""
 
 log = structlog.get_logger()
@@ -125,11 +125,11 @@ class DatasetStore:
             report = await self._read(upload, result, format, options or {}, labels)
             now_ms = time.time_ns() // 1_000_000
             record = DatasetRecord(name=name, format=format, created=rfc3339(now_ms), **report["record"])
-            id = prediction_ids.make(now_ms, secrets.token_bytes(prediction_ids.N_RANDOM_BYTES))
-            await self._keep(Stored(id=id, record=record), result, report["details"])
+            id = ulid.make(now_ms, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+            await self._keep(DatasetDocument(id=id, record=record), result, report["details"])
         log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
         with suppress(StorageError):
-            await self._tidy()
+            await self._collect_garbage()
         return record
 
     async def _read(
@@ -142,7 +142,7 @@ class DatasetStore:
             nonzeros=most // 4,
             bytes=most,
         )
-        order = {
+        request = {
             "format": format,
             "options": dict(options),
             "limits": {name: getattr(limits, name) for name in ("rows", "features", "labels", "nonzeros", "bytes")},
@@ -151,14 +151,14 @@ class DatasetStore:
         async with self._reading:
             return await run(
                 "manylabel_service.datasets.read_upload",
-                order,
+                request,
                 files,
                 memory_bytes=BASE_BYTES + COPIES * most,
                 file_bytes=BASE_BYTES + 2 * most,
             )
 
-    async def _keep(self, stored: Stored, result: IO[bytes], details: Details) -> None:
-        """Blobs first, then the document; a failure leaves neither, or what `_tidy` removes."""
+    async def _keep(self, stored: DatasetDocument, result: IO[bytes], details: Details) -> None:
+        """Blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
         name = stored.record.name
         try:
             await self._store.blobs.put(stored.data_key, _pieces(result))
@@ -170,13 +170,13 @@ class DatasetStore:
                 raise DatasetExists(name) from None
             raise
 
-    async def _put(self, stored: Stored) -> None:
+    async def _put(self, stored: DatasetDocument) -> None:
         found = await self._store.documents.get(KIND, stored.record.name)
         if found is not None and not _stored(found).deleting:
             raise DatasetExists(stored.record.name)
         # One that is being deleted by a process that died meanwhile makes room.
         revision = None if found is None else found.revision
-        await self._store.documents.put(KIND, stored.record.name, _written(stored), revision=revision)
+        await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 
     async def get(self, name: str) -> DatasetRecord:
         """What is known of a data set; raises DatasetNotFound."""
@@ -228,7 +228,7 @@ class DatasetStore:
         document, stored = await self._find(name)
         marked = stored.model_copy(update={"deleting": True})
         try:
-            revision = await self._store.documents.put(KIND, name, _written(marked), revision=document.revision)
+            revision = await self._store.documents.put(KIND, name, _to_bytes(marked), revision=document.revision)
         except DocumentChanged:
             raise DatasetNotFound(name) from None  # somebody else has deleted it
         if in_use is not None and await self._needed(stored, revision, in_use):
@@ -238,7 +238,7 @@ class DatasetStore:
             await self._remove_blobs(stored)
         log.info("dataset_deleted", dataset=name)
 
-    async def _needed(self, stored: Stored, revision: int, in_use: InUse) -> bool:
+    async def _needed(self, stored: DatasetDocument, revision: int, in_use: InUse) -> bool:
         """Whether it is in use; then, or when nobody can tell, the mark is taken back."""
         needed = True
         try:
@@ -246,38 +246,38 @@ class DatasetStore:
         finally:
             if needed:
                 with suppress(DocumentChanged):
-                    await self._store.documents.put(KIND, stored.record.name, _written(stored), revision=revision)
+                    await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
         return needed
 
-    async def _find(self, name: str) -> tuple[Document, Stored]:
+    async def _find(self, name: str) -> tuple[Document, DatasetDocument]:
         document = await self._store.documents.get(KIND, name)
         if document is None or (stored := _stored(document)).deleting:
             raise DatasetNotFound(name)
         return document, stored
 
-    async def _remove_blobs(self, stored: Stored) -> None:
-        with suppress(StorageError):  # what stays, `_tidy` removes
+    async def _remove_blobs(self, stored: DatasetDocument) -> None:
+        with suppress(StorageError):  # what stays, `_collect_garbage` removes
             for key in (stored.data_key, stored.details_key):
                 await self._store.blobs.delete(key)
 
-    async def _tidy(self) -> None:
+    async def _collect_garbage(self) -> None:
         """Remove old blobs that no document names."""
-        oldest_ms = time.time_ns() // 1_000_000 - int(FORGOTTEN_SECONDS * 1_000)
+        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
         known = {_stored(document).id for document in await self._store.documents.all(KIND)}
         for key in keys:
             id = id_of(key)
-            if id not in known and prediction_ids.valid(id) and prediction_ids.timestamp_of(id) < oldest_ms:
+            if id not in known and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
                 await self._store.blobs.delete(key)
 
 
-def _stored(document: Document) -> Stored:
-    return Stored.model_validate_json(document.value)
+def _stored(document: Document) -> DatasetDocument:
+    return DatasetDocument.model_validate_json(document.value)
 
 
-def _written(stored: Stored) -> bytes:
+def _to_bytes(stored: DatasetDocument) -> bytes:
     return stored.model_dump_json().encode()
 
 

@@ -15,7 +15,7 @@ from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
-from manylabel_service.datasets.sandbox_child import fulfil
+from manylabel_service.datasets.sandbox_child import serve_request
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Rollback, decode
@@ -25,24 +25,24 @@ from manylabel_service.storage import position_key
 SLICE_EXAMPLES = 1_000
 
 
-def fold(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
+def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     """Fold the frames, and write the last rows; how many there are."""
     log, result = files
     frames = list(read_frames(log))
     try:
-        folded = _Log(log, frames, OnlineModel(ModelSpec.from_bytes(order["spec"])))
-        recorder = _Recorder(LastRows(order["last"], order["bytes"]), folded.forgotten())
+        folded = _Log(log, frames, OnlineModel(ModelSpec.from_bytes(request["spec"])))
+        recorder = _Recorder(LastRows(request["last"], request["bytes"]), folded.forgotten())
         model = folded.played(recorder)
     except DamagedState as error:
         return {"damaged": str(error)}
     names = None if model.features.layout.kind == "numbered" else model.features.names.names
-    data = recorder.tail.dataset(len(model.features), names, model.labels.names)
+    data = recorder.last_rows.dataset(len(model.features), names, model.labels.names)
     if not data.n_rows:
         raise BadDataset("the log has no example of which all labels are known")
     result.write(data.to_bytes())
     counts = {
         "rows": data.n_rows,
-        "partial": recorder.tail.n_skipped + recorder.tail.n_rows - data.n_rows,
+        "partial": recorder.last_rows.n_skipped + recorder.last_rows.n_rows - data.n_rows,
         "rolled_back": recorder.n_forgotten,
         "position": model.position,
     }
@@ -96,15 +96,15 @@ class _Recorder:
 
     Attributes
     ----------
-    tail : the last examples.
+    last_rows : the last examples.
     n_forgotten : examples that a later rollback undoes.
     """
 
     nbytes = 0
     sounded: tuple[tuple[int, int], ...] = ()
 
-    def __init__(self, tail: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
-        self.tail = tail
+    def __init__(self, last_rows: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+        self.last_rows = last_rows
         self.n_forgotten = 0
         self._intervals = forgotten
         self._is_forgotten = False
@@ -138,7 +138,7 @@ class _Recorder:
                 relevant = targets.indices[listed][targets.signs[listed] > 0]
                 # To say of every label that there is whether it is relevant is as good as a complete list.
                 n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
-                self.tail.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
+                self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
         return np.zeros((n_rows, 1 + int(targets.n_labels.max(initial=0))))
 
     def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
@@ -146,4 +146,4 @@ class _Recorder:
 
 
 if __name__ == "__main__":
-    fulfil(fold)
+    serve_request(fold)

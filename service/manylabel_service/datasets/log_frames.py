@@ -13,7 +13,7 @@ _HEAD = struct.Struct(">BIQ")  # kind, bytes of the position, bytes of what foll
 
 
 class Frame(NamedTuple):
-    """What stands where in the file."""
+    """A frame stands somewhere in the file."""
 
     kind: int
     position: str
@@ -23,27 +23,27 @@ class Frame(NamedTuple):
 
 def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes) -> None:
     """Add a snapshot or an entry at the end."""
-    place = position.encode()
-    file.write(_HEAD.pack(kind, len(place), len(payload)) + place)
+    name = position.encode()
+    file.write(_HEAD.pack(kind, len(name), len(payload)) + name)
     file.write(payload)
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:
-    """All frames, in order; between two of them the file may be read elsewhere."""
+    """Yield all frames, in order; between two of them the file may be read elsewhere."""
     at = 0
     while True:
         file.seek(at)
         head = file.read(_HEAD.size)
         if not head:
             return
-        kind, place_bytes, size = _HEAD.unpack(head)
-        position = file.read(place_bytes).decode()
-        at += _HEAD.size + place_bytes
+        kind, name_bytes, size = _HEAD.unpack(head)
+        position = file.read(name_bytes).decode()
+        at += _HEAD.size + name_bytes
         yield Frame(kind, position, at, size)
         at += size
 
 
 def payload_of(file: IO[bytes], frame: Frame) -> bytes:
-    """What is in a frame."""
+    """Return what is in a frame."""
     file.seek(frame.offset)
     return file.read(frame.size)

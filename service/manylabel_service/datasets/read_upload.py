@@ -11,19 +11,19 @@ from typing import IO, Any
 import numpy as np
 
 from manylabel_core.datasets import BadDataset, Dataset, Limits, read_dataset
-from manylabel_service.datasets.sandbox_child import fulfil
+from manylabel_service.datasets.sandbox_child import serve_request
 
 CHUNK_BYTES = 2**20
 
 
-def read(order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
+def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     """Turn the upload into a data set; its description."""
     upload, result, *labels = files
     checksum = _checksum(upload)
     upload.seek(0)
-    options = {**order["options"], **({"labels": labels[0]} if labels else {})}
+    options = {**request["options"], **({"labels": labels[0]} if labels else {})}
     train_rows = options.pop("train_rows", None)
-    dataset = read_dataset(upload, order["format"], limits=Limits(**order["limits"]), **options)
+    dataset = read_dataset(upload, request["format"], limits=Limits(**request["limits"]), **options)
     if train_rows is not None:
         _split(dataset, train_rows)
     data = dataset.to_bytes()
@@ -53,4 +53,4 @@ def _split(dataset: Dataset, train_rows: int) -> None:
 
 
 if __name__ == "__main__":
-    fulfil(read)
+    serve_request(read)

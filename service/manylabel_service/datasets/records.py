@@ -39,7 +39,7 @@ class DatasetRecord(BaseModel):
     """RFC 3339."""
 
 
-class Stored(BaseModel):
+class DatasetDocument(BaseModel):
     """The document of a data set. `id` names its blobs, and is never used again.
 
     `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.

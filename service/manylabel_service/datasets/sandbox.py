@@ -1,4 +1,4 @@
-"""Work on data that cannot be trusted, in a process that may be lost.
+"""The sandbox is a process that works on data which cannot be trusted, and that may be lost.
 
 A file of a client can make its reader slow, large, or crash. So it is read by a child process with limits on memory,
 time and what it writes, at low priority: neither the event loop nor the other processes wait for it. The child gets
@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import structlog
 
+from manylabel_service import processes
 from manylabel_service.errors import InvalidDataset, StorageFull
 
 WORK_SECONDS = 900.0
-"""Longest that a child may take, with all waiting for a processor."""
+"""Longest that a child may take, with all its waiting for a processor."""
 
 BASE_BYTES = 2**28
 """Memory that a child may have beside what its data takes."""
@@ -33,21 +31,21 @@ log = structlog.get_logger()
 
 
 def scratch_file(directory: Path) -> IO[bytes]:
-    """A new file without a name, on the disk of a directory, which is made if it is not there."""
+    """Return a new file without a name, on the disk of a directory, which is made if it is not there."""
     directory.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryFile(dir=directory)
 
 
 async def run(
-    module: str, order: Mapping[str, Any], files: Sequence[IO[bytes]], *, memory_bytes: int, file_bytes: int
+    module: str, request: Mapping[str, Any], files: Sequence[IO[bytes]], *, memory_bytes: int, file_bytes: int
 ) -> dict[str, Any]:
-    """Let a child process do something with open files; what it reports.
+    """Let a child process do something with open files, and return what it reports.
 
     Parameters
     ----------
-    module : what it runs, ``python -m module``; it calls `manylabel_service.datasets.sandbox_child.fulfil`.
-    order : JSON for it.
-    files : what it may read and write, by their place here; each from its beginning.
+    module : is run, ``python -m module``; it calls `manylabel_service.datasets.sandbox_child.serve_request`.
+    request : JSON for it.
+    files : may be read and written by it; each from its beginning.
     memory_bytes, file_bytes : most memory for data, and the largest file, that it may have.
 
     Raises
@@ -57,45 +55,24 @@ async def run(
     StorageFull
         The disk is.
     """
-    reading, writing = os.pipe()  # never written to: its end tells the child that nobody waits for it any more
-    try:
-        for file in files:
-            file.flush()
-            file.seek(0)
-        fds = [file.fileno() for file in files]
-        words = json.dumps({"files": fds, "alive": reading, "memory": memory_bytes, "size": file_bytes, **order})
-        child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", module),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            pass_fds=(*fds, reading),
-            env=_environment(),
-        )
-        return await _report(child, words.encode())
-    finally:
-        os.close(reading)
-        os.close(writing)
-
-
-async def _report(child: asyncio.subprocess.Process, order: bytes) -> dict[str, Any]:
+    for file in files:
+        file.flush()
+        file.seek(0)
+    fds = [file.fileno() for file in files]
+    line = json.dumps({"files": fds, "memory": memory_bytes, "size": file_bytes, **request})
+    child = await processes.start(module, threads=1, files=fds)  # each further thread would reserve memory
     try:
         async with asyncio.timeout(WORK_SECONDS):
-            out, err = await child.communicate(order)
+            out, err = await child.communicate(line.encode())
     except TimeoutError:
         raise InvalidDataset(f"reading it took longer than {WORK_SECONDS:g} s; send less, or simpler rows") from None
     finally:
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
+        await processes.kill(child)
     try:
         report: dict[str, Any] = json.loads(out)
     except ValueError:
-        log.warning(
-            "dataset_reader_died", status=child.returncode, tail=err.decode(errors="replace")[-TAIL_CHARACTERS:]
-        )
+        tail = err.decode(errors="replace")[-TAIL_CHARACTERS:]
+        log.warning("dataset_reader_died", status=child.returncode, tail=tail)
         raise InvalidDataset(
             f"reading it took more memory or time than a data set may (the reading process ended with "
             f"{child.returncode}); send less, or have the operator raise max_dataset_bytes"
@@ -104,15 +81,9 @@ async def _report(child: asyncio.subprocess.Process, order: bytes) -> dict[str, 
 
 
 def checked(report: dict[str, Any]) -> dict[str, Any]:
-    """What a child reports of its success; raises what it reports of a failure."""
+    """Return what a child reports of its success; raise what it reports of a failure."""
     if "full" in report:
         raise StorageFull(f"the disk of the data directory is full ({report['full']}); make room there")
     if "bad" in report:
         raise InvalidDataset(**report["bad"])
     return report
-
-
-def _environment() -> dict[str, str]:
-    # One thread: several would each reserve memory, which is limited, and reading uses none.
-    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-    return {**os.environ, **threads}

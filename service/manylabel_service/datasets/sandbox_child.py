@@ -1,4 +1,4 @@
-"""The side of the child process: limits, an order in, a report out."""
+"""The child process of the sandbox: limits, a request in, a report out."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ import json
 import os
 import resource
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from manylabel_core.datasets import BadDataset
+from manylabel_service import processes
 
-NICE = 10
+NICENESS = 10
 CPU_SECONDS = 600
 """Most time on a processor."""
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
-Work = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
+Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 
 
-def fulfil(work: Work) -> None:
-    """Do what the order on standard input says, and write the report of `work` to standard output."""
-    order = json.loads(sys.stdin.buffer.read())
-    threading.Thread(target=_end_with_parent, args=(order["alive"],), daemon=True).start()
-    os.nice(NICE)
-    _limit(order["memory"], order["size"])
-    files: list[IO[bytes]] = [os.fdopen(fd, "r+b") for fd in order["files"]]
-    report = report_of(work, order, files)
-    sys.stdout.write(json.dumps(report))
+def serve_request(handle: Handler) -> None:
+    """Handle the request on standard input, and write the report to standard output."""
+    processes.die_with_parent()
+    request = json.loads(sys.stdin.buffer.read())
+    processes.give_way(NICENESS)
+    if used := _address_space_bytes():
+        processes.limit(resource.RLIMIT_AS, used + request["memory"])
+    processes.limit(resource.RLIMIT_CPU, CPU_SECONDS)
+    processes.limit(resource.RLIMIT_FSIZE, request["size"])
+    processes.limit(resource.RLIMIT_CORE, 0)
+    files: list[IO[bytes]] = [os.fdopen(fd, "r+b") for fd in request["files"]]
+    sys.stdout.write(json.dumps(report_of(handle, request, files)))
     sys.stdout.flush()
-    os._exit(0)  # nothing is left to do, and the thread never ends
+    os._exit(0)  # nothing is left to do
 
 
-def report_of(work: Work, order: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-    """What `work` reports, or what to report of its failure."""
+def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
+    """Return what `handle` reports, or what to report of its failure."""
     try:
-        report = work(order, files)
+        report = handle(request, files)
         for file in files:
             file.flush()
         return report
@@ -53,30 +56,8 @@ def report_of(work: Work, order: dict[str, Any], files: list[IO[bytes]]) -> dict
         raise
 
 
-def _end_with_parent(alive: int) -> None:
-    os.read(alive, 1)
-    os._exit(1)
-
-
-def _limit(memory_bytes: int, file_bytes: int) -> None:
-    """Bounds that hold whatever the code does."""
-    used = _address_space_bytes()
-    if used:
-        _bound(resource.RLIMIT_AS, used + memory_bytes)
-    _bound(resource.RLIMIT_CPU, CPU_SECONDS)
-    _bound(resource.RLIMIT_FSIZE, file_bytes)
-    _bound(resource.RLIMIT_CORE, 0)
-
-
-def _bound(kind: int, most: int) -> None:
-    """Bound a resource, unless the whole server has a lower bound already."""
-    _, hard = resource.getrlimit(kind)
-    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-    resource.setrlimit(kind, (most, most))
-
-
 def _address_space_bytes() -> int:
-    """What this process has reserved by now; 0 where the system does not tell, which does not limit it either."""
+    """Return the bytes that this process has reserved by now; 0 where the system does not tell, and so cannot limit."""
     try:
         pages = Path("/proc/self/statm").read_text().split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""What everybody who works at jobs in one process shares."""
+"""The store, settings and data sets that jobs need, and the times at which they are looked after."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
 LEASE_SECONDS = 10.0
-"""Who has not given a sign of life for so long is dead, as far as others can see."""
-HOLD_SECONDS = 8.0
-"""So long after a sign of life was sent its sender may let a process compute: less than the lease."""
-BEAT_SECONDS = 3.0
-"""Between two signs of life."""
-TELL_SECONDS = 1.0
-"""Between two signs of life when there is progress to tell."""
-LOOK_SECONDS = 0.5
-"""How often everybody looks for changes: a job that was cancelled stops after so long."""
+"""A lease without a heartbeat for so long has expired."""
+VALID_SECONDS = 8.0
+"""So long after a heartbeat its sender may let a process compute: less than `LEASE_SECONDS`."""
+HEARTBEAT_SECONDS = 3.0
+"""Between two heartbeats."""
+PROGRESS_SECONDS = 1.0
+"""Between two heartbeats when there is progress to report."""
+POLL_SECONDS = 0.5
+"""Between two looks for changes: a job that was cancelled stops after so long."""
 RETRY_SECONDS = 1.0
 """Between two attempts while the store is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """Where jobs are, and what working at them needs.
+    """A context holds what all parts of one process need to work at jobs.
 
     `published` is called in this process with the name of a model that has a new version.
     """
@@ -34,5 +34,5 @@ class JobContext:
     store: Store
     settings: Settings
     datasets: DatasetStore
-    ledger: JobStore
+    job_store: JobStore
     published: Callable[[str], None] = lambda name: None

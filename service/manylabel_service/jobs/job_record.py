@@ -2,10 +2,10 @@
 
 A job is done in tasks: `gather` (only for data from a stream: the examples are taken once, so that every attempt
 sees the same), then the `trial` tasks of a search, at the same time where there are workers, then the `fit` whose
-result is published. All stand in one document, so that any change of a job is one step of compare-and-set.
+result is published. All stand in one document, so that any change of a job is one compare-and-set.
 
-Who works at a task holds its claim, a token. The claim is lost when the task is taken away: because the job was
-cancelled, or because its holder seems dead. Then its holder may do nothing more for the task.
+Who works at a task holds its lease, known by a token. The lease is lost when the job is cancelled, or when its holder
+seems dead. Then that holder may do nothing more for the task.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from manylabel_service.errors import JobEnded, JobNotRetryable, ServiceError
+from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs.spec.measures import is_better
 from manylabel_service.jobs.spec.schemas import (
     ENDED,
@@ -40,38 +40,38 @@ MAX_DETAIL = 2000
 Stage = Literal["gather", "trial", "fit"]
 
 
-class LeaseLost(ServiceError):
-    """The task has been taken away from who worked at it."""
+class LeaseLost(Exception):
+    """The lease on a task was taken away from who worked at it."""
 
 
-class NotClaimable(ServiceError):
-    """The task does not wait for anybody (any more)."""
+class NotClaimable(Exception):
+    """The task is not queued (any more)."""
 
 
 class Unchanged(Exception):
-    """There is nothing to change."""
+    """A change finds that there is nothing to change."""
 
 
-class _Kept(BaseModel):
+class _StoredModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Checkpoint(_Kept):
-    """A saved state: the key of its blob, and the iteration of the fit under way."""
+class Checkpoint(_StoredModel):
+    """A checkpoint is a saved state: the key of its blob, and the iteration of the fit under way."""
 
     key: str
     iteration: int
 
 
-class Task(_Kept):
-    """One thing to do.
+class Task(_StoredModel):
+    """A task is done by one worker at a time.
 
     Attributes
     ----------
     params : complete, of a trial or a fit; `values` are those that a search varies.
     state : waiting (for other tasks), queued, running, done.
-    claim : of its holder, while it is running.
-    beat : grows while its holder lives.
+    lease : token of its holder, while it is running.
+    heartbeats : how many there were; grows while its holder lives.
     turn : how often it was queued.
     attempt : counts from 1; one more each time that its holder or its process died.
     publishing : its result is about to be published: no way back.
@@ -82,8 +82,8 @@ class Task(_Kept):
     params: dict[str, Any]
     values: dict[str, Any] = Field(default_factory=dict)
     state: Literal["waiting", "queued", "running", "done"] = "waiting"
-    claim: str | None = None
-    beat: int = 0
+    lease: str | None = None
+    heartbeats: int = 0
     turn: int = 0
     attempt: int = 1
     publishing: bool = False
@@ -92,8 +92,8 @@ class Task(_Kept):
     outcome: dict[str, Any] | None = None
 
 
-class Line(_Kept):
-    """A line of the log; `after` is the revision of the job before it was written."""
+class Line(_StoredModel):
+    """A line stands in the log of a job; `after` is the revision of the job before it was written."""
 
     n: int
     time: str
@@ -101,13 +101,13 @@ class Line(_Kept):
     after: int
 
 
-class JobRecord(_Kept):
-    """A job.
+class JobRecord(_StoredModel):
+    """A record holds one job with all its tasks.
 
     Attributes
     ----------
-    digest : of the order that came with an idempotency key, in hexadecimal.
-    checksums : of the data sets, by name, as they were when the job was ordered.
+    digest : of the request that came with an idempotency key, in hexadecimal.
+    checksums : of the data sets, by name, as they were when the job was submitted.
     threads, segment_work : of every fit.
     """
 
@@ -129,29 +129,29 @@ class JobRecord(_Kept):
     _revision: int = PrivateAttr(default=0)
 
     @classmethod
-    def read(cls, document: Document) -> Self:
-        """From a document."""
+    def from_document(cls, document: Document) -> Self:
+        """Read a record from its document."""
         record = cls.model_validate_json(document.value)
         record._revision = document.revision
         return record
 
-    def written(self) -> bytes:
-        """As a document."""
+    def to_bytes(self) -> bytes:
+        """Return the value of its document."""
         return self.model_dump_json().encode()
 
     @property
     def revision(self) -> int:
-        """Of the document that it was read from."""
+        """The revision of the document that it was read from."""
         return self._revision
 
     @property
     def has_ended(self) -> bool:
-        """Whether it does nothing any more."""
+        """Whether the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
-    # How it changes. Each method is one step, at a time in RFC 3339.
+    # Changes; `now` is a time in RFC 3339.
 
-    def say(self, now: str, texts: Iterable[str], most: int) -> None:
+    def add_log_lines(self, now: str, texts: Iterable[str], most: int) -> None:
         """Add lines to the log, of which `most` are kept."""
         first = self.lines[-1].n + 1 if self.lines else 1
         for n, text in enumerate(texts, first):
@@ -171,48 +171,48 @@ class JobRecord(_Kept):
                         task.params = best.params
             return
 
-    def claim(self, number: int, claim: str, now: str) -> Task:
-        """Take a task that is queued; raises NotClaimable. A claim that was made already is found again."""
+    def claim(self, number: int, token: str, now: str) -> Task:
+        """Take the lease on a task that is queued; raises NotClaimable. Who has it already gets it again."""
         task = self.tasks[number]
-        if not (task.state == "running" and task.claim == claim):
+        if not (task.state == "running" and task.lease == token):
             if self.has_ended or task.state != "queued":
                 raise NotClaimable(f"task {number} of job {self.id} is {task.state}, the job is {self.state}")
-            task.state, task.claim, task.beat = "running", claim, task.beat + 1
+            task.state, task.lease, task.heartbeats = "running", token, task.heartbeats + 1
         self.state, self.started = "running", self.started or now
         return task
 
-    def held(self, number: int, claim: str) -> Task:
-        """The task that is claimed; raises LeaseLost."""
+    def leased(self, number: int, token: str) -> Task:
+        """Return the task whose lease this is; raises LeaseLost."""
         task = self.tasks[number]
-        if self.has_ended or task.claim != claim:
+        if self.has_ended or task.lease != token:
             raise LeaseLost(f"task {number} of job {self.id} was taken away")
         return task
 
-    def release(self, number: int, claim: str) -> None:
-        """Give a task back, to be gone on with from its checkpoint; raises LeaseLost."""
-        self._requeue(self.held(number, claim))
-        self._look_idle()
+    def release(self, number: int, token: str) -> None:
+        """Queue a task again, to go on from its checkpoint; raises LeaseLost."""
+        self._requeue(self.leased(number, token))
+        self._update_state()
 
     def lose(self, task: Task, reason: str, most_attempts: int, now: str) -> None:
-        """The holder of a task, or its process, has died."""
+        """Queue a task again whose worker or process has died, or fail after so many attempts."""
         if task.attempt >= most_attempts:
             self.fail("worker_died", f"{reason}; attempt {task.attempt} was the last", now)
             return
         task.attempt += 1
         self._requeue(task)
-        self._look_idle()
+        self._update_state()
 
-    def finish(self, number: int, claim: str, outcome: dict[str, Any]) -> None:
-        """A task has given what it was to give; raises LeaseLost."""
-        task = self.held(number, claim)
-        task.state, task.claim, task.checkpoint, task.progress = "done", None, None, None
+    def finish(self, number: int, token: str, outcome: dict[str, Any]) -> None:
+        """End a task that is done, and queue what waited for it; raises LeaseLost."""
+        task = self.leased(number, token)
+        task.state, task.lease, task.checkpoint, task.progress = "done", None, None, None
         task.outcome = outcome
         self.queue_next()
 
-    def succeed(self, number: int, claim: str, result: Result, now: str) -> None:
-        """The last task is done, and its result published; raises LeaseLost."""
-        task = self.held(number, claim)
-        task.state, task.claim, task.checkpoint = "done", None, None
+    def succeed(self, number: int, token: str, result: Result, now: str) -> None:
+        """End the job, whose last task is done and its result published; raises LeaseLost."""
+        task = self.leased(number, token)
+        task.state, task.lease, task.checkpoint = "done", None, None
         self.result = result
         self._end("succeeded", now)
 
@@ -222,14 +222,14 @@ class JobRecord(_Kept):
         self._end("failed", now)
 
     def give_up(self, code: str, detail: str, now: str) -> None:
-        """Fail, and forget what takes most room."""
+        """Fail, and drop what takes most room."""
         self.lines, self.result = [], None
         for task in self.tasks:
             task.progress = task.outcome = None
         self.fail(code, detail, now)
 
     def cancel(self, now: str) -> None:
-        """End because somebody says so; raises JobEnded."""
+        """End the job on request; raises JobEnded."""
         if self.has_ended:
             raise JobEnded(self.id, f"is {self.state}" if self.state == "cancelled" else f"has {self.state}")
         if any(task.publishing for task in self.tasks):
@@ -248,25 +248,25 @@ class JobRecord(_Kept):
     def _end(self, state: State, now: str) -> None:
         self.state, self.ended = state, now
         for task in self.tasks:
-            task.claim = None
+            task.lease = None
             if task.state != "done":
                 task.state = "waiting"
 
     def _requeue(self, task: Task) -> None:
-        task.state, task.claim, task.turn, task.publishing = "queued", None, task.turn + 1, False
+        task.state, task.lease, task.turn, task.publishing = "queued", None, task.turn + 1, False
 
-    def _look_idle(self) -> None:
+    def _update_state(self) -> None:
         if not any(task.state == "running" for task in self.tasks):
             self.state = "queued"
 
-    # What is told of it.
+    # Answers to clients.
 
     def trials(self) -> list[Trial]:
-        """Those that are done, in their order."""
+        """Return the trials that are done, in their order."""
         return [_trial(task) for task in self.tasks if task.stage == "trial" and task.outcome is not None]
 
     def best(self) -> Best | None:
-        """The best trial so far, with complete params; of several the first."""
+        """Return the best trial so far, with complete params; of several the first."""
         best: Best | None = None
         for task in self.tasks:
             if self.spec.search is None or task.stage != "trial" or task.outcome is None:
@@ -277,38 +277,40 @@ class JobRecord(_Kept):
         return best
 
     def progress(self) -> Progress | None:
-        """How far it is; None before it has begun."""
+        """Return how far the job is; None before it has begun."""
         if self.started is None:
             return None
         running = next((task for task in self.tasks if task.state == "running"), None)
         unfinished = running or next((task for task in self.tasks if task.state != "done"), self.tasks[-1])
-        said = unfinished.progress or {}
+        reported = unfinished.progress or {}
         trials = [task for task in self.tasks if task.stage == "trial"]
         done = sum(task.state == "done" for task in trials)
         return Progress(
-            iteration=said.get("iteration", 0),
-            objective=said.get("objective"),
-            gap=said.get("gap"),
-            seconds=said.get("seconds", 0.0),
+            iteration=reported.get("iteration", 0),
+            objective=reported.get("objective"),
+            gap=reported.get("gap"),
+            seconds=reported.get("seconds", 0.0),
             checkpoint=None if unfinished.checkpoint is None else unfinished.checkpoint.iteration,
             trials=Trials(done=done, total=len(trials)) if trials else None,
             best=self.best(),
         )
 
     def log(self, after: int = 0) -> list[LogLine]:
-        """The lines that the job did not have yet at a revision."""
+        """Return the lines that the job did not have yet at a revision."""
         return [LogLine(n=line.n, time=line.time, text=line.text) for line in self.lines if line.after >= after]
 
-    def told(self) -> Job:
-        """As a client sees it."""
-        told = {name: getattr(self, name) for name in ("id", "state", "created", "started", "ended", "result", "error")}
+    def to_job(self) -> Job:
+        """Return the job as a client sees it."""
+        facts = {
+            name: getattr(self, name) for name in ("id", "state", "created", "started", "ended", "result", "error")
+        }
         spec = {name: getattr(self.spec, name) for name in JobSpec.model_fields}
         attempt = max(task.attempt for task in self.tasks)
-        return Job(**spec, **told, attempt=attempt, progress=self.progress())
+        return Job(**spec, **facts, attempt=attempt, progress=self.progress())
 
 
 def queued(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, int]]:
-    """The tasks that wait for somebody: of the oldest job first."""
+    """Return the tasks that wait for a worker: of the oldest job first."""
     waiting = sorted((job for job in jobs if not job.has_ended), key=lambda job: (job.created, job.id))
     return [(job, n) for job in waiting for n, task in enumerate(job.tasks) if task.state == "queued"]
 

@@ -1,60 +1,63 @@
-"""JobService as the rest of the service sees them."""
+"""Jobs are submitted, listed, watched, cancelled and retried."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import blake2b
 from typing import Any, get_args
 
-from manylabel_service import ulid as prediction_ids
+from manylabel_service import ulid
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobsFull, KeyReused
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.jobs.context import BEAT_SECONDS, JobContext
+from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
-from manylabel_service.jobs.job_store import KIND, now
+from manylabel_service.jobs.job_store import KIND, JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.runners.local import Runner
+from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
 from manylabel_service.jobs.validation import check
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store
 
 MAX_BYTES = 2**19
-"""Of a new job in the store. It grows by what comes of its trials."""
+"""Most bytes of a new job in the store. It grows by what comes of its trials."""
 
 Event = tuple[int, str, dict[str, Any]]
 """The revision of the job, ``state``, ``progress`` or ``log``, and what it says."""
 
 
 class JobService:
-    """All jobs of a store; every method raises StorageGone.
+    """A job service answers requests about the jobs of a store; every method raises StorageGone.
 
     Parameters
     ----------
-    office : of this process.
-    runner : does them.
+    context : of this process.
+    runner : does the tasks.
     """
 
-    def __init__(self, office: JobContext, runner: Runner) -> None:
-        self._office, self._ledger, self._runner = office, office.ledger, runner
-        self._keeper = JobMonitor(office, runner)
-        self._keeping: asyncio.Task[None] | None = None
+    def __init__(self, context: JobContext, runner: Runner) -> None:
+        self._context, self._job_store, self._runner = context, context.job_store, runner
+        self._monitor = JobMonitor(context, runner)
+        self._monitoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Look after jobs from now on; the store is open."""
-        self._keeping = asyncio.create_task(self._keeper.run(), name="keeper of jobs")
+        self._monitoring = asyncio.create_task(self._monitor.run(), name="monitor of jobs")
 
     async def stop(self) -> None:
-        """Give back what is under way in this process, with its last checkpoints; its processes are killed."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
+        """Release the tasks under way in this process, with their last checkpoints; its processes are killed."""
+        if self._monitoring is not None:
+            self._monitoring.cancel()
+            await asyncio.gather(self._monitoring, return_exceptions=True)
         await self._runner.stop()
 
     async def submit(self, spec: JobSpec, key: IdempotencyKey | None) -> tuple[Job, bool]:
-        """Queue a job; the job, and whether it is one that an earlier request with the same key made.
+        """Queue a job; return it, and whether an earlier request with the same key made it.
 
         Raises
         ------
@@ -62,36 +65,36 @@ class JobService:
         JobsFull
         KeyReused
         """
-        id = _id_of(key) if key else prediction_ids.make(_now_ms(), secrets.token_bytes(10)).lower()
+        id = _id_of(key) if key else ulid.make(_now_ms(), secrets.token_bytes(10)).lower()
         if key and (earlier := await self._earlier(id, key)):
             return earlier, True
         record = await self._made(id, spec, key)
         try:
-            record = await self._ledger.add(record)
+            record = await self._job_store.add(record)
         except DocumentChanged:
             assert key is not None, "ids are drawn once"
             earlier = await self._earlier(id, key)
             assert earlier is not None
             return earlier, True
-        await self._look_again(record)
-        self._keeper.wake()
-        return record.told(), False
+        await self._check_datasets_again(record)
+        self._monitor.wake()
+        return record.to_job(), False
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
-        """The job that the key has made; raises KeyReused if that was ordered otherwise."""
-        document = await self._office.store.documents.get(KIND, id)
+        """Return the job that the key has made; raises KeyReused if that was another request."""
+        document = await self._context.store.documents.get(KIND, id)
         if document is None:
             return None
-        record = JobRecord.read(document)
+        record = JobRecord.from_document(document)
         if record.digest != key.digest.hex():
             raise KeyReused(key.key)
-        return record.told()
+        return record.to_job()
 
     async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobRecord:
-        """A job that can be done, as far as can be known."""
+        """Return the record of a job that can be done, as far as can be known."""
         await self._check_room()
-        checksums = await check(self._office, spec)
-        settings = self._office.settings
+        checksums = await check(self._context, spec)
+        settings = self._context.settings
         record = JobRecord(
             id=id,
             spec=spec,
@@ -103,38 +106,38 @@ class JobService:
             tasks=plan(spec),
         )
         record.queue_next()
-        if len(record.written()) > MAX_BYTES:
+        if len(record.to_bytes()) > MAX_BYTES:
             raise InvalidJob(("search" if spec.search else "params",), f"must take at most {MAX_BYTES:,} bytes")
         return record
 
     async def _check_room(self) -> None:
-        await self._ledger.refresh()
-        most = self._office.settings.max_queued_jobs
-        if sum(not record.has_ended for record in self._ledger.jobs.values()) >= most:
+        await self._job_store.refresh()
+        most = self._context.settings.max_queued_jobs
+        if sum(not record.has_ended for record in self._job_store.jobs.values()) >= most:
             raise JobsFull(most)
 
-    async def _look_again(self, record: JobRecord) -> None:
+    async def _check_datasets_again(self, record: JobRecord) -> None:
         """Take a job back whose data set was deleted while it was written; from now on its data sets stay."""
         for name in record.checksums:
             try:
-                await self._office.datasets.get(name)
+                await self._context.datasets.get(name)
             except DatasetNotFound:
-                await self._ledger.remove(record)
+                await self._job_store.remove(record)
                 raise
 
     async def get(self, id: str) -> Job:
-        """A job; raises JobNotFound."""
-        return (await self._ledger.get(id)).told()
+        """Return a job; raises JobNotFound."""
+        return (await self._job_store.get(id)).to_job()
 
     async def log(self, id: str) -> list[LogLine]:
-        """What is left of a job's log; raises JobNotFound."""
-        return (await self._ledger.get(id)).log()
+        """Return what is left of a job's log; raises JobNotFound."""
+        return (await self._job_store.get(id)).log()
 
     async def cancel(self, id: str) -> Job:
         """End a job; raises JobNotFound, and JobEnded."""
-        record = await self._ledger.change(id, lambda record, now: record.cancel(now))
-        self._keeper.wake()
-        return record.told()
+        record = await self._job_store.change(id, lambda record, now: record.cancel(now))
+        self._monitor.wake()
+        return record.to_job()
 
     async def retry(self, id: str) -> Job:
         """Queue a job again that failed or was cancelled; it goes on from its checkpoints.
@@ -145,58 +148,74 @@ class JobService:
         DatasetNotFound
         """
         await self._check_room()
-        for name in (await self._ledger.get(id)).checksums:
-            await self._office.datasets.get(name)
-        record = await self._ledger.change(id, lambda record, _: record.retry())
-        self._keeper.wake()
-        return record.told()
+        for name in (await self._job_store.get(id)).checksums:
+            await self._context.datasets.get(name)
+        record = await self._job_store.change(id, lambda record, _: record.retry())
+        self._monitor.wake()
+        return record.to_job()
 
     async def uses_dataset(self, name: str) -> bool:
-        """Whether a job that has not ended needs a data set."""
-        await self._ledger.refresh()
-        return any(name in record.checksums for record in self._ledger.jobs.values() if not record.has_ended)
+        """Return whether a job that has not ended needs a data set."""
+        await self._job_store.refresh()
+        return any(name in record.checksums for record in self._job_store.jobs.values() if not record.has_ended)
 
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:
-        """What happens to a job from now on, or from after a revision, until it has ended.
+        """Yield what happens to a job from now on, or after a revision, until it has ended.
 
-        At first its state as it is. Raises JobNotFound.
+        Its state comes first, as it is. Raises JobNotFound.
         """
-        record = await self._ledger.get(id)
+        record = await self._job_store.get(id)
         state: str | None = None
-        said: Any = None
+        reported: Any = None
         seen = 0 if after is None else after
         while True:
             for line in record.log(seen):
                 yield record.revision, "log", line.model_dump()
-            job = record.told()
-            if job.progress is not None and job.progress != said and job.state == state:
+            job = record.to_job()
+            if job.progress is not None and job.progress != reported and job.state == state:
                 yield record.revision, "progress", job.progress.model_dump()
             if job.state != state:
                 yield record.revision, "state", job.model_dump()
             if record.has_ended:
                 return
-            state, said, seen = job.state, job.progress, record.revision
+            state, reported, seen = job.state, job.progress, record.revision
             record = await self._later(id, seen)
 
     async def _later(self, id: str, revision: int) -> JobRecord:
-        """The job once it has changed."""
-        while (known := self._ledger.jobs.get(id)) is None or known.revision <= revision:
-            await self._ledger.wait(BEAT_SECONDS)
+        """Return the job once it has changed."""
+        while (known := self._job_store.jobs.get(id)) is None or known.revision <= revision:
+            await self._job_store.wait(HEARTBEAT_SECONDS)
         return known
 
     def counts(self) -> dict[str, int]:
-        """How many jobs are in each state, as far as this process has seen."""
+        """Return how many jobs are in each state, as far as this process has seen."""
         counts: dict[str, int] = dict.fromkeys(get_args(State), 0)
-        for record in self._ledger.jobs.values():
+        for record in self._job_store.jobs.values():
             counts[record.state] += 1
         return counts
 
     async def list(self, state: str | None = None, limit: int = 100) -> list[Job]:
-        """The newest jobs first, those in one state if it is given."""
-        await self._ledger.refresh()
-        records = [record for record in self._ledger.jobs.values() if state in (None, record.state)]
+        """Return the newest jobs first, those in one state if it is given."""
+        await self._job_store.refresh()
+        records = [record for record in self._job_store.jobs.values() if state in (None, record.state)]
         records.sort(key=lambda record: (record.created, record.id), reverse=True)
-        return [record.told() for record in records[:limit]]
+        return [record.to_job() for record in records[:limit]]
+
+
+def open_jobs(store: Store, settings: Settings, datasets: DatasetStore, published: Callable[[str], None]) -> JobService:
+    """Return the jobs of a store, still to be started.
+
+    Parameters
+    ----------
+    store, settings, datasets : of the server.
+    published : called with the name of a model when a version was made in this process.
+    """
+    context = JobContext(store, settings, datasets, JobStore(store), published)
+    if settings.job_runner == "local":
+        return JobService(context, LocalRunner(context, settings.job_slots))
+    from manylabel_service.jobs.runners.rq import RQRunner  # only here: RQ takes a while to import
+
+    return JobService(context, RQRunner(context))
 
 
 def _now_ms() -> int:
@@ -204,6 +223,6 @@ def _now_ms() -> int:
 
 
 def _id_of(key: IdempotencyKey) -> str:
-    """The id of the job that a key makes: so the store itself sees to it that there is one."""
+    """Return the id of the job that a key makes: so the store itself sees to it that there is one."""
     digest = blake2b(key.key.encode(), digest_size=16, person=b"jobs").digest()
-    return prediction_ids.make(int.from_bytes(digest[:6]), digest[6:]).lower()
+    return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()

@@ -16,32 +16,34 @@ from manylabel_service.jobs.job_record import JobRecord, Unchanged
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, Store
 
 KIND = "jobs"
-MANY = 8
-"""Documents above this number are read in a thread."""
+BLOBS = "jobs/"
+"""What the keys of all blobs of jobs begin with."""
+MAX_INLINE = 8
+"""More documents than this are parsed in a thread."""
 
 log = structlog.get_logger()
 
-Step = Callable[[JobRecord, str], None]
+JobChange = Callable[[JobRecord, str], None]
 """Changes a job, at a time in RFC 3339. Raises `Unchanged`, or an error that the caller gets."""
 
 
 def now() -> str:
-    """The time, as jobs have it."""
+    """Return the time in RFC 3339."""
     return rfc3339(time.time_ns() // 1_000_000)
 
 
 def blobs_of(id: str) -> str:
-    """What the keys of a job's blobs begin with."""
-    return f"jobs/{id}/"
+    """Return what the keys of a job's blobs begin with."""
+    return f"{BLOBS}{id}/"
 
 
 def gathered_key(id: str) -> str:
-    """Of the examples that were taken from a stream."""
+    """Return the key of the examples that were taken from a stream."""
     return f"{blobs_of(id)}gathered"
 
 
 class JobStore:
-    """All jobs of a store, as they were when last looked at.
+    """A job store reads and changes the jobs of a store, and remembers them as of the last `refresh`.
 
     Parameters
     ----------
@@ -61,29 +63,29 @@ class JobStore:
 
     async def add(self, record: JobRecord) -> JobRecord:
         """Add a job; raises DocumentChanged if there is one with its id."""
-        revision = await self._store.documents.put(KIND, record.id, record.written(), revision=None)
-        return JobRecord.read(Document(record.id, revision, record.written()))
+        revision = await self._store.documents.put(KIND, record.id, record.to_bytes(), revision=None)
+        return JobRecord.from_document(Document(record.id, revision, record.to_bytes()))
 
     async def get(self, id: str) -> JobRecord:
-        """A job as it is now; raises JobNotFound."""
+        """Return a job as it is now; raises JobNotFound."""
         document = await self._store.documents.get(KIND, id) if 0 < len(id) <= 64 else None
         if document is None:
             raise JobNotFound(id)
-        return JobRecord.read(document)
+        return JobRecord.from_document(document)
 
-    async def change(self, id: str, step: Step) -> JobRecord:
-        """Make a step, on the job as it is by then; gives the job after it.
+    async def change(self, id: str, change: JobChange) -> JobRecord:
+        """Change a job as it is by then, and return it as it is afterwards.
 
-        Where the answer of the store gets lost, `StorageGone` is raised though the step may have been made.
+        Where the answer of the store gets lost, `StorageGone` is raised though the change may have been made.
 
         Raises
         ------
-        JobNotFound, StorageGone, and what the step raises.
+        JobNotFound, StorageGone, and what the change raises.
         """
         while True:
             record = await self.get(id)
             try:
-                step(record, now())
+                change(record, now())
             except Unchanged:
                 return record
             value = _fitting(record)
@@ -91,7 +93,7 @@ class JobStore:
                 revision = await self._store.documents.put(KIND, id, value, revision=record.revision)
             except DocumentChanged:
                 continue
-            return JobRecord.read(Document(id, revision, value))
+            return JobRecord.from_document(Document(id, revision, value))
 
     async def remove(self, record: JobRecord) -> None:
         """Forget a job and its blobs; does nothing if it has changed meanwhile."""
@@ -109,19 +111,19 @@ class JobStore:
             await self._store.blobs.delete(key)
 
     async def refresh(self, whole: bool = False) -> None:
-        """Look what has changed; wakes those that wait for it.
+        """Read what has changed, and wake those that wait for it.
 
         Parameters
         ----------
-        whole : look at everything, also for jobs that are gone, and for changes that a store which came back with
-            older data has lost.
+        whole : read everything: so jobs that are gone are noticed, and what a store that came back with older data
+            has lost.
         """
         async with self._refreshing:
             documents = await self._store.documents.all(KIND, 0 if whole else self._seen)
             if not (documents or whole):
                 return
             new = [document for document in documents if not self._knows(document)]
-            records = _readable(new) if len(new) <= MANY else await asyncio.to_thread(_readable, new)
+            records = _readable(new) if len(new) <= MAX_INLINE else await asyncio.to_thread(_readable, new)
             if whole:
                 there = {document.name for document in documents}
                 self.jobs = {id: record for id, record in self.jobs.items() if id in there}
@@ -135,27 +137,27 @@ class JobStore:
         return known is not None and known.revision == document.revision
 
     async def wait(self, seconds: float) -> None:
-        """Until something has changed, for so long at most."""
+        """Wait until something has changed, for so long at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._changed:
                 await self._changed.wait()
 
 
 def _fitting(record: JobRecord) -> bytes:
-    """The job as a document; one that has grown too large fails, and says so."""
-    value = record.written()
+    """Return the job as a document; one that has grown too large fails, and says so."""
+    value = record.to_bytes()
     if len(value) > MAX_DOCUMENT_BYTES:
         record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
-        value = record.written()
+        value = record.to_bytes()
     return value
 
 
 def _readable(documents: list[Document]) -> list[JobRecord]:
-    """Those that this program can read; a newer one may have written others."""
+    """Return those that this program can read; a newer one may have written others."""
     records = []
     for document in documents:
         try:
-            records.append(JobRecord.read(document))
+            records.append(JobRecord.from_document(document))
         except ValidationError as error:
             log.error("job_unreadable", job=document.name, error=str(error))
     return records

@@ -1,8 +1,9 @@
-"""Looks after all jobs of a store, as every process does that has to do with them.
+"""The monitor of a server looks after all jobs of a store.
 
-It notices who has died: a task that runs gives signs of life, and of one that gave none for `LEASE_SECONDS` the claim
-is taken away. No clock of another machine is asked. Only the time counts during which this keeper could read
-the store: nobody is dead because the store was gone.
+It notices whose worker has died: a running task sends heartbeats, and the lease of one that sent none for
+`LEASE_SECONDS` is taken away. No clock of another machine is asked. Only the time counts during which this monitor
+could read the store: no worker is dead because the store was gone. What is queued is offered to the runner, again and
+again until it is taken; so what a queue loses is sent once more.
 """
 
 from __future__ import annotations
@@ -10,129 +11,129 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 import structlog
 
 from manylabel_service.errors import JobNotFound, StorageError
-from manylabel_service.jobs.context import LEASE_SECONDS, LOOK_SECONDS, JobContext
+from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord, Unchanged, queued
-from manylabel_service.jobs.job_store import JobStore
+from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
-from manylabel_service.jobs.supervision.workdirs import sweep_places
+from manylabel_service.jobs.supervision.workdirs import remove_stale
 
-SWEEP_SECONDS = 60.0
-"""Between two looks at what is left over."""
-STEP_SECONDS = 2.0
-"""Most that counts between two looks: this process itself may have stood still."""
+COLLECT_SECONDS = 60.0
+"""Between two searches for what no job needs any more."""
+MAX_PASSED_SECONDS = 2.0
+"""Most that counts between two polls: this process itself may have stood still."""
 
 log = structlog.get_logger()
 
 
 class JobMonitor:
-    """The keeper of one process.
+    """A monitor polls the jobs for one server.
 
     Parameters
     ----------
-    office : of this process.
+    context : of this process.
     runner : is offered what is queued.
     """
 
-    def __init__(self, office: JobContext, runner: Runner) -> None:
-        self._office, self._runner = office, runner
-        self._signs: dict[tuple[str, int], _Sign] = {}
-        self._looked = self._swept = 0.0
-        self._lost_sight = True
+    def __init__(self, context: JobContext, runner: Runner) -> None:
+        self._context, self._runner = context, runner
+        self._heartbeats: dict[tuple[str, int], _Heartbeat] = {}
+        self._polled_at = self._collected_at = 0.0
+        self._maybe_older = True
         """Whether the store was gone: what it has now may be older than what is known here."""
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Look now: something has changed."""
+        """Poll now: something has changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Look after the jobs, without an end."""
+        """Poll without an end."""
         while True:
             try:
-                await self._look()
+                await self._poll()
             except StorageError as error:
-                log.warning("jobs_not_seen", error=str(error))
-                self._looked, self._lost_sight = 0.0, True
+                log.warning("jobs_unreachable", error=str(error))
+                self._polled_at, self._maybe_older = 0.0, True
             except Exception:
-                log.exception("jobs_not_kept")
+                log.exception("job_monitor_failed")
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._wake.wait()
             self._wake.clear()
 
-    async def _look(self) -> None:
-        ledger = self._office.ledger
+    async def _poll(self) -> None:
+        job_store = self._context.job_store
         now = time.monotonic()
-        await ledger.refresh(whole=self._lost_sight or now - self._swept >= SWEEP_SECONDS)
-        self._lost_sight = False
+        await job_store.refresh(whole=self._maybe_older or now - self._collected_at >= COLLECT_SECONDS)
+        self._maybe_older = False
         now = time.monotonic()
-        passed = min(now - self._looked, STEP_SECONDS) if self._looked else 0.0
-        self._looked = now
-        for id, number in self._silent(ledger, passed):
-            await self._bury(id, number)
-        await self._runner.offer(queued(ledger.jobs.values()))
-        if now - self._swept >= SWEEP_SECONDS:
-            self._swept = now
-            await self._sweep()
+        passed = min(now - self._polled_at, MAX_PASSED_SECONDS) if self._polled_at else 0.0
+        self._polled_at = now
+        for id, number in self._expired(passed):
+            await self._expire(id, number)
+        await self._runner.offer(queued(job_store.jobs.values()))
+        if now - self._collected_at >= COLLECT_SECONDS:
+            self._collected_at = now
+            await self._collect_garbage()
 
-    def _silent(self, ledger: JobStore, passed: float) -> list[tuple[str, int]]:
-        """The tasks whose holders have given no sign of life for too long."""
-        signs = {}
-        for record in ledger.jobs.values():
+    def _expired(self, passed: float) -> list[tuple[str, int]]:
+        """Return the tasks whose holders have sent no heartbeat for too long."""
+        heartbeats = {}
+        for record in self._context.job_store.jobs.values():
             for number, task in enumerate(() if record.has_ended else record.tasks):
                 if task.state == "running":
                     key = (record.id, number)
-                    known = self._signs.get(key)
-                    same = known is not None and (known.claim, known.beat) == (task.claim, task.beat)
+                    known = self._heartbeats.get(key)
+                    same = known is not None and (known.lease, known.number) == (task.lease, task.heartbeats)
                     age = known.age + passed if known is not None and same else 0.0
-                    signs[key] = _Sign(task.claim, task.beat, age)
-        self._signs = signs
-        return [key for key, sign in signs.items() if sign.age >= LEASE_SECONDS]
+                    heartbeats[key] = _Heartbeat(task.lease, task.heartbeats, age)
+        self._heartbeats = heartbeats
+        return [key for key, heartbeat in heartbeats.items() if heartbeat.age >= LEASE_SECONDS]
 
-    async def _bury(self, id: str, number: int) -> None:
-        """Take the claim away, unless its holder has given a sign of life after all."""
-        sign, settings = self._signs.pop((id, number)), self._office.settings
+    async def _expire(self, id: str, number: int) -> None:
+        """Take the lease away, unless its holder has sent a heartbeat after all."""
+        last, settings = self._heartbeats.pop((id, number)), self._context.settings
 
-        def take(record: JobRecord, now: str) -> None:
+        def take_away(record: JobRecord, now: str) -> None:
             task = record.tasks[number]
-            if task.state != "running" or (task.claim, task.beat) != (sign.claim, sign.beat):
+            if task.state != "running" or (task.lease, task.heartbeats) != (last.lease, last.number):
                 raise Unchanged
-            reason = f"the worker of task {number} gave no sign of life for {LEASE_SECONDS:g} s"
-            record.say(now, [reason], settings.max_job_log_lines)
+            reason = f"the worker of task {number} sent no heartbeat for {LEASE_SECONDS:g} s"
+            record.add_log_lines(now, [reason], settings.max_job_log_lines)
             record.lose(task, reason, settings.job_attempts, now)
 
         try:
-            await self._office.ledger.change(id, take)
+            await self._context.job_store.change(id, take_away)
         except JobNotFound:
             return
-        log.warning("worker_died", job=id, task=number)
-        await self._office.ledger.refresh()
+        log.warning("lease_expired", job=id, task=number)
+        await self._context.job_store.refresh()
 
-    async def _sweep(self) -> None:
+    async def _collect_garbage(self) -> None:
         """Forget jobs that ended long ago, and remove what no job needs."""
-        await asyncio.to_thread(sweep_places, self._office.settings.data_dir / "jobs")
-        ledger = self._office.ledger
-        ended = [record for record in ledger.jobs.values() if record.has_ended]
+        await asyncio.to_thread(remove_stale, self._context.settings.data_dir / "jobs")
+        job_store = self._context.job_store
+        ended = [record for record in job_store.jobs.values() if record.has_ended]
         ended.sort(key=lambda record: record.ended or "")
-        for record in ended[: max(0, len(ended) - self._office.settings.max_jobs)]:
-            await ledger.remove(record)
-        for id in {key.split("/")[1] for key in await self._office.store.blobs.keys("jobs/")}:
+        for record in ended[: max(0, len(ended) - self._context.settings.max_jobs)]:
+            await job_store.remove(record)
+        for id in {key.split("/")[1] for key in await self._context.store.blobs.keys(BLOBS)}:
             try:
-                unneeded = (await ledger.get(id)).state == "succeeded"
+                unneeded = (await job_store.get(id)).state == "succeeded"
             except JobNotFound:
                 unneeded = True
             if unneeded:
-                await ledger.remove_blobs(id)
+                await job_store.remove_blobs(id)
 
 
-class _Sign:
-    """The last sign of life of a claim, and for how long there was no other."""
+class _Heartbeat(NamedTuple):
+    """The last heartbeat of a lease, and for how many seconds there was no other."""
 
-    __slots__ = ("age", "beat", "claim")
-
-    def __init__(self, claim: str | None, beat: int, age: float) -> None:
-        self.claim, self.beat, self.age = claim, beat, age
+    lease: str | None
+    number: int
+    age: float

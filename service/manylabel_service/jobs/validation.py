@@ -14,7 +14,7 @@ from manylabel_service.trained.spec import is_trained
 Path = tuple[str, ...]
 
 
-async def check(office: JobContext, spec: JobSpec) -> dict[str, str]:
+async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
     """Look at all that a job names.
 
     Returns
@@ -29,7 +29,7 @@ async def check(office: JobContext, spec: JobSpec) -> dict[str, str]:
     checksums: dict[str, str] = {}
 
     async def rows(at: Path, given: Rows) -> DatasetRecord:
-        found = await office.datasets.get(given.dataset)
+        found = await context.datasets.get(given.dataset)
         checksums[given.dataset] = found.checksum
         if given.split not in (None, "all", *found.splits):
             raise InvalidJob((*at, "split"), f"must be one of {', '.join([*found.splits, 'all'])}, or null")
@@ -47,10 +47,10 @@ async def check(office: JobContext, spec: JobSpec) -> dict[str, str]:
             at = ("data", "unlabelled")
             _check_alike(at, await rows(at, spec.data.unlabelled), found)
     else:
-        await _check_stream(office, spec, spec.data)
+        await _check_stream(context, spec, spec.data)
         if isinstance(spec.holdout, Rows):
             await rows(("holdout",), spec.holdout)
-    await check_publishable(office.store, office.settings, spec.model)
+    await check_publishable(context.store, context.settings, spec.model)
     return checksums
 
 
@@ -85,10 +85,10 @@ def _check_alike(at: Path, other: DatasetRecord, found: DatasetRecord) -> None:
         )
 
 
-async def _check_stream(office: JobContext, spec: JobSpec, data: DataOfStream) -> None:
+async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) -> None:
     if TRAINERS[spec.trainer].views:
         raise InvalidJob(("data", "stream"), f"must be a data set with several views for {spec.trainer}")
-    record = await office.store.models.find(data.stream)
+    record = await context.store.models.find(data.stream)
     if record is None:
         raise ModelNotFound(data.stream)
     if is_trained(record.spec):

@@ -13,11 +13,11 @@ from typing import IO, Any
 import pytest
 
 from manylabel_core.datasets import Dataset, read_libsvm
-from manylabel_service import ulid as prediction_ids
+from manylabel_service import ulid as ulids
 from manylabel_service.datasets import dataset_store as catalogue_module
 from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.dataset_store import KIND, DatasetStore
-from manylabel_service.datasets.records import Stored
+from manylabel_service.datasets.records import DatasetDocument
 from manylabel_service.errors import (
     DatasetExists,
     DatasetInUse,
@@ -62,7 +62,7 @@ def readers() -> list[int]:
     """The processes that this one has started and that read files."""
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
     children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-    return [pid for pid in children if b"datasets.reading" in _command(pid)]
+    return [pid for pid in children if b"datasets.read_upload" in _command(pid)]
 
 
 def _command(pid: int) -> bytes:
@@ -202,7 +202,7 @@ async def test_a_delete_that_died_half_way_leaves_the_name_free(store: Store, ca
     await add(datasets)
     document = await store.documents.get(KIND, "songs")
     assert document is not None
-    marked = Stored.model_validate_json(document.value).model_copy(update={"deleting": True})
+    marked = DatasetDocument.model_validate_json(document.value).model_copy(update={"deleting": True})
     await store.documents.put(KIND, "songs", marked.model_dump_json().encode(), revision=document.revision)
     assert await datasets.list() == []
     with pytest.raises(DatasetNotFound):
@@ -216,7 +216,7 @@ async def test_blobs_that_belong_to_nothing_go_when_they_are_old(
     sqlite_store: Store, catalogue: Catalogue, age_seconds: int, left: int
 ) -> None:
     made_ms = time.time_ns() // 1_000_000 - 1_000 * age_seconds
-    id = prediction_ids.make(made_ms, bytes(10))
+    id = ulids.make(made_ms, bytes(10))
     for key in (f"datasets/{id}/data", f"datasets/{id}/details", "others/x"):
         await sqlite_store.blobs.put(key, pieces_of(b"x"))
     await add(catalogue(sqlite_store))

@@ -94,12 +94,12 @@ def told(dataset: Dataset) -> list[tuple[dict[str, float], set[str]]]:
 def _folded_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same work in this process: a child takes longer to start than to fold these logs."""
 
-    async def run_here(module: str, order: dict[str, Any], files: list[Any], **limits: int) -> dict[str, Any]:
+    async def run_here(module: str, request: dict[str, Any], files: list[Any], **limits: int) -> dict[str, Any]:
         assert module == folding.__name__
         for file in files:
             file.flush()
             file.seek(0)
-        return helper.checked(json.loads(json.dumps(report_of(folding.fold, order, files))))
+        return helper.checked(json.loads(json.dumps(report_of(folding.fold, request, files))))
 
     monkeypatch.setattr(stream_module, "run", run_here)
 
@@ -204,8 +204,8 @@ async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> 
     await sqlite_stream.learn((named(a=2), ["x"]), key=key)  # again
     await sqlite_stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
     await sqlite_stream.learn((dense(1, 2, 3), ["x"]))  # of another form
-    await sqlite_stream.learn((named(a=4), ["y"]), prediction_ids=(id,))
-    await sqlite_stream.learn((named(a=5), ["y"]), prediction_ids=(id,))  # labelled before
+    await sqlite_stream.learn((named(a=4), ["y"]), ulids=(id,))
+    await sqlite_stream.learn((named(a=5), ["y"]), ulids=(id,))  # labelled before
     counts, dataset = await sqlite_stream.rows(10)
     assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 4}, {"y"})]
     assert (counts.partial, counts.rolled_back) == (0, 0)

@@ -1,4 +1,4 @@
-"""Stores, data sets and offices for jobs; training is done by real processes."""
+"""Stores, data sets and contexts for jobs; training is done by real processes."""
 
 import asyncio
 import json
@@ -50,13 +50,13 @@ def songs(n_rows: int = 300, seed: int = 0) -> Dataset:
     return Dataset.of(X, Y, ("rock", "jazz", "pop"), splits=splits)
 
 
-def spec(order: dict[str, Any], **changes: Any) -> JobSpec:
-    return JobSpec.model_validate({**order, **changes})
+def spec(request: dict[str, Any], **changes: Any) -> JobSpec:
+    return JobSpec.model_validate({**request, **changes})
 
 
 @pytest.fixture
-def office_of(tmp_path: Path) -> Callable[..., JobContext]:
-    """Make offices: ``office_of(store, job_attempts=1)``."""
+def context_of(tmp_path: Path) -> Callable[..., JobContext]:
+    """Make contexts: ``context_of(store, job_attempts=1)``."""
 
     def make(store: Store, /, **settings: Any) -> JobContext:
         given = {"job_niceness": 0, "job_checkpoint_work": 1.0, "max_jobs": 1000, **settings}
@@ -67,13 +67,13 @@ def office_of(tmp_path: Path) -> Callable[..., JobContext]:
 
 
 @pytest.fixture
-async def jobs_of(office_of: Callable[..., JobContext]) -> AsyncIterator[Callable[..., Awaitable[JobService]]]:
+async def jobs_of(context_of: Callable[..., JobContext]) -> AsyncIterator[Callable[..., Awaitable[JobService]]]:
     """Start jobs of a process of their own, as it were: ``await jobs_of(store, job_slots=2)``; stopped in the end."""
     started: list[JobService] = []
 
     async def make(store: Store, /, **settings: Any) -> JobService:
-        office = office_of(store, **settings)
-        jobs = JobService(office, LocalRunner(office, office.settings.job_slots))
+        context = context_of(store, **settings)
+        jobs = JobService(context, LocalRunner(context, context.settings.job_slots))
         await jobs.start()
         started.append(jobs)
         return jobs
@@ -83,14 +83,14 @@ async def jobs_of(office_of: Callable[..., JobContext]) -> AsyncIterator[Callabl
         await jobs.stop()
 
 
-async def add_songs(office: JobContext, name: str = "songs", data: Dataset | None = None) -> None:
+async def add_songs(context: JobContext, name: str = "songs", data: Dataset | None = None) -> None:
     """Add the data set as a client would."""
     data = data or songs()
     arrays: dict[str, Any] = {"X": data.X, "Y": data.Y.toarray(), "label_names": np.array(data.label_names)}
-    with office.datasets.scratch_file() as file:
+    with context.datasets.scratch_file() as file:
         np.savez(file, **arrays, train_idx=data.splits["train"], test_idx=data.splits["test"])
         file.seek(0)
-        await office.datasets.add(name, file, "npz")
+        await context.datasets.add(name, file, "npz")
 
 
 async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS) -> Any:
@@ -131,8 +131,8 @@ def children(place: Path) -> list[int]:
     return [int(pid) for pid, args in lines if "manylabel_service.jobs.training" in args and str(place) in args]
 
 
-def order_of(**changes: Any) -> FitRequest:
-    """The order of a fit to the split train of the data in its directory."""
+def request_of(**changes: Any) -> FitRequest:
+    """The request of a fit to the split train of the data in its directory."""
     given = {
         "kind": "fit",
         "trainer": "m3l",
@@ -151,16 +151,16 @@ def order_of(**changes: Any) -> FitRequest:
     return FitRequest(**{**given, **changes})
 
 
-def run_child(place: Path, **order: Any) -> list[dict[str, Any]]:
+def run_child(place: Path, **request: Any) -> list[dict[str, Any]]:
     """Run a training process by itself, to its end, on data that are in its directory; what it told."""
-    order_of(**order).write(place)
+    request_of(**request).write(place)
     with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
         assert process.stdout is not None
         return [json.loads(line) for line in process.stdout]
 
 
 def start_child(place: Path, until: float) -> "subprocess.Popen[bytes]":
-    """Start a training process at the order in a directory."""
+    """Start a training process at the request in a directory."""
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     return subprocess.Popen(
         [sys.executable, "-m", "manylabel_service.jobs.training", str(place), str(until)],
@@ -181,13 +181,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 
-async def estimator_of(office: JobContext, model: str, number: int = 1) -> bytes:
+async def estimator_of(context: JobContext, model: str, number: int = 1) -> bytes:
     """The estimator of a version of a model."""
-    record = await office.store.models.find(model)
+    record = await context.store.models.find(model)
     assert record is not None
-    ledger = VersionLog(record, office.store, office.settings)
+    ledger = VersionLog(record, context.store, context.settings)
     await ledger.read()
     assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
-    contents = await office.store.snapshots.get(record, ledger.catalogue.versions[number].position)
+    contents = await context.store.snapshots.get(record, ledger.catalogue.versions[number].position)
     assert contents is not None
     return ModelArtifact.from_bytes(contents).estimator

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from tests.service.jobs.conftest import LONG, WAIT_SECONDS, order_of, run_child, songs, start_child
+from tests.service.jobs.conftest import LONG, WAIT_SECONDS, request_of, run_child, songs, start_child
 
 from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
@@ -16,7 +16,7 @@ from manylabel_service.jobs.training.request import Part
 from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs()
-ENDLESS = order_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)
+ENDLESS = request_of(params={**LONG["params"], "max_iter": 1_000_000}, niceness=3)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.service.jobs.conftest import order_of, songs
+from tests.service.jobs.conftest import request_of, songs
 
 from manylabel_core.batch import M3L, SSMLRL
 from manylabel_core.datasets import Dataset
@@ -30,9 +30,9 @@ def place(tmp_path):
 
 
 def work(place, **order):
-    """Do an order; what was told, events first."""
+    """Do a request; what was reported, events first."""
     told = []
-    FitRun(order_of(**order), place, lambda event, said: told.append((event, said))).run()
+    FitRun(request_of(**order), place, lambda event, said: told.append((event, said))).run()
     return told
 
 
@@ -146,7 +146,7 @@ def test_measures_are_those_of_the_rows_held_out(place):
 
 
 def test_of_very_many_labels_the_most_frequent_are_told(place, monkeypatch):
-    monkeypatch.setattr(fitting, "LABELS_TOLD", 2)
+    monkeypatch.setattr(fitting, "MAX_LABELS_REPORTED", 2)
     told = work(place, held=Part(file="data", split="test"))
     counts = dict(zip(DATA.label_names, DATA.split("test").label_counts(), strict=True))
     assert list(told[-1][1]["held_out"]["labels"]) == [name for name in counts if counts[name] > min(counts.values())]
@@ -184,9 +184,9 @@ def test_a_trace_is_thinned_and_stays_even():
     assert TRACE_POINTS / 2 <= len(seen) <= TRACE_POINTS
     assert set(np.diff(seen)) == {16}
     assert seen[0] == 16  # the first had no objective yet
-    standing = FitCheckpoint([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
-    restored = FitCheckpoint.from_bytes(standing.to_bytes())
-    assert restored == standing
+    checkpoint = FitCheckpoint([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
+    restored = FitCheckpoint.from_bytes(checkpoint.to_bytes())
+    assert restored == checkpoint
 
 
 @pytest.mark.parametrize("name", TRAINERS)

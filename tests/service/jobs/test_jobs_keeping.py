@@ -9,11 +9,11 @@ import pytest
 from tests.service.jobs.test_jobs_tasks import job
 
 from manylabel_service.errors import DocumentChanged, JobNotFound, StorageGone
-from manylabel_service.jobs import monitor as keeper_module
+from manylabel_service.jobs import monitor as monitor_module
 from manylabel_service.jobs.job_record import JobRecord, Unchanged
 from manylabel_service.jobs.job_store import KIND, JobStore, blobs_of
 from manylabel_service.jobs.monitor import JobMonitor
-from manylabel_service.jobs.supervision.workdirs import sweep_places
+from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 
 
@@ -31,64 +31,68 @@ class Idle:
 
 
 async def test_steps_at_the_same_time_are_all_made(store):
-    ledger, other = JobStore(store), JobStore(store)
-    await ledger.add(job())
+    job_store, other = JobStore(store), JobStore(store)
+    await job_store.add(job())
 
-    def beat(record, now):
-        record.tasks[0].beat += 1
+    def send_heartbeat(record, now):
+        record.tasks[0].heartbeats += 1
 
-    await asyncio.gather(*(each.change("a", beat) for each in (ledger, other) * 10))
-    assert (await ledger.get("a")).tasks[0].beat == 20
+    await asyncio.gather(*(each.change("a", send_heartbeat) for each in (job_store, other) * 10))
+    assert (await job_store.get("a")).tasks[0].heartbeats == 20
     with pytest.raises(DocumentChanged):
         await other.add(job())
 
 
 async def test_a_step_that_changes_nothing_or_fails_writes_nothing(store):
-    ledger = JobStore(store)
-    before = await ledger.add(job())
+    job_store = JobStore(store)
+    before = await job_store.add(job())
 
     def nothing(record, now):
-        record.tasks[0].beat += 1
+        record.tasks[0].heartbeats += 1
         raise Unchanged
 
-    await ledger.change("a", nothing)
+    await job_store.change("a", nothing)
     with pytest.raises(ZeroDivisionError):
-        await ledger.change("a", lambda record, now: 1 / 0)
-    assert (await ledger.get("a")).revision == before.revision
+        await job_store.change("a", lambda record, now: 1 / 0)
+    assert (await job_store.get("a")).revision == before.revision
     for id in ("b", "", "x" * 300):
         with pytest.raises(JobNotFound):
-            await ledger.get(id)
+            await job_store.get(id)
 
 
 async def test_what_grows_too_large_fails_instead_of_being_stuck(store):
-    ledger = JobStore(store)
-    await ledger.add(job())
+    job_store = JobStore(store)
+    await job_store.add(job())
 
     def grow(record, now):
         record.tasks[0].outcome = {"much": "x" * MAX_DOCUMENT_BYTES}
 
-    record = await ledger.change("a", grow)
+    record = await job_store.change("a", grow)
     assert (record.state, record.error.code) == ("failed", "too_large")
 
 
 async def test_a_look_tells_of_changes_by_others_and_a_whole_one_of_what_is_gone(store):
-    ledger, other = JobStore(store), JobStore(store)
+    job_store, other = JobStore(store), JobStore(store)
     for id in "abc":
         await other.add(job(id))
-    await ledger.refresh()
-    assert set(ledger.jobs) == {"a", "b", "c"}
-    waiting = asyncio.create_task(ledger.wait(30))
+    await job_store.refresh()
+    assert set(job_store.jobs) == {"a", "b", "c"}
+    waiting = asyncio.create_task(job_store.wait(30))
     await other.change("b", lambda record, now: record.cancel(now))
     await other.refresh()
     await other.remove(other.jobs["c"])
-    await ledger.refresh()
+    await job_store.refresh()
     await waiting
-    assert {id: record.state for id, record in ledger.jobs.items()} == {"a": "queued", "b": "cancelled", "c": "queued"}
-    await ledger.refresh(whole=True)
-    assert set(ledger.jobs) == {"a", "b"}
+    assert {id: record.state for id, record in job_store.jobs.items()} == {
+        "a": "queued",
+        "b": "cancelled",
+        "c": "queued",
+    }
+    await job_store.refresh(whole=True)
+    assert set(job_store.jobs) == {"a", "b"}
     await store.documents.put(KIND, "future", b'{"id": "future"}', revision=None)
-    await ledger.refresh()
-    assert set(ledger.jobs) == {"a", "b"}, "what cannot be read is left alone"
+    await job_store.refresh()
+    assert set(job_store.jobs) == {"a", "b"}, "what cannot be read is left alone"
 
 
 class Clock:
@@ -96,7 +100,7 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 1000.0
-        monkeypatch.setattr(keeper_module, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(monitor_module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
 
 @pytest.fixture
@@ -105,124 +109,124 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def kept(sqlite_store, office_of, clock):
-    """A keeper, and ways to let it look."""
-    office, runner = office_of(sqlite_store, job_attempts=2), Idle()
-    keeper = JobMonitor(office, runner)
+def kept(sqlite_store, context_of, clock):
+    """A monitor, and ways to let it look."""
+    context, runner = context_of(sqlite_store, job_attempts=2), Idle()
+    monitor = JobMonitor(context, runner)
 
     async def look(after=0.5, times=1):
         for _ in range(times):
             clock.now += after
-            await keeper._look()
+            await monitor._poll()
 
-    return SimpleNamespace(office=office, ledger=office.ledger, keeper=keeper, runner=runner, look=look)
+    return SimpleNamespace(context=context, job_store=context.job_store, monitor=monitor, runner=runner, look=look)
 
 
 async def claimed(kept):
-    await kept.ledger.add(job())
-    await kept.ledger.change("a", lambda record, now: record.claim(0, "t", now))
+    await kept.job_store.add(job())
+    await kept.job_store.change("a", lambda record, now: record.claim(0, "t", now))
     await kept.look()
 
 
-async def beat(kept):
-    def step(record, now):
-        record.held(0, "t").beat += 1
+async def send_heartbeat(kept):
+    def change(record, now):
+        record.leased(0, "t").heartbeats += 1
 
-    await kept.ledger.change("a", step)
+    await kept.job_store.change("a", change)
 
 
 async def test_who_gives_no_sign_of_life_is_dead_after_the_lease(kept):
     await claimed(kept)
     await kept.look(times=19)
-    assert kept.ledger.jobs["a"].state == "running"
+    assert kept.job_store.jobs["a"].state == "running"
     await kept.look(times=2)
-    record = await kept.ledger.get("a")
+    record = await kept.job_store.get("a")
     assert (record.state, record.tasks[0].attempt) == ("queued", 2)
-    assert "gave no sign of life for 10 s" in record.log()[-1].text
+    assert "sent no heartbeat for 10 s" in record.log()[-1].text
     await kept.look()
     assert kept.runner.offered == [("a", 0)]
-    await kept.ledger.change("a", lambda record, now: record.claim(0, "u", now))
+    await kept.job_store.change("a", lambda record, now: record.claim(0, "u", now))
     await kept.look(times=25)
-    assert (await kept.ledger.get("a")).state == "failed", "job_attempts = 2"
+    assert (await kept.job_store.get("a")).state == "failed", "job_attempts = 2"
 
 
 async def test_who_gives_signs_of_life_is_not(kept):
     await claimed(kept)
     for _ in range(10):
         await kept.look(times=10)
-        await beat(kept)
+        await send_heartbeat(kept)
     await kept.look(times=19)
-    assert (await kept.ledger.get("a")).state == "running"
+    assert (await kept.job_store.get("a")).state == "running"
 
 
 async def test_a_sign_of_life_at_the_last_moment_counts(kept, monkeypatch):
     await claimed(kept)
-    bury = kept.keeper._bury
+    bury = kept.monitor._expire
 
     async def late(id, number):
-        await beat(kept)
+        await send_heartbeat(kept)
         await bury(id, number)
 
-    monkeypatch.setattr(kept.keeper, "_bury", late)
+    monkeypatch.setattr(kept.monitor, "_expire", late)
     await kept.look(times=25)
-    assert (await kept.ledger.get("a")).tasks[0].attempt == 1
+    assert (await kept.job_store.get("a")).tasks[0].attempt == 1
 
 
 async def test_time_without_the_store_does_not_count(kept, monkeypatch, clock):
     await claimed(kept)
     await kept.look(times=18)
-    refresh = kept.ledger.refresh
+    refresh = kept.job_store.refresh
 
     async def gone(whole=False):
         raise StorageGone("pulled out", heals=True)
 
-    monkeypatch.setattr(kept.ledger, "refresh", gone)
-    run = asyncio.create_task(kept.keeper.run())
+    monkeypatch.setattr(kept.job_store, "refresh", gone)
+    run = asyncio.create_task(kept.monitor.run())
     await asyncio.sleep(0.05)
     clock.now += 1000
-    monkeypatch.setattr(kept.ledger, "refresh", refresh)
-    kept.keeper.wake()
+    monkeypatch.setattr(kept.job_store, "refresh", refresh)
+    kept.monitor.wake()
     await asyncio.sleep(0.05)
     run.cancel()
-    assert kept.ledger.jobs["a"].state == "running"
+    assert kept.job_store.jobs["a"].state == "running"
 
 
 async def test_time_in_which_this_process_stood_still_does_not_count(kept):
     await claimed(kept)
     await kept.look(after=1000.0, times=4)
-    assert kept.ledger.jobs["a"].state == "running"
+    assert kept.job_store.jobs["a"].state == "running"
     await kept.look(after=1000.0)
-    assert (await kept.ledger.get("a")).state == "queued"
+    assert (await kept.job_store.get("a")).state == "queued"
 
 
 async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypatch):
     await claimed(kept)
-    older = JobRecord.read((await kept.office.store.documents.all(KIND))[0])
-    older.tasks[0].state, older.tasks[0].claim, older.state = "queued", None, "queued"
-    documents = [(await kept.office.store.documents.all(KIND))[0]._replace(revision=1, value=older.written())]
+    older = JobRecord.from_document((await kept.context.store.documents.all(KIND))[0])
+    older.tasks[0].state, older.tasks[0].lease, older.state = "queued", None, "queued"
+    documents = [(await kept.context.store.documents.all(KIND))[0]._replace(revision=1, value=older.to_bytes())]
 
     async def listed(kind, after=0):
         return [document for document in documents if document.revision > after]
 
-    monkeypatch.setattr(kept.office.store.documents, "all", listed)
+    monkeypatch.setattr(kept.context.store, "list_documents", listed)
     await kept.look()
     assert kept.runner.offered == []
-    kept.keeper._lost_sight = True  # as after any error of the store
+    kept.monitor._maybe_older = True  # as after any error of the store
     await kept.look()
     assert kept.runner.offered == [("a", 0)]
 
 
 async def test_old_jobs_are_forgotten_and_what_nobody_needs_is_removed(kept):
-    kept.office.settings.__dict__["max_jobs"] = 1
-    store, ledger = kept.office.store, kept.ledger
+    kept.context.settings.__dict__["max_jobs"] = 1
+    store, job_store = kept.context.store, kept.job_store
     for id in "abcd":
-        await ledger.add(job(id))
+        await job_store.add(job(id))
         await store.blobs.put(f"{blobs_of(id)}0/t/checkpoint", pieces_of(b"x"))
     await store.blobs.put(f"{blobs_of('nobody')}gathered", pieces_of(b"x"))
     for id, now in (("b", "1"), ("a", "2")):
-        await ledger.change(id, lambda record, _, now=now: record.cancel(now))
+        await job_store.change(id, lambda record, _, now=now: record.cancel(now))
     await kept.look(after=100.0)
-    assert set(ledger.jobs) == {"a", "c", "d"}
+    assert set(job_store.jobs) == {"a", "c", "d"}
     assert await store.blobs.keys("jobs/") == [f"{blobs_of(id)}0/t/checkpoint" for id in "acd"]
 
 
@@ -236,9 +240,9 @@ async def test_directories_that_dead_processes_left_are_swept_whatever_happens_t
     with (held / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.utime(held, (0, 0))
-        sweep_places(tmp_path)
+        remove_stale(tmp_path)
     assert [place.name for place in (left, held) if place.exists()] == ["task-held"]
     new = tmp_path / "task-new"
     new.mkdir()
-    sweep_places(tmp_path)
+    remove_stale(tmp_path)
     assert new.exists(), "it may be about to be locked"

@@ -37,8 +37,8 @@ KEY = IdempotencyKey("k1", b"0123456789abcdef")
 
 async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of):
     jobs = await jobs_of(store, job_checkpoint_work=1e9)
-    office = jobs._office
-    await add_songs(office)
+    context = jobs._context
+    await add_songs(context)
     job, replayed = await jobs.submit(spec(SHORT), KEY)
     assert (job.state, replayed, job.params["C"]) == ("queued", False, 1.0)
     events = [event async for event in jobs.watch(job.id)]
@@ -46,7 +46,7 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     assert done.state == "succeeded"
     train, test = songs().split("train"), songs().split("test")
     expected = M3L().fit(train.X, train.Y, label_names=train.label_names)
-    assert await estimator_of(office, "songs") == expected.to_bytes()
+    assert await estimator_of(context, "songs") == expected.to_bytes()
     assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
     # what was told on the way
     assert [data["state"] for _, kind, data in events if kind == "state"] == ["queued", "running", "succeeded"]
@@ -71,20 +71,20 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
 
 async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_store, jobs_of, undisturbed):
     jobs = await jobs_of(sqlite_store)
-    office = jobs._office
-    await add_songs(office)
+    context = jobs._context
+    await add_songs(context)
     job, _ = await jobs.submit(spec(LONG), None)
     other, _ = await jobs.submit(spec(SHORT), None)
     await with_checkpoint(jobs, job.id)
     assert (await jobs.get(other.id)).state == "queued", "there is one slot"
     await jobs.cancel(other.id)
     with pytest.raises(DatasetInUse):
-        await office.datasets.delete("songs", jobs.uses_dataset)
+        await context.datasets.delete("songs", jobs.uses_dataset)
     # its process is killed
-    [pid] = children(office.settings.data_dir)
+    [pid] = children(context.settings.data_dir)
     os.kill(pid, signal.SIGKILL)
     await until(lambda: _attempt(jobs, job.id, 2))
-    [pid] = await until(lambda: asyncio.to_thread(children, office.settings.data_dir))
+    [pid] = await until(lambda: asyncio.to_thread(children, context.settings.data_dir))
     iteration = (await jobs.get(job.id)).progress.checkpoint
     # it is cancelled
     assert (await jobs.cancel(job.id)).state == "cancelled"
@@ -95,11 +95,11 @@ async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_sto
     assert (await jobs.retry(job.id)).state == "queued"
     done = await ended(jobs, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1)
-    assert await estimator_of(office, "songs-long") == undisturbed
+    assert await estimator_of(context, "songs-long") == undisturbed
     goes_on = [line.text for line in await jobs.log(job.id) if "goes on from iteration" in line.text]
     assert len(goes_on) == 2
     assert int(goes_on[1].split("iteration ")[1].split()[0]) >= iteration > 0
-    await office.datasets.delete("songs", jobs.uses_dataset)
+    await context.datasets.delete("songs", jobs.uses_dataset)
 
 
 async def _attempt(jobs, id, number):
@@ -110,8 +110,8 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
     store = SQLiteStore(tmp_path / "data")
     await store.open()
     jobs = await jobs_of(store)
-    place = jobs._office.settings.data_dir
-    await add_songs(jobs._office)
+    place = jobs._context.settings.data_dir
+    await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(LONG), None)
     await with_checkpoint(jobs, job.id)
     await jobs.stop()
@@ -125,14 +125,14 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
     other = await jobs_of(again)
     done = await ended(other, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1)
-    assert await estimator_of(other._office, "songs-long") == undisturbed
+    assert await estimator_of(other._context, "songs-long") == undisturbed
     await other.stop()
     await again.close()
 
 
 async def test_what_fails_says_why(sqlite_store, jobs_of):
     jobs = await jobs_of(sqlite_store, job_seconds=0.5, job_attempts=1)
-    await add_songs(jobs._office)
+    await add_songs(jobs._context)
     refused, _ = await jobs.submit(spec(SHORT, params={"R": [[0.0] * 3] * 3}), None)
     slow, _ = await jobs.submit(spec(LONG, params={**LONG["params"], "max_iter": 1_000_000}), None)
     first, second = await ended(jobs, refused.id), await ended(jobs, slow.id)
@@ -140,12 +140,12 @@ async def test_what_fails_says_why(sqlite_store, jobs_of):
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
     assert "job_seconds = 0.5" in second.error.detail
-    assert children(jobs._office.settings.data_dir) == []
+    assert children(jobs._context.settings.data_dir) == []
 
 
 async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, jobs_of):
     jobs = await jobs_of(sqlite_store, job_slots=0, max_queued_jobs=2)
-    await add_songs(jobs._office)
+    await add_songs(jobs._context)
 
     async def refuse(error, path=None, order=SHORT, **changes):
         with pytest.raises(error) as refused:

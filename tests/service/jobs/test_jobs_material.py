@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.service.jobs.conftest import order_of
+from tests.service.jobs.conftest import request_of
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.jobs.training.data import load
@@ -18,8 +18,8 @@ def numbered(n: int, first: int = 0, **others) -> Dataset:
     return Dataset.of(X, Y, ("a",), **others)
 
 
-def order(**changes) -> FitRequest:
-    return order_of(**{"rows": ALL, **changes})
+def request(**changes) -> FitRequest:
+    return request_of(**{"rows": ALL, **changes})
 
 
 def rows(data: Dataset | None) -> list[int]:
@@ -31,7 +31,7 @@ def test_rows_of_splits_and_rows_without_labels(tmp_path):
     splits = {"train": np.array([0, 1, 2, 3]), "test": np.array([4, 5])}
     (tmp_path / "data").write_bytes(numbered(6, labelled=labelled, splits=splits).to_bytes())
     (tmp_path / "unlabelled").write_bytes(numbered(2, first=50).to_bytes())
-    chosen = order(
+    chosen = request(
         rows=Part(file="data", split="train"),
         held=Part(file="data", split="test"),
         unlabelled=Part(file="unlabelled", split=None),
@@ -39,7 +39,7 @@ def test_rows_of_splits_and_rows_without_labels(tmp_path):
     learnt, unlabelled, held = load(chosen, tmp_path)
     assert (rows(learnt), rows(unlabelled), rows(held)) == ([0, 2, 3], [1, 50, 51], [5])
     assert not unlabelled.labelled.any(), "their labels are not to be learnt from, though some have them"
-    learnt, unlabelled, held = load(order(held=0.5), tmp_path)
+    learnt, unlabelled, held = load(request(held=0.5), tmp_path)
     assert sorted(rows(learnt) + rows(held)) == [0, 2, 3, 5]
     assert rows(unlabelled) == [1, 4]
 
@@ -47,4 +47,4 @@ def test_rows_of_splits_and_rows_without_labels(tmp_path):
 def test_nothing_to_learn_is_refused(tmp_path):
     (tmp_path / "data").write_bytes(numbered(2, labelled=np.array([False, False])).to_bytes())
     with pytest.raises(ValueError, match="nothing to learn: 0 labelled rows"):
-        load(order(), tmp_path)
+        load(request(), tmp_path)

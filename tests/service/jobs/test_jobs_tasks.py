@@ -27,7 +27,7 @@ def job(id="a", created=NOW, **changes) -> JobRecord:
 
 
 def reread(record: JobRecord, revision: int) -> JobRecord:
-    return JobRecord.read(Document(record.id, revision, record.written()))
+    return JobRecord.from_document(Document(record.id, revision, record.to_bytes()))
 
 
 def states(record):
@@ -59,17 +59,17 @@ def test_lower_is_better_for_a_loss():
         record.claim(number, "t", NOW)
         record.finish(number, "t", {"scores": [score], "seconds": 1.0})
     assert record.tasks[3].params["C"] == 1.0
-    assert record.told().progress.best.score == 0.2
+    assert record.to_job().progress.best.score == 0.2
 
 
-def test_a_claim_is_exclusive_and_can_be_found_again():
+def test_a_lease_is_exclusive_and_can_be_found_again():
     record = job()
     record.claim(0, "one", NOW)
     record.claim(0, "one", NOW)  # its answer got lost
     with pytest.raises(NotClaimable):
         record.claim(0, "two", NOW)
     with pytest.raises(LeaseLost):
-        record.held(0, "two")
+        record.leased(0, "two")
     record.release(0, "one")
     assert (record.state, record.tasks[0].turn) == ("queued", 2)
     with pytest.raises(LeaseLost):
@@ -80,14 +80,14 @@ def test_attempts_end():
     record = job()
     for attempt in (1, 2):
         task = record.claim(0, f"c{attempt}", NOW)
-        assert record.told().attempt == attempt
+        assert record.to_job().attempt == attempt
         record.lose(task, "it fell over", 2, NOW)
     assert record.state == "failed"
     assert record.error.code == "worker_died"
     assert "it fell over; attempt 2 was the last" in record.error.detail
 
 
-def test_cancelling_takes_the_claim_away_and_publishing_does_not_let_it():
+def test_cancelling_takes_the_lease_away_and_publishing_does_not_let_it():
     record = job()
     task = record.claim(0, "one", NOW)
     task.publishing = True
@@ -123,11 +123,11 @@ def test_the_oldest_job_is_done_first():
 
 def test_a_log_is_bounded_and_a_reader_can_go_on():
     record = job()
-    record.say(NOW, ["x" * 1000], 3)
+    record.add_log_lines(NOW, ["x" * 1000], 3)
     record = reread(record, 5)
-    record.say(NOW, ["second", "third"], 3)
+    record.add_log_lines(NOW, ["second", "third"], 3)
     record = reread(record, 9)
-    record.say(NOW, ["fourth"], 3)
+    record.add_log_lines(NOW, ["fourth"], 3)
     record = reread(record, 11)
     assert [line.n for line in record.log()] == [2, 3, 4]
     assert [line.text for line in record.log(9)] == ["fourth"]
@@ -138,15 +138,15 @@ def test_a_log_is_bounded_and_a_reader_can_go_on():
 def test_what_grows_too_large_fails_small():
     record = job(search=GRID)
     record.claim(0, "t", NOW).outcome = {"scores": [0.5], "seconds": 1.0, "much": "x" * 10_000}
-    record.say(NOW, ["y" * 300] * 100, 100)
+    record.add_log_lines(NOW, ["y" * 300] * 100, 100)
     record.give_up("too_large", "z" * 10_000, NOW)
     assert record.state == "failed"
-    assert len(record.written()) < 5000
-    assert record.told().error.detail.startswith("zzz")
+    assert len(record.to_bytes()) < 5000
+    assert record.to_job().error.detail.startswith("zzz")
 
 
 class Walk(RuleBasedStateMachine):
-    """Workers, keepers and clients at one job, in any order."""
+    """Workers, monitors and clients at one job, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,13 +172,13 @@ class Walk(RuleBasedStateMachine):
             with pytest.raises(LeaseLost):
                 self.record.finish(number, "-1", {})
         elif how == "release":
-            self.record.release(number, task.claim)
+            self.record.release(number, task.lease)
         elif how == "lose":
             self.record.lose(task, "died", 3, NOW)
         elif task.stage == "fit":
-            self.record.succeed(number, task.claim, RESULT, NOW)
+            self.record.succeed(number, task.lease, RESULT, NOW)
         else:
-            self.record.finish(number, task.claim, {"scores": [0.5], "seconds": 1.0, "rows": 5})
+            self.record.finish(number, task.lease, {"scores": [0.5], "seconds": 1.0, "rows": 5})
             self.done.add(number)
 
     @rule()
@@ -197,16 +197,16 @@ class Walk(RuleBasedStateMachine):
     @invariant()
     def hold(self):
         record = reread(self.record, 1)
-        assert record.written() == self.record.written()
+        assert record.to_bytes() == self.record.to_bytes()
         stages = [task.stage for task in record.tasks if task.state in ("queued", "running")]
         assert len(set(stages)) <= 1, "one stage at a time"
-        assert all((task.claim is not None) == (task.state == "running") for task in record.tasks)
+        assert all((task.lease is not None) == (task.state == "running") for task in record.tasks)
         assert all(record.tasks[number].state == "done" for number in self.done), "done once and for all"
         assert bool(stages) == (record.state not in ENDED), "what has not ended can go on"
         assert (record.ended is not None) == (record.state in ENDED)
         assert (record.error is not None) == (record.state == "failed")
         assert (record.result is not None) == (record.state == "succeeded")
-        record.told()
+        record.to_job()
 
 
 TestWalk = Walk.TestCase

@@ -22,8 +22,7 @@ from tests.service.jobs.conftest import (
 )
 
 from manylabel_service.jobs.job_service import JobService
-from manylabel_service.jobs.runners.rq import RQRunner
-from manylabel_service.jobs.runners.rq_queue import connect, queue_of
+from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
@@ -62,12 +61,12 @@ def workers(redis_server, tmp_path):
 
 
 @pytest.fixture
-async def jobs(redis_server, office_of):
+async def jobs(redis_server, context_of):
     """JobService as a server has them that leaves the work to workers."""
     store = RedisStore(Address.parse(redis_server.url))
     await store.open()
-    office = office_of(store, store=redis_server.url, job_runner="rq")
-    jobs = JobService(office, RQRunner(office))
+    context = context_of(store, store=redis_server.url, job_runner="rq")
+    jobs = JobService(context, RQRunner(context))
     await jobs.start()
     yield jobs
     await jobs.stop()
@@ -75,7 +74,7 @@ async def jobs(redis_server, office_of):
 
 
 async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(jobs, workers, undisturbed):
-    await add_songs(jobs._office)
+    await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(LONG), None)
     first = workers.start()
     await with_checkpoint(jobs, job.id)
@@ -88,16 +87,16 @@ async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(
     second = workers.start()
     done = await ended(jobs, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1), workers.log()
-    assert await estimator_of(jobs._office, "songs-long") == undisturbed
+    assert await estimator_of(jobs._context, "songs-long") == undisturbed
     lines = [line.text for line in await jobs.log(job.id)]
     assert [f"process {worker.pid}" in line for worker, line in ((first, lines[0]), (second, lines[2]))] == [True] * 2
     assert "is given back: its worker stops" in lines[1]
 
 
-async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, office_of):
-    await add_songs(jobs._office)
+async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, context_of):
+    await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(SHORT), None)
-    connection = connect(jobs._office.settings)
+    connection = connect(jobs._context.settings)
     queue = queue_of(connection)
 
     async def waiting():
@@ -107,8 +106,8 @@ async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, office_of):
     connection.delete(*connection.keys("rq:*"))
     connection.delete(*connection.keys("ml:manylabel:*"))  # as if ten seconds had passed
     assert await until(waiting) == [f"{job.id}-0-1"]
-    for runner in (RQRunner(jobs._office), RQRunner(jobs._office)):
-        await runner.offer([(await jobs._ledger.get(job.id), 0)])
+    for runner in (RQRunner(jobs._context), RQRunner(jobs._context)):
+        await runner.offer([(await jobs._job_store.get(job.id), 0)])
         await runner.stop()
     assert queue.get_job_ids() == [f"{job.id}-0-1"]
     connection.close()

@@ -1,4 +1,4 @@
-"""Who does the tasks that are queued: this process, or RQ workers."""
+"""The runner that does tasks in this process, and what every runner can do."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ Queued = Sequence[tuple[JobRecord, int]]
 
 
 class Runner(Protocol):
-    """Sees to it that queued tasks are done. What is offered may be done by others meanwhile: the claim decides."""
+    """A runner sees to it that queued tasks are done. Others may do what it is offered meanwhile: the lease decides."""
 
     async def offer(self, queued: Queued) -> None:
         """Take what is queued now, or some of it; called again and again. Raises StorageGone."""
         ...
 
     async def stop(self) -> None:
-        """Give back what is under way in this process."""
+        """Release the tasks under way in this process."""
         ...
 
 
 class LocalRunner:
-    """Does tasks in this process, a bounded number at a time.
+    """A local runner does tasks in this process, a bounded number at a time.
 
     Parameters
     ----------
-    office : of this process.
+    context : of this process.
     slots : tasks at a time.
     """
 
-    def __init__(self, office: JobContext, slots: int) -> None:
-        self._office = office
+    def __init__(self, context: JobContext, slots: int) -> None:
+        self._context = context
         self._slots = slots
         self._under_way: dict[tuple[str, int], asyncio.Task[None]] = {}
 
@@ -45,7 +45,7 @@ class LocalRunner:
                 return
             key = (record.id, number)
             if key not in self._under_way:
-                task = asyncio.create_task(supervise(self._office, *key), name=f"job {record.id}, task {number}")
+                task = asyncio.create_task(supervise(self._context, *key), name=f"job {record.id}, task {number}")
                 self._under_way[key] = task
                 task.add_done_callback(lambda _, key=key: self._under_way.pop(key))  # type: ignore[misc]
 

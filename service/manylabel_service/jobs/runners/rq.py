@@ -1,36 +1,65 @@
-"""The runner whose work is done by RQ workers, on this machine or on others."""
+"""RQ carries tasks to workers, on this machine or on others: its queue, its registry of workers, its `rq info`.
+
+The queue is transport and no more: the state of tasks stands in the store.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
-import redis.exceptions
+import redis
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.runners.local import Queued
-from manylabel_service.jobs.runners.rq_queue import QUEUE, TASK, connect, queue_of
+from manylabel_service.settings import Settings
+from manylabel_service.storage.address import Address
 
+QUEUE = "manylabel"
+TASK = "manylabel_service.jobs.worker.rq_worker.do_task"
+"""The function that a worker calls, with the id of a job and the number of a task."""
 MAX_OFFERED = 64
 """Tasks in RQ's queue at a time, roughly; further ones follow as these are taken."""
-AGAIN_SECONDS = 10
+RESEND_SECONDS = 10
 """A task that is still queued so long after it was put into RQ's queue, and not there any more, is put there again."""
 FAILED_SECONDS = 3600
 """How long RQ keeps what it knows of a task that broke."""
 
 
-class RQRunner:
-    """Puts queued tasks into RQ's queue, and again whatever RQ has lost.
+def connect(settings: Settings) -> redis.Redis:
+    """Return a connection to the Redis of the store, for RQ."""
+    password = settings.redis_password.get_secret_value() if settings.redis_password else None
+    address = Address.parse(settings.store, password, settings.redis_ca_file)
+    seconds = settings.redis_timeout_seconds
+    return redis.Redis(
+        host=address.host,
+        db=address.database,
+        ssl=address.tls,
+        socket_connect_timeout=seconds,
+        socket_timeout=seconds,
+        **address.arguments(),
+    )
 
-    Each process with a keeper does so; that two put the same task there is rare, and does no harm.
+
+def queue_of(connection: redis.Redis) -> Queue:
+    """Return the queue on a connection."""
+    return Queue(QUEUE, connection=connection, serializer=JSONSerializer)
+
+
+class RQRunner:
+    """An RQ runner puts queued tasks into RQ's queue, and again whatever RQ has lost.
+
+    Each server has one; that two put the same task there is rare, and does no harm.
 
     Parameters
     ----------
-    office : of this process.
+    context : of this process.
     """
 
-    def __init__(self, office: JobContext) -> None:
-        self._connection = connect(office.settings)
+    def __init__(self, context: JobContext) -> None:
+        self._connection = connect(context.settings)
         self._queue = queue_of(self._connection)
 
     async def offer(self, queued: Queued) -> None:
@@ -48,7 +77,7 @@ class RQRunner:
         waiting = set(self._queue.get_job_ids())
         for id, number, turn in offered:
             name = f"{id}-{number}-{turn}"
-            if name not in waiting and self._connection.set(f"ml:{QUEUE}:{name}", 1, nx=True, ex=AGAIN_SECONDS):
+            if name not in waiting and self._connection.set(f"ml:{QUEUE}:{name}", 1, nx=True, ex=RESEND_SECONDS):
                 self._queue.enqueue_call(
                     TASK,
                     args=[id, number],

@@ -27,15 +27,15 @@ Plain = Annotated[str, Field(strict=True, max_length=256)] | bool | int | Number
 """A value of a parameter in a search."""
 
 
-class _Ordered(BaseModel):
+class _RequestModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class _Told(BaseModel):
+class _AnswerModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
 
-class Rows(_Ordered):
+class Rows(_RequestModel):
     """Rows of a data set."""
 
     dataset: Name
@@ -51,7 +51,7 @@ class DataOfSet(Rows):
     """Further rows, whose labels are not looked at: for trainers that learn from unlabelled examples too."""
 
 
-class DataOfStream(_Ordered):
+class DataOfStream(_RequestModel):
     """Training data from the log of an online model: the latest examples that it learnt."""
 
     stream: Name
@@ -60,7 +60,7 @@ class DataOfStream(_Ordered):
     """How many examples at most."""
 
 
-class Range(_Ordered):
+class Range(_RequestModel):
     """Numbers to draw from; whole ones if both ends are."""
 
     low: Annotated[int, Field(strict=True)] | Number
@@ -83,7 +83,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=64)]
 _Values = Annotated[list[Plain], Field(min_length=1, max_length=MAX_TRIALS)]
 
 
-class _Search(_Ordered):
+class _Search(_RequestModel):
     folds: Annotated[int, Field(strict=True, ge=2, le=20)] = 5
     """Parts of the rows, each of which is predicted by a model of the others."""
     measure: Measure = "micro_f1"
@@ -148,7 +148,7 @@ Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
 Holdout = Annotated[Annotated[Share, Tag("share")] | Annotated[Rows, Tag("rows")], Discriminator(_kind_of_holdout)]
 
 
-class JobSpec(_Ordered):
+class JobSpec(_RequestModel):
     """A job as it is ordered."""
 
     trainer: Annotated[str, Field(strict=True, max_length=64)]
@@ -183,21 +183,21 @@ class JobSpec(_Ordered):
         return params if trainer is None else trainer.complete(params)
 
 
-class Trials(_Told):
+class Trials(_AnswerModel):
     """How far a search is."""
 
     done: int
     total: int
 
 
-class Best(_Told):
+class Best(_AnswerModel):
     """The best trial so far."""
 
     params: dict[str, Any]
     score: float
 
 
-class Progress(_Told):
+class Progress(_AnswerModel):
     """How far a job is."""
 
     iteration: int
@@ -216,7 +216,7 @@ class Progress(_Told):
     """Of a search."""
 
 
-class LabelMeasures(_Told):
+class LabelMeasures(_AnswerModel):
     """How well one label is predicted."""
 
     f1: float
@@ -226,7 +226,7 @@ class LabelMeasures(_Told):
     """Rows that have the label."""
 
 
-class HeldOut(_Told):
+class HeldOut(_AnswerModel):
     """How well the result predicts rows that it has not learnt from."""
 
     rows: int
@@ -235,7 +235,7 @@ class HeldOut(_Told):
     """Of the 200 most frequent labels, at most; a version has those of all."""
 
 
-class Trial(_Told):
+class Trial(_AnswerModel):
     """One combination of a search."""
 
     params: dict[str, Any]
@@ -247,7 +247,7 @@ class Trial(_Told):
     seconds: float
 
 
-class Result(_Told):
+class Result(_AnswerModel):
     """What came of a job."""
 
     model: str
@@ -262,14 +262,14 @@ class Result(_Told):
     """Time spent on the fit of the model."""
 
 
-class JobFailure(_Told):
+class JobFailure(_AnswerModel):
     """Why a job failed."""
 
     code: str
     detail: str
 
 
-class LogLine(_Told):
+class LogLine(_AnswerModel):
     """A line of a job's log."""
 
     n: int
@@ -279,7 +279,7 @@ class LogLine(_Told):
     text: str
 
 
-class Job(_Told):
+class Job(_AnswerModel):
     """A job as it is now."""
 
     id: str

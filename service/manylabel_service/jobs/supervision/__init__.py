@@ -1,1 +1,1 @@
-"""One claimed task as its supervisor sees it: lease, child process, files in and out."""
+"""The supervisor carries out one leased task: lease, child process, files in and out."""

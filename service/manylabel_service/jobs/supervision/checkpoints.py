@@ -1,4 +1,4 @@
-"""From the files of a training process to checkpoints that survive it."""
+"""Checkpoints of a training process are uploaded, so that they survive it."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ from manylabel_service.storage import pieces_of_file
 
 
 class CheckpointUploads:
-    """Stores the checkpoints of one task; of several that wait, the latest.
+    """An upload stores the checkpoints of one task; of several that wait, the latest.
 
     Parameters
     ----------
-    office : of this process.
-    claim : on the task.
-    kept : what there is of an earlier attempt.
+    context : of this process.
+    lease : on the task.
+    kept : the checkpoint of an earlier attempt, if there is one.
 
     Attributes
     ----------
-    kept : the last one that the job's document names.
+    kept : the last checkpoint that the job's document names.
     """
 
-    def __init__(self, office: JobContext, claim: TaskLease, kept: Checkpoint | None) -> None:
-        self._office, self._claim = office, claim
+    def __init__(self, context: JobContext, lease: TaskLease, kept: Checkpoint | None) -> None:
+        self._context, self._lease = context, lease
         self._waiting: list[tuple[Path, int]] = []
-        self._there = asyncio.Event()
+        self._added = asyncio.Event()
         self.kept = kept
 
     def add(self, path: Path, iteration: int) -> None:
-        """A file to be stored, and then removed."""
+        """Queue a file to be stored, and then removed."""
         self._waiting.append((path, iteration))
-        self._there.set()
+        self._added.set()
 
     async def store(self) -> None:
-        """Store what comes, without an end; raises ClaimLost."""
+        """Store what comes, without an end; raises LeaseLost."""
         while True:
-            await self._there.wait()
-            self._there.clear()
+            await self._added.wait()
+            self._added.clear()
             waiting, self._waiting = self._waiting, []
             path, iteration = waiting[-1]
             try:
-                await self._keep(path, iteration)
+                await self._upload(path, iteration)
             except StorageFull as error:
-                self._claim.say(f"the checkpoint at iteration {iteration} is not kept: {error}")
+                self._lease.add_log_line(f"the checkpoint at iteration {iteration} is not kept: {error}")
             for path, _ in waiting:
                 path.unlink()
 
-    async def _keep(self, path: Path, iteration: int) -> None:
-        """The blob, then the document that names it; then what it named before is removed."""
-        key = f"{blobs_of(self._claim.id)}{self._claim.number}/{self._claim.token}/{path.name}"
+    async def _upload(self, path: Path, iteration: int) -> None:
+        """Store the blob, then the document that names it; then remove what that named before."""
+        key = f"{blobs_of(self._lease.id)}{self._lease.number}/{self._lease.token}/{path.name}"
         new, old = Checkpoint(key=key, iteration=iteration), self.kept
 
-        def name(_: JobRecord, task: Task, __: str) -> None:
+        def set_checkpoint(_: JobRecord, task: Task, __: str) -> None:
             task.checkpoint = new
 
-        await self._claim.insist(lambda: self._office.store.blobs.put(key, pieces_of_file(path)))
-        await self._claim.settle(name)
+        await self._lease.retry_until_stored(lambda: self._context.store.blobs.put(key, pieces_of_file(path)))
+        await self._lease.commit(set_checkpoint)
         self.kept = new
         if old is not None:
             with suppress(StorageGone):  # else it goes when the job does
-                await self._office.store.blobs.delete(old.key)
+                await self._context.store.blobs.delete(old.key)

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
-from asyncio.subprocess import PIPE
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from manylabel_service import processes
+
 LAST_LINES = 20
-"""Of what the process prints, kept to say why it ended."""
+"""Lines that the process printed, kept to say why it ended."""
 LINE_BYTES = 2**20
 """Longest line that the process may write: the measures of a result have one entry for each label."""
 
-_THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
-
 
 class ChildProcess:
-    """One training process; `start` makes it.
+    """A child process trains for one task; `start` makes it.
 
     Attributes
     ----------
@@ -38,25 +35,17 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, directory: Path, threads: int, until: float) -> Self:
-        """Start a process at the order in a directory; it computes until then, on the monotonic clock, or `allow`."""
-        # Spawned, not forked: a fork would share this process's threads and locks in an unknown state.
-        limits = {f"{library}_NUM_THREADS": str(threads) for library in _THREADS}
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "manylabel_service.jobs.training", str(directory), f"{until:.3f}"),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            limit=LINE_BYTES,
-            env={**os.environ, **limits},
-        )
-        return cls(process)
+        """Start a process for the request in a directory; it computes until a monotonic time, or `allow`."""
+        arguments = (str(directory), f"{until:.3f}")
+        module = "manylabel_service.jobs.training"
+        return cls(await processes.start(module, *arguments, threads=threads, line_bytes=LINE_BYTES))
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """What it tells, to its end."""
+        """Yield what it reports, to its end."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             if line.endswith(b"\n"):  # the last one may be cut off
@@ -77,7 +66,7 @@ class ChildProcess:
         self._paused = True
 
     async def ended(self) -> int:
-        """Wait for its end; the exit status, negative for a signal."""
+        """Wait for its end and return the exit status, negative for a signal."""
         status = await self._process.wait()
         with suppress(TimeoutError):  # what it started itself might hold the pipe open
             await asyncio.wait_for(self._printing, 1.0)
@@ -85,8 +74,7 @@ class ChildProcess:
 
     async def kill(self) -> None:
         """End it at once, if it has not ended, and wait for that."""
-        self._signal(signal.SIGKILL)
-        await self._process.wait()
+        await processes.kill(self._process)
         self._printing.cancel()
         await asyncio.gather(self._printing, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""What a training process needs, put into its directory."""
+"""The files that a training process needs are put into its directory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, UNLA
 from manylabel_service.storage import blob_to_file
 
 TEST_OF = {"train": "test"}
-"""Where the rows to measure on are not named: the split that belongs to the one that is learnt from."""
+"""The split to measure on, by the one that is learnt from, where no rows are named."""
 
 
 class FilesChanged(Exception):
-    """The data are not, or no longer, what they were when the job was ordered."""
+    """The data are not, or no longer, what they were when the job was submitted."""
 
 
-async def fetch_files(office: JobContext, record: JobRecord, number: int, place: Path) -> None:
+async def fetch_files(context: JobContext, record: JobRecord, number: int, directory: Path) -> None:
     """Write the files of a task into a directory.
 
     Raises
@@ -30,20 +30,20 @@ async def fetch_files(office: JobContext, record: JobRecord, number: int, place:
     StorageGone
         Call it again.
     """
-    await _Files(office, record, number, place).fetch()
+    await _Files(context, record, number, directory).fetch()
 
 
 class _Files:
-    def __init__(self, office: JobContext, record: JobRecord, number: int, place: Path) -> None:
-        self._office, self._record, self._place = office, record, place
+    def __init__(self, context: JobContext, record: JobRecord, number: int, directory: Path) -> None:
+        self._context, self._record, self._directory = context, record, directory
         self._task = record.tasks[number]
         self._splits: dict[str, int] = {}
         """Of the data set that is learnt from."""
 
     async def fetch(self) -> None:
-        spec, settings = self._record.spec, self._office.settings
+        spec, settings = self._record.spec, self._context.settings
         rows = await self._rows()
-        order = FitRequest(
+        request = FitRequest(
             kind="trial" if self._task.stage == "trial" else "fit",
             trainer=spec.trainer,
             params=self._task.params,
@@ -59,7 +59,7 @@ class _Files:
             niceness=settings.job_niceness,
         )
         await self._checkpoint()
-        order.write(self._place)
+        request.write(self._directory)
 
     async def _rows(self) -> Part:
         data = self._record.spec.data
@@ -67,7 +67,7 @@ class _Files:
             self._splits = await self._dataset(data.dataset, DATA)
             return Part(file=DATA, split=data.split)
         try:
-            await blob_to_file(self._office.store.blobs, gathered_key(self._record.id), self._place / DATA)
+            await blob_to_file(self._context.store.blobs, gathered_key(self._record.id), self._directory / DATA)
         except BlobNotFound as error:
             raise FilesChanged("the examples taken from the stream are no longer there") from error
         return Part(file=DATA, split=None)
@@ -97,16 +97,16 @@ class _Files:
         return Part(file=file, split=rows.split)
 
     async def _dataset(self, name: str, file: str) -> dict[str, int]:
-        found = await self._office.datasets.fetch(name, self._place / file)
+        found = await self._context.datasets.fetch(name, self._directory / file)
         if found.checksum != self._record.checksums[name]:
-            raise FilesChanged(f"the data set {name!r} is another one than when the job was ordered")
+            raise FilesChanged(f"the data set {name!r} is another one than when the job was submitted")
         return found.splits
 
     async def _checkpoint(self) -> None:
-        """To go on from; if it is lost, the fit begins anew, to the same result."""
+        """Fetch the checkpoint to go on from; if it is lost, the fit begins anew, to the same result."""
         if self._task.checkpoint is None:
             return
         try:
-            await blob_to_file(self._office.store.blobs, self._task.checkpoint.key, self._place / CHECKPOINT)
+            await blob_to_file(self._context.store.blobs, self._task.checkpoint.key, self._directory / CHECKPOINT)
         except BlobNotFound:
-            (self._place / CHECKPOINT).unlink(missing_ok=True)
+            (self._directory / CHECKPOINT).unlink(missing_ok=True)

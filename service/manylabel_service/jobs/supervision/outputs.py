@@ -1,4 +1,4 @@
-"""Where a task meets the rest of the service: examples from a stream, and the version that comes of a fit."""
+"""A task takes examples from a stream, and its result becomes a version of a model."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
 
-async def gather(office: JobContext, record: JobRecord, place: Path) -> dict[str, Any]:
-    """Take the examples of a stream and keep them with the job; what there was."""
+async def gather(context: JobContext, record: JobRecord, directory: Path) -> dict[str, Any]:
+    """Take the examples of a stream and keep them with the job; return how many there were."""
     data = record.spec.data
     assert isinstance(data, DataOfStream)
-    counts = await rows_of_stream(office.store, office.settings, data.stream, data.last, place / DATA)
-    await office.store.blobs.put(gathered_key(record.id), pieces_of_file(place / DATA))
+    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)
+    await context.store.blobs.put(gathered_key(record.id), pieces_of_file(directory / DATA))
     return {"stream": data.stream, **counts._asdict()}
 
 
-async def publish_result(office: JobContext, record: JobRecord, place: Path, made: dict[str, Any]) -> Result:
-    """Make the result of a fit a version of the job's model; the same version however often it is called.
+async def publish_result(context: JobContext, record: JobRecord, directory: Path, made: dict[str, Any]) -> Result:
+    """Make the result of a fit a version of the job's model; it is the same version however often this is called.
 
     Parameters
     ----------
-    office : of this process.
+    context : of this process.
     record : the job.
-    place : the directory of the training process.
-    made : what that said of its result: `rows`, `held_out`, `seconds`.
+    directory : the directory of the training process.
+    made : the result that it reported: `rows`, `held_out`, `seconds`.
     """
     spec, task = record.spec, record.tasks[-1]
     held_out = None if made["held_out"] is None else HeldOut.model_validate(made["held_out"])
@@ -47,8 +47,8 @@ async def publish_result(office: JobContext, record: JobRecord, place: Path, mad
         measures=None if held_out is None else held_out.measures,
         created_unix_ms=time.time_ns() // 1_000_000,
     )
-    contents = await asyncio.to_thread((place / RESULT).read_bytes)
-    version = await publish(office.store, office.settings, spec.model, contents, meta, promote=spec.promote)
+    contents = await asyncio.to_thread((directory / RESULT).read_bytes)
+    version = await publish(context.store, context.settings, spec.model, contents, meta, promote=spec.promote)
     return Result(
         model=spec.model,
         version=version.number,

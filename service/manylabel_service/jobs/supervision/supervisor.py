@@ -1,7 +1,7 @@
-"""Doing one task, from the claim to its end: the same for every runner.
+"""One task is supervised from its lease to its end, in the same way for every runner.
 
-The claim decides. Whoever has it may work, and tells the job's document what came of it; who loses it stops at once
-and leaves no trace. Training itself is done by a process of its own, which can be killed at any time.
+The lease decides. Whoever has it may work, and writes what came of it to the job's document; who loses it stops at
+once and leaves no trace. Training itself is done by a process of its own, which can be killed at any time.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable
 from manylabel_service.jobs.supervision.checkpoints import CheckpointUploads
 from manylabel_service.jobs.supervision.child_process import ChildProcess
 from manylabel_service.jobs.supervision.inputs import FilesChanged, fetch_files
-from manylabel_service.jobs.supervision.lease import Step, TaskLease
+from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
 from manylabel_service.jobs.supervision.outputs import gather, publish_result
-from manylabel_service.jobs.supervision.workdirs import own_place
+from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.__main__ import ORPHANED
 
 RELEASE_SECONDS = 5.0
@@ -36,11 +36,11 @@ log = structlog.get_logger()
 
 
 class TaskFailed(Exception):
-    """The task cannot be done, however often it is tried.
+    """A task cannot be done, however often it is tried.
 
     Parameters
     ----------
-    code, detail : as the job tells it.
+    code, detail : of the job's error.
     """
 
     def __init__(self, code: str, detail: str) -> None:
@@ -56,7 +56,7 @@ class ProcessOrphaned(Exception):
     """The training process ended because it was left alone for too long, and not for its own sake."""
 
 
-async def supervise(office: JobContext, id: str, number: int) -> None:
+async def supervise(context: JobContext, id: str, number: int) -> None:
     """Do a task if it is still to be done.
 
     Returns when it is done, has failed, was taken away, or somebody else does it. When cancelled, it gives the task
@@ -68,46 +68,46 @@ async def supervise(office: JobContext, id: str, number: int) -> None:
         task = record.claim(number, token, now)
         how = f"goes on from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
         where = f"{socket.gethostname()}, process {os.getpid()}"
-        record.say(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"], most_lines)
+        record.add_log_lines(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"], most_lines)
 
-    made, most_lines = time.monotonic(), office.settings.max_job_log_lines
+    taken_at, most_lines = time.monotonic(), context.settings.max_job_log_lines
     try:
-        record = await office.ledger.change(id, take)
+        record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageGone):
-        return  # a claim that was made though its answer got lost dies for want of signs of life
-    await Supervision(office, record, TaskLease(office, id, number, token, made)).run()
+        return  # a lease that was taken though the answer got lost expires for want of heartbeats
+    await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
 
 class Supervision:
-    """One claimed task.
+    """A supervision carries out one leased task.
 
     Parameters
     ----------
-    office : of this process.
-    record : the job when the task was claimed.
-    claim : on it.
+    context : of this process.
+    record : the job when the lease was taken.
+    lease : on the task.
     """
 
-    def __init__(self, office: JobContext, record: JobRecord, claim: TaskLease) -> None:
-        self._office, self._record, self._claim = office, record, claim
-        self._task = record.tasks[claim.number]
-        self._log = log.bind(job=record.id, task=claim.number, stage=self._task.stage)
+    def __init__(self, context: JobContext, record: JobRecord, lease: TaskLease) -> None:
+        self._context, self._record, self._lease = context, record, lease
+        self._task = record.tasks[lease.number]
+        self._log = log.bind(job=record.id, task=lease.number, stage=self._task.stage)
 
     async def run(self) -> None:
         """Do the task, to an end of any kind."""
         self._log.info("task_begun", attempt=self._task.attempt)
         try:
-            await _while_kept(self._claim.keep(), self._work())
+            await _while_leased(self._lease.renew_forever(), self._work())
             self._log.info("task_done")
         except LeaseLost as error:
-            self._log.info("task_taken_away", reason=str(error))
+            self._log.info("lease_lost", reason=str(error))
         except ProcessOrphaned:
-            await self._end(lambda record, *_: record.release(self._claim.number, self._claim.token))
+            await self._end(lambda record, *_: record.release(self._lease.number, self._lease.token))
         except asyncio.CancelledError:
-            await self._give_back()
+            await self._release()
             raise
         except ProcessDied as error:
-            reason, most = str(error), self._office.settings.job_attempts
+            reason, most = str(error), self._context.settings.job_attempts
             self._log.warning("task_died", error=reason)
             await self._end(lambda record, task, now: record.lose(task, reason, most, now))
         except Exception as error:
@@ -115,128 +115,132 @@ class Supervision:
             self._log.warning("task_failed", code=code, error=detail, exc_info=code == "internal_error")
             await self._end(lambda record, _, now: record.fail(code, detail, now))
 
-    async def _end(self, step: Step) -> None:
-        """Say how it ended; nothing if the task was taken away meanwhile."""
+    async def _end(self, change: TaskChange) -> None:
+        """Write how it ended; nothing if the lease was lost meanwhile."""
         with suppress(LeaseLost):
-            await self._claim.settle(step)
+            await self._lease.commit(change)
 
-    async def _give_back(self) -> None:
-        self._claim.say(f"{_named(self._record, self._claim.number)} is given back: its worker stops")
-        number, token = self._claim.number, self._claim.token
-        with suppress(TimeoutError, ServiceError):
-            await self._claim.step(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
+    async def _release(self) -> None:
+        self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is given back: its worker stops")
+        number, token = self._lease.number, self._lease.token
+        with suppress(TimeoutError, LeaseLost, ServiceError):
+            await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
 
     async def _work(self) -> None:
-        with own_place(self._office.settings.data_dir / "jobs") as place:
+        with task_directory(self._context.settings.data_dir / "jobs") as directory:
             if self._task.stage == "gather":
-                await self._finish(await self._gathered(place))
+                await self._finish(await self._gathered(directory))
             elif self._task.stage == "trial":
-                await self._finish(await self._trained(place))
+                await self._finish(await self._trained(directory))
             else:
-                await self._publish(place, await self._trained(place))
+                await self._publish(directory, await self._trained(directory))
 
-    async def _gathered(self, place: Path) -> dict[str, Any]:
+    async def _gathered(self, directory: Path) -> dict[str, Any]:
         try:
-            outcome = await self._claim.insist(lambda: gather(self._office, self._record, place))
+            outcome = await self._lease.retry_until_stored(lambda: gather(self._context, self._record, directory))
         except StorageFull as error:
             raise TaskFailed("storage_full", str(error)) from error
         except ServiceError as error:
             raise TaskFailed("stream_unavailable", str(error)) from error
-        self._claim.say(f"took {outcome['rows']:,} examples from the stream of model {outcome['stream']}")
+        self._lease.add_log_line(f"took {outcome['rows']:,} examples from the stream of model {outcome['stream']}")
         return outcome
 
     async def _finish(self, outcome: dict[str, Any]) -> None:
-        number, token, old = self._claim.number, self._claim.token, self._task.checkpoint
-        await self._claim.settle(lambda record, *_: record.finish(number, token, outcome))
+        number, token, old = self._lease.number, self._lease.token, self._task.checkpoint
+        await self._lease.commit(lambda record, *_: record.finish(number, token, outcome))
         if old is not None:
             with suppress(StorageGone):  # else it goes when the job does
-                await self._office.store.blobs.delete(old.key)
+                await self._context.store.blobs.delete(old.key)
 
-    async def _publish(self, place: Path, result: dict[str, Any]) -> None:
+    async def _publish(self, directory: Path, result: dict[str, Any]) -> None:
         def announce(_: JobRecord, task: Task, __: str) -> None:
             task.publishing = True
 
-        record = await self._claim.settle(announce)
+        record = await self._lease.commit(announce)
         try:
-            made = await self._claim.insist(lambda: publish_result(self._office, record, place, result))
+            made = await self._lease.retry_until_stored(
+                lambda: publish_result(self._context, record, directory, result)
+            )
         except StorageFull as error:
             raise TaskFailed("storage_full", str(error)) from error
         except ServiceError as error:
             raise TaskFailed("not_publishable", str(error)) from error
-        self._office.published(made.model)
-        self._claim.say(f"published as version {made.version} of model {made.model}")
-        number, token = self._claim.number, self._claim.token
-        await self._claim.settle(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageGone):  # else the keeper does it
-            await self._office.ledger.remove_blobs(record.id)
+        self._context.published(made.model)
+        self._lease.add_log_line(f"published as version {made.version} of model {made.model}")
+        number, token = self._lease.number, self._lease.token
+        await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
+        with suppress(StorageGone):  # else the monitor does it
+            await self._context.job_store.remove_blobs(record.id)
 
-    async def _trained(self, place: Path) -> dict[str, Any]:
-        """Let a process do what is to be computed; what it gives."""
+    async def _trained(self, directory: Path) -> dict[str, Any]:
+        """Let a process train, and return its result."""
         try:
-            await self._claim.insist(lambda: fetch_files(self._office, self._record, self._claim.number, place))
+            await self._lease.retry_until_stored(
+                lambda: fetch_files(self._context, self._record, self._lease.number, directory)
+            )
         except (DatasetNotFound, FilesChanged) as error:
             raise TaskFailed("dataset_changed", str(error)) from error
-        await self._claim.certain()
-        process = await ChildProcess.start(place, self._record.threads, self._claim.certain_until)
-        self._claim.process = process
-        checkpoints = CheckpointUploads(self._office, self._claim, self._task.checkpoint)
+        await self._lease.wait_until_valid()
+        process = await ChildProcess.start(directory, self._record.threads, self._lease.valid_until)
+        self._lease.process = process
+        checkpoints = CheckpointUploads(self._context, self._lease, self._task.checkpoint)
         storing = asyncio.create_task(checkpoints.store(), name=f"checkpoints of {self._record.id}")
-        seconds = self._office.settings.job_seconds
+        seconds = self._context.settings.job_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await self._listen(process, place, checkpoints)
+                return await self._listen(process, directory, checkpoints)
         except TimeoutError:
             raise TaskFailed("timed_out", f"it was not done in job_seconds = {seconds:g} s without a break") from None
         finally:
-            self._claim.process = None
+            self._lease.process = None
             storing.cancel()
             await process.kill()
             await asyncio.gather(storing, return_exceptions=True)
             self._task.checkpoint = checkpoints.kept
 
-    async def _listen(self, process: ChildProcess, place: Path, checkpoints: CheckpointUploads) -> dict[str, Any]:
+    async def _listen(self, process: ChildProcess, directory: Path, checkpoints: CheckpointUploads) -> dict[str, Any]:
         result = None
-        async for said in process.events():
-            match said.pop("event"):
+        async for event in process.events():
+            match event.pop("event"):
                 case "progress":
-                    self._claim.progress = said
+                    self._lease.progress = event
                 case "log":
-                    self._claim.say(said["text"])
+                    self._lease.add_log_line(event["text"])
                 case "checkpoint":
-                    checkpoints.add(place / said["file"], said["iteration"])
+                    checkpoints.add(directory / event["file"], event["iteration"])
                 case "result":
-                    result = said
+                    result = event
                 case "failed":
-                    raise TaskFailed(said["code"], said["detail"])
+                    raise TaskFailed(event["code"], event["detail"])
         status = await process.ended()
         if status == 0 and result is not None:
             return result
         for line in process.last_lines:
-            self._claim.say(line)
+            self._lease.add_log_line(line)
         raise _ended(status, list(process.last_lines))
 
 
-async def _while_kept(keeping: Coroutine[Any, Any, None], working: Coroutine[Any, Any, None]) -> None:
-    """Work while the claim is kept: when that ends, with an error, so does the work."""
-    keeper, worker = asyncio.create_task(keeping), asyncio.create_task(working)
+async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[Any, Any, None]) -> None:
+    """Work while the lease is renewed: when that ends, with an error, so does the work."""
+    renewal, worker = asyncio.create_task(renewing), asyncio.create_task(working)
     try:
-        await asyncio.wait((keeper, worker), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((renewal, worker), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        keeper.cancel()
+        renewal.cancel()
         worker.cancel()
-        await asyncio.gather(keeper, worker, return_exceptions=True)
-    (keeper if worker.cancelled() else worker).result()
+        await asyncio.gather(renewal, worker, return_exceptions=True)
+    (renewal if worker.cancelled() else worker).result()
 
 
 def _failure(error: Exception) -> tuple[str, str]:
-    """Code and detail, as the job tells them."""
+    """Return code and detail of the job's error."""
     if isinstance(error, TaskFailed):
         return error.code, error.detail
     return ("disk_error", str(error)) if isinstance(error, OSError) else ("internal_error", repr(error))
 
 
 def _ended(status: int, lines: list[str]) -> Exception:
-    """The error for a process that ended like this."""
+    """Return the error for a process that ended like this."""
     last = f"; its last line: {lines[-1]}" if lines else ""
     if status < 0:
         hint = ", perhaps for want of memory" if status == -9 else ""
@@ -249,7 +253,7 @@ def _ended(status: int, lines: list[str]) -> Exception:
 
 
 def _named(record: JobRecord, number: int) -> str:
-    """A task, for people to read."""
+    """Return what people call a task."""
     stage = record.tasks[number].stage
     trials = [n for n, task in enumerate(record.tasks) if task.stage == "trial"]
     return f"trial {trials.index(number) + 1} of {len(trials)}" if stage == "trial" else f"the {stage}"

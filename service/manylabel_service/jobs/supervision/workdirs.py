@@ -16,29 +16,29 @@ NEW_SECONDS = 60.0
 
 
 @contextmanager
-def own_place(root: Path) -> Iterator[Path]:
-    """A new directory under a root, which is made if it is not there; removed at the end."""
+def task_directory(root: Path) -> Iterator[Path]:
+    """Make a new directory under a root, which is made if it is not there; it is removed at the end."""
     root.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="task-", dir=root))
+    directory = Path(tempfile.mkdtemp(prefix="task-", dir=root))
     try:
-        with (place / LOCK).open("w") as lock:
+        with (directory / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # let go of by the system, however this process ends
-            yield place
+            yield directory
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
-def sweep_places(root: Path) -> None:
+def remove_stale(root: Path) -> None:
     """Remove the directories of processes that have died; any of them may go at the same time by itself."""
-    for place in root.glob("task-*"):
+    for directory in root.glob("task-*"):
         with suppress(OSError):
-            _remove_if_left(place)
+            _remove_if_stale(directory)
 
 
-def _remove_if_left(place: Path) -> None:
-    """Raises OSError if somebody works there, or it is gone."""
-    if time.time() - place.stat().st_mtime < NEW_SECONDS:
+def _remove_if_stale(directory: Path) -> None:
+    """Remove a directory that nobody has locked; raises OSError if somebody has, or it is gone."""
+    if time.time() - directory.stat().st_mtime < NEW_SECONDS:
         return
-    with (place / LOCK).open("r+") as lock:
+    with (directory / LOCK).open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""From the files of an order to the rows that a fit learns from and those that it is measured on."""
+"""From the files of a request to the rows that a fit learns from and those that it is measured on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manylabel_service.jobs.training.request import FitRequest, Part
 
 
 class TrainingData(NamedTuple):
-    """What an order is about.
+    """What a request is about.
 
     Attributes
     ----------
@@ -31,8 +31,8 @@ class TrainingData(NamedTuple):
     held: Dataset | None
 
 
-def load(order: FitRequest, directory: Path) -> TrainingData:
-    """Read the files of an order and choose the rows.
+def load(request: FitRequest, directory: Path) -> TrainingData:
+    """Read the files of a request and choose the rows.
 
     Raises
     ------
@@ -41,26 +41,26 @@ def load(order: FitRequest, directory: Path) -> TrainingData:
     manylabel_core.state.DamagedState
         A file is not a data set.
     """
-    files = {part.file for part in (order.rows, order.held, order.unlabelled) if isinstance(part, Part)}
+    files = {part.file for part in (request.rows, request.held, request.unlabelled) if isinstance(part, Part)}
     sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
-    whole = _chosen(sets, order.rows)
+    whole = _chosen(sets, request.rows)
     labelled, others = whole.take(whole.labelled), whole.take(~whole.labelled)
     held = None
-    if isinstance(order.held, Part):
-        held = aligned(_chosen(sets, order.held), labelled)
+    if isinstance(request.held, Part):
+        held = aligned(_chosen(sets, request.held), labelled)
         held = held.take(held.labelled)
-    elif order.held is not None:
-        learnt, kept = held_out(labelled.n_rows, order.held, order.seed)
+    elif request.held is not None:
+        learnt, kept = held_out(labelled.n_rows, request.held, request.seed)
         labelled, held = labelled.take(learnt), labelled.take(kept)
-    if order.unlabelled is not None:
-        others = stacked(others, aligned(_chosen(sets, order.unlabelled), labelled, for_labels=False))
+    if request.unlabelled is not None:
+        others = stacked(others, aligned(_chosen(sets, request.unlabelled), labelled, for_labels=False))
     if labelled.n_rows == 0 or labelled.n_labels == 0:
         raise ValueError(f"there is nothing to learn: {labelled.n_rows} labelled rows, {labelled.n_labels} labels")
     return TrainingData(labelled, _without_labels(others), held)
 
 
 def stacked(one: Dataset, other: Dataset) -> Dataset:
-    """The rows of both, whose columns are the same."""
+    """Return the rows of both, whose columns are the same."""
     views = {name: _stacked(view, other.views[name]) for name, view in one.views.items()}
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])
@@ -77,7 +77,7 @@ def _without_labels(data: Dataset) -> Dataset:
 
 
 def _stacked(one: Any, other: Any) -> Any:
-    """The rows of both matrices."""
+    """Return the rows of both matrices."""
     if sp.issparse(one) or sp.issparse(other):
         rows: Any = [sp.csr_array(one), sp.csr_array(other)]
         return sp.csr_array(sp.vstack(rows))

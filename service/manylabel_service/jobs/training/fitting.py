@@ -1,6 +1,6 @@
-"""What a training process does: the fits of one order, with checkpoints between them and within each.
+"""A fit run does the fits of one request, with checkpoints between them and within each.
 
-A model is one fit. A trial of a search is a fit for each fold. Everything that follows depends on the order and its
+A model is one fit. A trial of a search is a fit for each fold. Everything that follows depends on the request and its
 files alone; where it was interrupted leaves no trace in the result.
 """
 
@@ -26,24 +26,24 @@ from manylabel_core.solvers import Progress
 from manylabel_core.state import dump, load
 from manylabel_service.jobs.spec.measures import all_measures, label_measures, measure
 from manylabel_service.jobs.spec.trainers import TRAINERS
-from manylabel_service.jobs.training import data as material
+from manylabel_service.jobs.training import data as training_data
 from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 
 TRACE_POINTS = 512
-"""Of a convergence trace, at most."""
-LABELS_TOLD = 200
-"""Labels whose measures are told with a result, at most: the most frequent ones."""
-TELL_SECONDS = 0.25
-"""How often progress is told, at most."""
+"""Most points of a convergence trace."""
+MAX_LABELS_REPORTED = 200
+"""Most labels whose measures are reported with a result: the most frequent ones."""
+REPORT_SECONDS = 0.25
+"""Least time between two reports of progress."""
 
-Tell = Callable[[str, dict[str, Any]], None]
-"""Takes the name of an event, as ``progress``, and what it says, as JSON can say it."""
+Report = Callable[[str, dict[str, Any]], None]
+"""Takes the name of an event, as ``progress``, and its facts, as JSON can say them."""
 
 
 @dataclass
 class ConvergenceTrace:
-    """Where a fit was now and then: every so many reports, so that there are never too many."""
+    """A trace says where a fit was now and then: every so many reports, so that there are never too many."""
 
     every: int = 1
     seen: int = 0
@@ -58,7 +58,7 @@ class ConvergenceTrace:
             self.points, self.every = self.points[::2], 2 * self.every
 
     def convergence(self) -> Convergence:
-        """As it is kept with a version."""
+        """Return the trace as it is kept with a version."""
         finite = [point for point in self.points if math.isfinite(point[1])]
         iterations, objectives, gaps, seconds = zip(*finite, strict=True) if finite else ((), (), (), ())
         return Convergence([int(i) for i in iterations], list(objectives), list(gaps), list(seconds))
@@ -66,7 +66,7 @@ class ConvergenceTrace:
 
 @dataclass
 class FitCheckpoint:
-    """How far an order is.
+    """A checkpoint says how far a request is.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class FitCheckpoint:
     estimator: bytes = b""
 
     def to_bytes(self) -> bytes:
-        """For `from_bytes`."""
+        """Return all of it, for `from_bytes`."""
         points = np.array(self.trace.points, dtype=np.float64).reshape(-1, 4)
         estimator = np.frombuffer(self.estimator, dtype=np.uint8)
         header = {
@@ -94,7 +94,7 @@ class FitCheckpoint:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FitCheckpoint:
-        """What `to_bytes` was called on; raises `manylabel_core.state.DamagedState` if it was not."""
+        """Return what `to_bytes` was called on; raises `manylabel_core.state.DamagedState` if it was not."""
         arrays, header = load(data)
         every, seen = header["trace"]
         trace = ConvergenceTrace(every, seen, arrays["points"].tolist())
@@ -103,62 +103,62 @@ class FitCheckpoint:
 
 
 class FitRun:
-    """One order.
+    """A run carries out one request.
 
     Parameters
     ----------
-    order : what to do.
+    request : what to do.
     directory : where its files are, and where checkpoints and the result are put.
-    tell : is told events: ``progress``, ``checkpoint`` (with the name of the file), ``log``, ``result``.
+    report : is given events: ``progress``, ``checkpoint`` (with the name of the file), ``log``, ``result``.
     """
 
-    def __init__(self, order: FitRequest, directory: Path, tell: Tell) -> None:
-        self.order, self.directory, self.tell = order, directory, tell
-        self.trainer = TRAINERS[order.trainer]
-        self.material = material.load(order, directory)
+    def __init__(self, request: FitRequest, directory: Path, report: Report) -> None:
+        self.request, self.directory, self.report = request, directory, report
+        self.trainer = TRAINERS[request.trainer]
+        self.data = training_data.load(request, directory)
         start = directory / CHECKPOINT
-        self.standing = FitCheckpoint.from_bytes(start.read_bytes()) if start.exists() else FitCheckpoint()
-        self._told = -math.inf
+        self.checkpoint = FitCheckpoint.from_bytes(start.read_bytes()) if start.exists() else FitCheckpoint()
+        self._reported_at = -math.inf
         self._last: Progress | None = None
 
     def run(self) -> None:
         """Do what is left to be done, to the result."""
-        (self._trial if self.order.kind == "trial" else self._model)()
+        (self._trial if self.request.kind == "trial" else self._model)()
 
     def _trial(self) -> None:
-        order, data = self.order, self.material.learnt
-        parts = folds(data.n_rows, order.folds, order.seed)
-        for learnt, held in parts[len(self.standing.scores) :]:
+        request, data = self.request, self.data.learnt
+        parts = folds(data.n_rows, request.folds, request.seed)
+        for learnt, held in parts[len(self.checkpoint.scores) :]:
             estimator = self._fitted(data.take(learnt))
             scores = self._scores(estimator, data.take(held))
-            value = measure(order.measure, data.Y[held], scores)
-            done = self.standing
-            self.standing = FitCheckpoint([*done.scores, value], [*done.seconds, done.reached.seconds])
-            if len(self.standing.scores) < order.folds:
+            value = measure(request.measure, data.Y[held], scores)
+            done = self.checkpoint
+            self.checkpoint = FitCheckpoint([*done.scores, value], [*done.seconds, done.reached.seconds])
+            if len(self.checkpoint.scores) < request.folds:
                 self._checkpoint()
-        self.tell("result", {"scores": self.standing.scores, "seconds": sum(self.standing.seconds)})
+        self.report("result", {"scores": self.checkpoint.scores, "seconds": sum(self.checkpoint.seconds)})
 
     def _model(self) -> None:
-        learnt, _, held = self.material
+        learnt, _, held = self.data
         estimator = self._fitted(learnt)
         measured, labels = None, None
         if held is not None and held.n_rows:
             scores = self._scores(estimator, held)
             labels = label_measures(held.Y, scores, held.label_names)
             measured = {"rows": held.n_rows, "measures": all_measures(held.Y, scores), "labels": _most_frequent(labels)}
-        contents = ModelArtifact(
+        artifact = ModelArtifact(
             estimator.to_bytes(),
             learnt.label_names,
             self._columns(learnt),
             labels,
-            self.standing.trace.convergence(),
+            self.checkpoint.trace.convergence(),
         )
-        (self.directory / RESULT).write_bytes(contents.to_bytes())
-        self.tell("result", {"rows": learnt.n_rows, "held_out": measured, "seconds": self.standing.reached.seconds})
+        (self.directory / RESULT).write_bytes(artifact.to_bytes())
+        self.report("result", {"rows": learnt.n_rows, "held_out": measured, "seconds": self.checkpoint.reached.seconds})
 
     def _fitted(self, data: Dataset) -> Any:
-        """An estimator that has learnt these rows, from where it stands."""
-        at, estimator_class = self.standing, self.trainer.estimator_class()
+        """Return an estimator that has learnt these rows, from the checkpoint on."""
+        at, estimator_class = self.checkpoint, self.trainer.estimator_class()
         estimator = estimator_class.from_bytes(at.estimator) if at.estimator else self._new(estimator_class, data)
 
         def keep(reached: Reached) -> None:
@@ -175,27 +175,29 @@ class FitRun:
                 progress=self._progress,
                 checkpoint=keep,
             )
-        self._tell_progress()
+        self._report_progress()
         self._warn(estimator, caught)
         return estimator
 
     def _new(self, estimator_class: Any, data: Dataset) -> Any:
-        arguments = self.trainer.params.model_validate(self.order.params).arguments(data.Y)
-        return estimator_class(**arguments, warm_start=True, random_state=self.order.seed, n_threads=self.order.threads)
+        arguments = self.trainer.params.model_validate(self.request.params).arguments(data.Y)
+        return estimator_class(
+            **arguments, warm_start=True, random_state=self.request.seed, n_threads=self.request.threads
+        )
 
     def _warn(self, estimator: Any, caught: Sequence[warnings.WarningMessage]) -> None:
         """Pass on what was warned of. What segments say of their end is said once, of the whole."""
         for text in sorted({str(each.message) for each in caught if each.category is not ConvergenceWarning}):
-            self.tell("log", {"text": text})
-        if self.standing.reached.iterations >= estimator.max_iter:
+            self.report("log", {"text": text})
+        if self.checkpoint.reached.iterations >= estimator.max_iter:
             gap = self._last.gap if self._last else math.inf
             text = f"not converged in max_iter={estimator.max_iter} iterations: the relative gap is {gap:.2g}"
-            self.tell("log", {"text": text})
+            self.report("log", {"text": text})
 
     def _fit(self, estimator: Any, data: Dataset, progress: Any) -> None:
-        others, more = self.material.unlabelled, {"label_names": data.label_names, "progress": progress}
+        others, more = self.data.unlabelled, {"label_names": data.label_names, "progress": progress}
         if self.trainer.views:
-            both = material.stacked(data, others)
+            both = training_data.stacked(data, others)
             estimator.fit(self._features(both), both.Y, both.labelled, **more)
         elif self.trainer.unlabelled and others.n_rows:
             estimator.fit(self._features(data), data.Y, self._features(others), **more)
@@ -210,7 +212,7 @@ class FitRun:
         return data.views if self.trainer.views else data.X
 
     def _columns(self, data: Dataset) -> dict[str, tuple[str, ...] | int]:
-        """Names of the features, or their number, for each view that the estimator knows."""
+        """Return the names of the features, or their number, for each view that the estimator knows."""
         if not self.trainer.views:
             return {SINGLE: data.names or data.n_features}
         return {name: data.feature_names[name] or int(view.shape[1]) for name, view in data.views.items()}
@@ -219,41 +221,41 @@ class FitRun:
         return first_segment(
             list(data.views.values()),
             data.n_labels,
-            kernel=self.order.params.get("kernel", "linear"),
+            kernel=self.request.params.get("kernel", "linear"),
             passes=self.trainer.passes,
             least=1 if self.trainer.exact else LEAST,
-            work=self.order.segment_work,
+            work=self.request.segment_work,
         )
 
     def _progress(self, at: Progress) -> None:
-        self.standing.trace.add(at)
+        self.checkpoint.trace.add(at)
         self._last = at
-        if time.monotonic() - self._told >= TELL_SECONDS:
-            self._tell_progress()
+        if time.monotonic() - self._reported_at >= REPORT_SECONDS:
+            self._report_progress()
 
-    def _tell_progress(self) -> None:
-        self._told, at = time.monotonic(), self._last
+    def _report_progress(self) -> None:
+        self._reported_at, at = time.monotonic(), self._last
         if at is not None:
             objective, gap = (value if math.isfinite(value) else None for value in (at.objective, at.gap))
-            said = {"iteration": at.iteration, "objective": objective, "gap": gap, "seconds": at.seconds}
-            self.tell("progress", said)
+            facts = {"iteration": at.iteration, "objective": objective, "gap": gap, "seconds": at.seconds}
+            self.report("progress", facts)
 
     def _checkpoint(self) -> None:
-        """Write where it stands beside what was written before, then say so; without room for it, go on."""
-        name = f"{CHECKPOINT}-{len(self.standing.scores)}-{self.standing.reached.segments}"
-        data = self.standing.to_bytes()
+        """Write a checkpoint beside the one before, then report it; without room for it, go on."""
+        name = f"{CHECKPOINT}-{len(self.checkpoint.scores)}-{self.checkpoint.reached.segments}"
+        data = self.checkpoint.to_bytes()
         try:
             (self.directory / name).write_bytes(data)
         except OSError as error:
             (self.directory / name).unlink(missing_ok=True)
-            self.tell("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
+            self.report("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
             return
-        self.tell("checkpoint", {"file": name, "iteration": self.standing.reached.iterations})
+        self.report("checkpoint", {"file": name, "iteration": self.checkpoint.reached.iterations})
 
 
 def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those that are told, in their order; the version has them all."""
-    if len(labels) <= LABELS_TOLD:
+    """Return those that are reported, in their order; the version has them all."""
+    if len(labels) <= MAX_LABELS_REPORTED:
         return labels
-    told = set(sorted(labels, key=lambda name: -labels[name]["support"])[:LABELS_TOLD])
-    return {name: measures for name, measures in labels.items() if name in told}
+    chosen = set(sorted(labels, key=lambda name: -labels[name]["support"])[:MAX_LABELS_REPORTED])
+    return {name: measures for name, measures in labels.items() if name in chosen}

@@ -1,4 +1,4 @@
-"""What a training process is told: a file beside its data."""
+"""The request to a training process is a file beside its data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pydantic import BaseModel, ConfigDict
 
 from manylabel_service.jobs.spec.measures import Measure
 
-ORDER = "order.json"
+REQUEST = "request.json"
 DATA: Final = "data"
 HELD: Final = "held"
 UNLABELLED: Final = "unlabelled"
 CHECKPOINT = "checkpoint"
-"""To go on from, if there is one."""
+"""The checkpoint to go on from, if there is one."""
 RESULT = "result"
-"""`manylabel_service.trained.artifact.Contents` of a fit."""
+"""The `manylabel_service.trained.artifact.ModelArtifact` of a fit."""
 
 
 class Part(BaseModel):
-    """Rows of one of the files: a split, or all for None."""
+    """A part is rows of one of the files: a split, or all for None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -29,7 +29,7 @@ class Part(BaseModel):
 
 
 class FitRequest(BaseModel):
-    """One fit, with everything that its result depends on.
+    """A request asks for one fit, with everything that its result depends on.
 
     Attributes
     ----------
@@ -60,10 +60,10 @@ class FitRequest(BaseModel):
     niceness: int
 
     def write(self, directory: Path) -> None:
-        """Put it where the process looks for it."""
-        (directory / ORDER).write_text(self.model_dump_json())
+        """Write it to where the process reads it."""
+        (directory / REQUEST).write_text(self.model_dump_json())
 
     @classmethod
     def read(cls, directory: Path) -> FitRequest:
-        """What was put there."""
-        return cls.model_validate_json((directory / ORDER).read_bytes())
+        """Return what was written there."""
+        return cls.model_validate_json((directory / REQUEST).read_bytes())

@@ -1,4 +1,4 @@
-"""A worker: ``python -m manylabel_service.jobs.worker [flags]``, with the flags of a server."""
+"""The worker is started by ``python -m manylabel_service.jobs.worker [flags]``, with the flags of a server."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Where an RQ worker does tasks: RQ in the main thread, an event loop beside it.
+"""A worker does the tasks that RQ gives it: RQ in the main thread, an event loop beside it.
 
-RQ takes tasks from its queue, one at a time. The event loop does them as a server would do its own; and it keeps, so
-that nothing is forgotten while there is one worker.
+RQ takes tasks from its queue, one at a time. The event loop does them as a server would do its own. Which tasks there
+are, and whose worker has died, is looked after by the monitors of the servers.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_store import JobStore
-from manylabel_service.jobs.monitor import JobMonitor
-from manylabel_service.jobs.runners.rq import RQRunner
-from manylabel_service.jobs.runners.rq_queue import QUEUE, connect
+from manylabel_service.jobs.runners.rq import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
+from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
-HEARTBEAT_SECONDS = 60.0
-"""Between two signs of life to RQ, which takes a worker for dead after seven minutes."""
+RQ_HEARTBEAT_SECONDS = 60.0
+"""Between two heartbeats to RQ, which takes a worker for dead after seven minutes."""
 PAUSES_SECONDS = (0.5, 10.0)
 """From, and up to: between two attempts when Redis is gone."""
 
@@ -41,7 +40,7 @@ log = structlog.get_logger()
 
 
 class RQWorkerProcess:
-    """Where one worker works: an event loop in a thread, with all that tasks need.
+    """A worker process has an event loop in a thread, with all that tasks need.
 
     Parameters
     ----------
@@ -51,12 +50,10 @@ class RQWorkerProcess:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store = open_store(settings)
-        self._office = JobContext(self._store, settings, DatasetStore(self._store, settings), JobStore(self._store))
-        self._runner = RQRunner(self._office)
+        self._context = JobContext(self._store, settings, DatasetStore(self._store, settings), JobStore(self._store))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
-        self._keeping: Future[None] | None = None
-        self._task: Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self.stopping = False
 
     def open(self) -> None:
@@ -65,15 +62,13 @@ class RQWorkerProcess:
         pause = PAUSES_SECONDS[0]
         while True:
             try:
-                self._do(self._store.open()).result()
-                break
+                return self._run(self._store.open()).result()
             except StorageGone as error:
                 if not error.heals:
                     raise
                 log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
             time.sleep(pause)
             pause = min(2 * pause, PAUSES_SECONDS[1])
-        self._keeping = self._do(JobMonitor(self._office, self._runner).run())
 
     def work(self) -> None:
         """Take tasks, one after the other, until told to stop."""
@@ -95,73 +90,74 @@ class RQWorkerProcess:
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
         """Do a task in the other thread; meanwhile tell RQ that this worker lives."""
-        if self.stopping:
-            return None
-        self._task = self._do(supervise(self._office, id, number))
-        try:
-            while True:
-                try:
-                    return self._task.result(HEARTBEAT_SECONDS)
-                except TimeoutError:
-                    with suppress(redis.exceptions.RedisError):
-                        worker.maintain_heartbeats(job)
-        except CancelledError:
-            log.info("task_given_back", job=id, task=number)
-        finally:
-            self._task = None
+        task = self._run(self._supervised(id, number))
+        while True:
+            try:
+                return task.result(RQ_HEARTBEAT_SECONDS)
+            except CancelledError:
+                log.info("task_released", job=id, task=number)
+                return None
+            except TimeoutError:
+                with suppress(redis.exceptions.RedisError):
+                    worker.maintain_heartbeats(job)
+
+    async def _supervised(self, id: str, number: int) -> None:
+        self._task = asyncio.current_task()
+        if not self.stopping:
+            await supervise(self._context, id, number)
+        self._task = None
+
+    def remove_stale(self) -> None:
+        """Remove what workers that died have left on this disk."""
+        remove_stale(self._settings.data_dir / "jobs")
 
     def stop(self) -> None:
-        """Give back what is under way and take nothing more."""
+        """Release the task under way and take no other."""
         self.stopping = True
-        if self._task is not None:
-            self._task.cancel()
+        if (task := self._task) is not None:
+            self._loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """Let go of everything."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-        self._do(self._let_go()).result()
+        """Close the store and end the thread."""
+        self._run(self._store.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    async def _let_go(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._runner.stop()
-        await self._store.close()
-
-    def _do(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+    def _run(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 class TaskWorker(SimpleWorker):
-    """RQ's worker, without a process for each task: training has a process of its own anyway.
+    """RQ's worker runs without a process for each task here: training has a process of its own anyway.
 
     Parameters
     ----------
-    desk : does the tasks.
+    process : does the tasks.
     connection : to Redis.
     """
 
     current: TaskWorker
     job: Job
 
-    def __init__(self, desk: RQWorkerProcess, connection: redis.Redis) -> None:
+    def __init__(self, process: RQWorkerProcess, connection: redis.Redis) -> None:
         super().__init__([QUEUE], connection=connection, serializer=JSONSerializer)
-        self.desk = desk
+        self.process = process
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         TaskWorker.current, self.job = self, job
         super().execute_job(job, queue)
 
+    def run_maintenance_tasks(self) -> None:
+        """Do what RQ has to do at the start, and every ten minutes."""
+        super().run_maintenance_tasks()  # type: ignore[no-untyped-call]
+        self.process.remove_stale()
+
     def handle_warm_shutdown_request(self) -> None:
-        self.desk.stop()
+        self.process.stop()
 
 
 def do_task(id: str, number: int) -> None:
-    """What RQ calls."""
+    """Do a task; RQ calls this."""
     worker = TaskWorker.current
-    worker.desk.do(id, number, worker, worker.job)
+    worker.process.do(id, number, worker, worker.job)
