@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -301,7 +301,7 @@ async def test_a_full_disk_under_the_store(
     sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever of the three writes finds no room, nothing is there afterwards."""
-    for name, n_before in (("put_blob", 0), ("put_blob", 1), ("put_document", 0)):
+    for name, n_before in (("blobs", 0), ("blobs", 1), ("documents", 0)):
         datasets = catalogue(_Full(sqlite_store, name, n_before))
         with pytest.raises(StorageFull):
             await add(datasets)
@@ -309,20 +309,26 @@ async def test_a_full_disk_under_the_store(
 
 
 class _Full:
-    """A store that has no room from one call on."""
+    """A store one of whose parts has no room after so many `put`."""
 
-    def __init__(self, store: Store, name: str, n_before: int) -> None:
-        self._store, self._name, self._n_left = store, name, n_before
+    def __init__(self, store: Store, part: str, n_before: int) -> None:
+        self._store, self._part, self._n_left = store, part, n_before
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        call: Callable[..., Awaitable[Any]] = getattr(self._store, name)
-        if name != self._name:
-            return call
+    def __getattr__(self, part: str) -> Any:
+        found = getattr(self._store, part)
+        return found if part != self._part else _Counting(found, self)
+
+    def take(self) -> None:
         self._n_left -= 1
-        if self._n_left >= 0:
-            return call
-
-        async def full(*arguments: Any, **named: Any) -> Any:
+        if self._n_left < 0:
             raise StorageFull("there is no space left")
 
-        return full
+
+class _Counting:
+    def __init__(self, part: Any, full: _Full) -> None:
+        self._found, self._full = part, full
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "put":
+            self._full.take()
+        return getattr(self._found, name)

@@ -208,7 +208,7 @@ async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypa
     async def listed(kind, after=0):
         return [document for document in documents if document.revision > after]
 
-    monkeypatch.setattr(kept.context.store, "list_documents", listed)
+    monkeypatch.setattr(kept.context.store.documents, "all", listed)
     await kept.look()
     assert kept.runner.offered == []
     kept.monitor._maybe_older = True  # as after any error of the store
