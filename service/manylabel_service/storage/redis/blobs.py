@@ -16,7 +16,7 @@ from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import BLOBS, piece_key
 from manylabel_service.storage.redis.scripts import Script
 
@@ -97,15 +97,11 @@ class _Head:
         return f"{self.token} {self.pieces} {self.size_bytes}"
 
 
-class RedisBlobs:
+class RedisBlobs(Part):
     """Implements `Blobs` on the engine of a store.
 
     The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)

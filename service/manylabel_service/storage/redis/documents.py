@@ -8,7 +8,7 @@ from manylabel_service.errors import DocumentChanged
 from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, check_document, collect
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import LAST_REVISION, document_keys
 from manylabel_service.storage.redis.scripts import Script
 
@@ -58,12 +58,8 @@ return {'ok', found, #names < tonumber(ARGV[2]) and '1' or '0'}
 )
 
 
-class RedisDocuments:
+class RedisDocuments(Part):
     """Implements `Documents` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:

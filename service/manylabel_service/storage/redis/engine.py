@@ -37,3 +37,11 @@ class Engine:
             await work
         except StorageGone as error:
             log.warning("storage_upkeep_failed", error=str(error), action="nothing is lost; it is tried again later")
+
+
+class Part:
+    """A part of a store works on the engine of the store, and its calls pass the gate."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate

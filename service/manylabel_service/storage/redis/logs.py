@@ -10,7 +10,7 @@ from typing import Any, get_args
 from manylabel_service.errors import DurabilityUnavailable
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import APPEND, READ, TRIM
@@ -24,7 +24,7 @@ FIRST_NUMBERS = 10**9
 """The first number of an append is below this, at random."""
 
 
-class RedisLogs:
+class RedisLogs(Part):
     """Implements `Logs` on the engine of a store."""
 
     durabilities: frozenset[Durability] = frozenset(("log",))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from manylabel_service.errors import ModelExists, ModelGone, StorageGone
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, START, ModelRecord
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,
@@ -46,12 +46,11 @@ return {'ok'}
 """KEYS head, chunks... ARGV id of the beginning, field and value of the first snapshot."""
 
 
-class RedisModels:
+class RedisModels(Part):
     """Implements `Models` on the engine of a store."""
 
     def __init__(self, engine: Engine, snapshots: RedisSnapshots) -> None:
-        self._engine = engine
-        self.gate = engine.gate
+        super().__init__(engine)
         self._snapshots = snapshots
 
     @gated

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, PUT_PREDICTIONS
@@ -16,12 +16,8 @@ AT_ONCE = 1_000
 """Most that one script reads."""
 
 
-class RedisPredictions:
+class RedisPredictions(Part):
     """Implements `Predictions` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord, position_key
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
 from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import DELETE_SNAPSHOT, PIN_SNAPSHOT, PUT_SNAPSHOT
@@ -49,12 +49,8 @@ class Stored:
         return [keys.chunk(id, self.token, number) for number in range(self.chunks)]
 
 
-class RedisSnapshots:
+class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def put(self, record: ModelRecord, position: str, data: bytes) -> None:

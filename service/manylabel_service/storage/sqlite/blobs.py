@@ -10,21 +10,17 @@ from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Part
 
 PIECES_PER_SYNC = 8
 """After so many the disk is waited for: at the end it would hold up snapshots for long."""
 
 
-class SQLiteBlobs:
+class SQLiteBlobs(Part):
     """Implements `Blobs` on the engine of a store.
 
     The gate is passed for each step, since nobody shall be held up by who waits for a slow source or a slow reader.
     """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)

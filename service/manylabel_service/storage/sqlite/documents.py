@@ -5,15 +5,11 @@ from __future__ import annotations
 from manylabel_service.storage.document_pages import check_document, collect
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Part
 
 
-class SQLiteDocuments:
+class SQLiteDocuments(Part):
     """Implements `Documents` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def put(self, kind: str, name: str, value: bytes, *, revision: int | None) -> int:

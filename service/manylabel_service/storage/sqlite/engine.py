@@ -130,3 +130,11 @@ class Engine:
         """Wait until what has been deleted so far has left the disk as well."""
         await self.maintenance.done()
         await self.background.done()
+
+
+class Part:
+    """A part of a store works on the engine of the store, and its calls pass the gate."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.gate = engine.gate

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Part
 
 
-class SQLiteLogs:
+class SQLiteLogs(Part):
     """Implements `Logs` on the engine of a store."""
 
     durabilities: frozenset[Durability] = frozenset(("log", "fsync"))
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def append(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, ModelRecord
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Part
 
 
-class SQLiteModels:
+class SQLiteModels(Part):
     """Implements `Models` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:

@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Part
 
 
-class SQLitePredictions:
+class SQLitePredictions(Part):
     """Implements `Predictions` on the engine of a store."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
 
     @gated
     async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:

@@ -8,15 +8,14 @@ from manylabel_service.errors import StorageError
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.database.tables import number_of
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.engine import Engine, Part
 
 
-class SQLiteSnapshots:
+class SQLiteSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.gate = engine.gate
+        super().__init__(engine)
         # A file and its row change together, so one snapshot at a time; the filer writes one anyway.
         self._turn = asyncio.Lock()
 
