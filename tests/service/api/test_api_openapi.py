@@ -37,7 +37,6 @@ OPERATIONS = {
     ("delete", "/v1/models/{name}/versions/{version}"): {404, 409, 503},
     ("post", "/v1/models/{name}/promote"): {400, 404, 409, 413, 415, 422, 503},
     ("get", "/v1/models/{name}/detail"): {404, 409, 422, 503},
-    ("get", "/v1/models/{name}/plots/{plot}"): {404, 409, 422, 503},
     ("post", "/v1/datasets"): {408, 409, 413, 415, 422, 503, 507},
     ("get", "/v1/datasets"): {503},
     ("get", "/v1/datasets/{name}"): {404, 422, 503},

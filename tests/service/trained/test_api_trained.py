@@ -1,7 +1,5 @@
 """Trained models over HTTP: predictions, versions, detail, pictures, and going on online from one."""
 
-import struct
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -218,7 +216,6 @@ class TestVersions:
             served.get(f"{ONE}/versions/2"),
             served.post(f"{ONE}/promote", json={"version": 2}),
             served.get(f"{ONE}/detail?version=2"),
-            served.get(f"{ONE}/plots/convergence.png?version=2"),
             served.delete(f"{ONE}/versions/0"),
             served.get(f"{ONE}/versions/-1"),
             served.get(f"{ONE}/versions/{10**20}"),
@@ -247,7 +244,6 @@ class TestVersions:
             client.delete(f"{model}/versions/1"),
             client.post(f"{model}/promote", json={"version": 1}),
             client.get(f"{model}/detail"),
-            client.get(f"{model}/plots/convergence.svg"),
         ):
             refused(answer, 409, "model_is_online")
 
@@ -269,7 +265,7 @@ class TestVersions:
 
 
 NAMES = ("日本", "$x^2$", "--><script>", "a" * 200, "line\nbreak", "\u202eback")
-"""Labels that a picture may stumble over."""
+"""Labels that a reader of JSON may stumble over."""
 
 
 @pytest.fixture(scope="module")
@@ -316,28 +312,6 @@ class TestDetail:
         apart = np.abs(model.label_correlation_) - np.eye(len(NAMES))
         assert found.labels == [NAMES[i] for i in np.unravel_index(apart.argmax(), apart.shape)]
         assert abs(found.values[0, 1]) == apart.max()
-
-    @pytest.mark.parametrize("kind", ["label-scores", "label-correlation", "convergence"])
-    def test_pictures(self, served: TestClient, coupled: Any, meta_of: Any, kind: str) -> None:
-        put(served, "m", coupled[1], meta_of("coupled", "mlrl"), promote=False)
-        picture = served.get(f"{ONE}/plots/{kind}.png?version=3")
-        assert (picture.status_code, picture.headers["content-type"]) == (200, "image/png")
-        width, height = struct.unpack(">II", picture.content[16:24])
-        assert 300 < width < 3000
-        assert 100 < height < 3000
-        drawn = served.get(f"{ONE}/plots/{kind}.svg?version=3")
-        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml")
-        root = ElementTree.fromstring(drawn.content)  # noqa: S314 - our own
-        assert {element.tag.rsplit("}", 1)[-1] for element in root.iter()}.isdisjoint({"script", "text"})
-        assert served.get(f"{ONE}/plots/{kind}.svg?version=3").content.count(b"<path") == drawn.content.count(b"<path")
-
-    def test_the_weights_of_views_are_drawn(self, served: TestClient, refused: Any) -> None:
-        assert served.get(f"{VIEWS}/plots/view-weights.png").content.startswith(b"\x89PNG")
-        refused(served.get(f"{ONE}/plots/view-weights.png"), 404, "plot_not_found")
-
-    @pytest.mark.parametrize("plot", ["convergence", "convergence.gif", "x.png", ".png", "convergence.png.svg"])
-    def test_there_is_no_such_plot(self, served: TestClient, refused: Any, plot: str) -> None:
-        refused(served.get(f"{ONE}/plots/{plot}"), 404, "plot_not_found")
 
     def test_bad_parameters(self, served: TestClient, refused: Any) -> None:
         for query in ("version=0", "version=x", "versions=1", "version=1&version=1"):

@@ -1,4 +1,4 @@
-"""GET /v1/models/{name}/detail and /plots: what there is to see of a version, for people."""
+"""GET /v1/models/{name}/detail: what there is to see of a version, for people."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,14 +14,10 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.versions import STORED
 from manylabel_service.api.translation.model_access import asked, trained
 from manylabel_service.api.web import query
-from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
-from manylabel_service.trained.plots import KINDS, Format, draw
 
 router = APIRouter(route_class=DirectRoute, tags=["versions"])
-
-FORMATS: dict[Format, str] = {"png": "image/png", "svg": "image/svg+xml"}
 
 _PARAMETERS = {"version": query.read_line_number}
 _DESCRIBED = [
@@ -47,47 +43,10 @@ async def show_detail(request: Request, name: str) -> Response:
     return JSONAnswer(content)
 
 
-@router.get(
-    "/v1/models/{name}/plots/{plot}",
-    summary="See a trained model",
-    response_class=Response,
-    responses={
-        200: {
-            "description": "A picture",
-            "content": {media_type: {"schema": {"format": "binary"}} for media_type in FORMATS.values()},
-        },
-        **problems(*_CODES, "plot_not_found"),
-    },
-    openapi_extra={"parameters": _DESCRIBED},
-)
-async def show_plot(request: Request, name: str, plot: str) -> Response:
-    """One of label-scores, label-correlation, view-weights and convergence, as .png or .svg. Of many labels the most
-    telling are drawn."""
-    context = context_of(request)
-    kind, form = _plot(plot)
-    number = query.parameters(request, _PARAMETERS).get("version")
-    async with context.examining:
-        detail = await _detail(context, name, number)
-        picture = await asyncio.to_thread(draw, kind, name, detail, form)
-    if picture is None:
-        trainer = detail.version.meta.trainer
-        text = f"there is no {kind} of version {detail.version.number} of model {name!r}, made by {trainer}"
-        raise Problem("plot_not_found", text)
-    return Response(picture, headers={"Content-Type": FORMATS[form]})
-
-
 async def _detail(context: Context, name: str, number: int | None) -> Detail:
     model = trained(await context.registry.get(name))
     version, data = await asked(context, model, lambda model: model.version(number))
     return await asyncio.to_thread(read_detail, name, version, data)
-
-
-def _plot(text: str) -> tuple[str, Format]:
-    kind, _, form = text.rpartition(".")
-    for known in FORMATS:
-        if kind in KINDS and form == known:
-            return kind, known
-    raise Problem("plot_not_found", f"plots are {', '.join(KINDS)}, each as .png or .svg, not {text[:100]!r}")
 
 
 def _written(detail: Detail) -> bytes:

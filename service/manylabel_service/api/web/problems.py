@@ -26,7 +26,6 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "snapshot_not_found": (404, "Snapshot not found"),
     "job_not_found": (404, "Job not found"),
     "version_not_found": (404, "Version not found"),
-    "plot_not_found": (404, "Plot not found"),
     "dataset_not_found": (404, "Data set not found"),
     "method_not_allowed": (405, "Method not allowed"),
     "stream_idle": (408, "Stream idle"),
