@@ -2,12 +2,12 @@
 
 import itertools
 import socket
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually
 
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
@@ -16,7 +16,6 @@ StoreFactory = Callable[[], Store]
 """Makes unopened stores over one place that outlives them."""
 
 SLOTS = 16_384
-CLUSTER_SECONDS = 30.0
 
 
 def tell_redis(port: int, *words: object) -> bytes:
@@ -52,10 +51,7 @@ def redis_cluster(new_redis: Callable[..., Any]) -> Iterator[list[Any]]:
         tell_redis(server.port, "CLUSTER", "ADDSLOTS", *range(begin, begin + SLOTS // 2))
     tell_redis(servers[0].port, "CLUSTER", "SET-CONFIG-EPOCH", 1)
     tell_redis(servers[0].port, "CLUSTER", "MEET", "127.0.0.1", servers[1].port)
-    deadline = time.monotonic() + CLUSTER_SECONDS
-    while not all(_is_whole(server.port) for server in servers):
-        assert time.monotonic() < deadline, "the cluster does not form"
-        time.sleep(0.05)
+    eventually(lambda: all(_is_whole(server.port) for server in servers), otherwise=lambda: "the cluster does not form")
     yield servers
     for server in servers:
         server.kill()

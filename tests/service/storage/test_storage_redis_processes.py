@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone
 from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord
@@ -138,7 +139,8 @@ async def test_an_entry_of_another_process_wakes(store: RedisStore, other: Redis
     for turn in range(10):
         record = records[turn % 3]
         waiting = asyncio.create_task(store.logs.changed(positions, 30.0))
-        await asyncio.sleep(0.01 * (turn % 2))
+        if turn % 2:  # it has not begun to wait, or waits already: another began later and has ended
+            assert await store.logs.changed(positions, 0.01) == []
         answer = await other.logs.append(record, [bytes(100_000)], START, "log")
         started = time.monotonic()
         assert await waiting == [record]
@@ -158,7 +160,7 @@ async def test_a_deletion_by_another_process_wakes(
         last = (await store.logs.append(kept, [b"x"], START, "log"))[-1].position
         assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []
         waiting = asyncio.create_task(store.logs.changed({kept: last, doomed: START}, 30.0))
-        await asyncio.sleep(0.02)
+        assert await store.logs.changed({kept: last, doomed: START}, 0.05) == []  # the other began earlier, and waits
         await other.models.delete(doomed)
         started = time.monotonic()
         assert await waiting == [doomed]
@@ -316,10 +318,11 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     assert answer == ["ok"]
     assert await store.models.all() == []
     async with opened(url) as heir:
-        deadline = time.monotonic() + 30
-        while await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last"} != before:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.01)
+
+        async def cleaned() -> bool:
+            return await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last"} == before
+
+        await eventually_async(cleaned)
     with pytest.raises(ModelGone):
         await store.logs.append(record, [b"late"], SEED, "log")
 
@@ -353,7 +356,7 @@ async def test_replies_go_to_who_asked_however_many_give_up(store: RedisStore) -
         tasks = [asyncio.create_task(ask(chooser.choice(names))) for _ in range(60)]
         for task in tasks:
             if chooser.random() < 0.5:
-                await asyncio.sleep(chooser.choice((0, 0, 0.0005, 0.002)))
+                await asyncio.sleep(chooser.choice((0, 0, 0.0005, 0.002)))  # callers give up at any moment
                 task.cancel()
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
         assert all(o is None or isinstance(o, asyncio.CancelledError) for o in outcomes), outcomes

@@ -604,7 +604,7 @@ async def test_a_creation_with_a_state_whose_caller_gave_up_is_whole_or_absent(d
     async with opened(directory) as store:
         for turn in range(12):
             task = asyncio.create_task(store.models.create(f"m{turn}", b"", bytes([turn])))
-            await asyncio.sleep(turn * 0.0005)
+            await asyncio.sleep(turn * 0.0005)  # callers give up at any moment
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
     async with opened(directory) as store:  # the closing waited for what was under way

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.support.stores import until_answers
 
 from manylabel_service.errors import (
     BlobNotFound,
@@ -27,7 +27,6 @@ from manylabel_service.errors import (
     ModelExists,
     ModelGone,
     PredictionsFull,
-    StorageGone,
 )
 from manylabel_service.storage import (
     SEED,
@@ -101,12 +100,7 @@ class StoreMachine(RuleBasedStateMachine):
         if self.end_badly(self.store):
             self.abandoned.append(self.store)
             self.open()
-        while True:
-            try:
-                self.run(self.store.models.all())
-                return
-            except StorageGone:
-                time.sleep(0.01)
+        self.run(until_answers(self.store))
 
     @rule(name=NAMES, spec=st.binary(max_size=20), state=st.none() | st.binary(max_size=50))
     def create(self, name: str, spec: bytes, state: bytes | None) -> None:
