@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.faults.training import JobClient, assert_never_back, checkpoint, child_of, children, gone, job_request
+from tests.faults.training import JobClient, assert_never_back, checkpoint, child_of, children, job_request
+from tests.support.processes import has_ended
 from tests.support.waiting import eventually
 
 
@@ -34,7 +35,7 @@ def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_g
     client.checkpointed(id)
     child = child_of(server.data_dir)
     assert client.call("DELETE", f"/v1/jobs/{id}").json()["state"] == "cancelled"
-    eventually(lambda: gone(child))
+    eventually(lambda: has_ended(child))
     assert client.job(id)["state"] == "cancelled"
     assert client.call("POST", f"/v1/jobs/{id}/retry").json()["state"] == "queued"
 
@@ -45,7 +46,7 @@ def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_g
     reached = client.checkpointed(id)
     orphan = child_of(server.data_dir)
     server.kill()
-    eventually(lambda: gone(orphan))
+    eventually(lambda: has_ended(orphan))
     server.start()
     assert client.submit(body, key="disturbed") == id
     back = client.until(id, lambda job: job["attempt"] == 3)
@@ -54,7 +55,7 @@ def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_g
     client.checkpointed(id)
     child = child_of(server.data_dir)
     assert server.stop() == 0
-    assert gone(child), "a server that ends in good order takes its processes with it"
+    assert has_ended(child), "a server that ends in good order takes its processes with it"
     server.start()
     job = client.ended(id)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.training import FLAGS, JobClient, assert_never_back, checkpoint, child_of, children, gone, job_request
+from tests.faults.training import FLAGS, JobClient, assert_never_back, checkpoint, child_of, children, job_request
+from tests.support.processes import has_ended
 from tests.support.waiting import eventually
 
 
@@ -94,7 +95,7 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
         lost = child_of(killed.data_dir), child_of(frozen.data_dir)
         killed.signal(signal.SIGKILL)
         frozen.signal(signal.SIGSTOP)
-        eventually(lambda: all(map(gone, lost)))
+        eventually(lambda: all(map(has_ended, lost)))
 
         heir, _ = new_worker("heir"), new_worker("other-heir")
         for id, at in zip(jobs, reached, strict=True):
@@ -106,7 +107,7 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
         child = child_of(heir.data_dir)
         heir.signal(signal.SIGTERM)
         assert heir.process.wait(60) == 0
-        assert gone(child)
+        assert has_ended(child)
         child_of(frozen.data_dir)
 
         redis.kill()

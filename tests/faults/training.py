@@ -2,17 +2,17 @@
 
 import io
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import httpx2
 import numpy as np
+from tests.support.processes import processes
 from tests.support.waiting import eventually
 
-MODULE = b"manylabel_service.jobs.training"
-"""What the command line of a training process has in it."""
+from manylabel_service.jobs import training
+
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
 ITERATIONS = 5000
@@ -127,14 +127,8 @@ def assert_never_back(client: JobClient, id: str) -> None:
 
 
 def children(data_dir: Path) -> set[int]:
-    """The training processes of whoever has a data directory."""
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            command = (place / "cmdline").read_bytes()
-            if MODULE in command and bytes(data_dir) in command and not gone(int(place.name)):
-                found.add(int(place.name))
-    return found
+    """Return the training processes of whoever has a data directory."""
+    return processes(training, directory=data_dir)
 
 
 def child_of(data_dir: Path) -> int:
@@ -146,11 +140,3 @@ def child_of(data_dir: Path) -> int:
 
     (child,) = eventually(only, PATIENCE_SECONDS)
     return child
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended, be it that nobody has asked for its status yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True

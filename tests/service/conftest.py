@@ -50,6 +50,49 @@ async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture(scope="session")
+def warm() -> None:
+    """The kernels are loaded, once for all registries of this process."""
+    registry_module.warm_up()
+
+
+@pytest.fixture
+def no_warm_up(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registries do not load the kernels again."""
+    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
+
+
+@pytest.fixture
+async def fleet(redis_server: Any, no_warm_up: None) -> AsyncIterator[Fleet]:
+    """A fleet on a Redis of this test's own."""
+    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
+    yield fleet
+    await fleet.end()
+
+
+@pytest.fixture
+async def durable_fleet(new_redis: Callable[..., Any], no_warm_up: None) -> AsyncIterator[Fleet]:
+    """The same on a Redis that syncs each change to the disk before it answers."""
+    with new_redis(options={"appendfsync": "always"}) as server:
+        server.start()
+        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
+        yield fleet
+        await fleet.end()
+
+
+@pytest.fixture
+async def lone_fleet(tmp_path: Path, no_warm_up: None) -> AsyncIterator[Fleet]:
+    """A fleet of one: the embedded store has room for no more."""
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
+    yield fleet
+    await fleet.end()
+
+
+@pytest.fixture(params=["redis", "sqlite"])
+def any_fleet(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")
+
+
+@pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
 
@@ -129,40 +172,3 @@ def refused() -> Callable[..., dict[str, Any]]:
         return problem
 
     return check
-
-
-@pytest.fixture
-def no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels compile when they are first used; here nobody waits for that."""
-    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
-
-
-@pytest.fixture
-async def fleet(no_warm_up: None, redis_server: Any) -> AsyncIterator[Fleet]:
-    """A fleet on a Redis of this test's own."""
-    fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
-    yield fleet
-    await fleet.end()
-
-
-@pytest.fixture
-async def durable_fleet(no_warm_up: None, new_redis: Callable[..., Any]) -> AsyncIterator[Fleet]:
-    """The same on a Redis that syncs each change to the disk before it answers."""
-    with new_redis(options={"appendfsync": "always"}) as server:
-        server.start()
-        fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=2.0), server)
-        yield fleet
-        await fleet.end()
-
-
-@pytest.fixture
-async def lone_fleet(no_warm_up: None, tmp_path: Path) -> AsyncIterator[Fleet]:
-    """A fleet of one: the embedded store has room for no more."""
-    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
-    yield fleet
-    await fleet.end()
-
-
-@pytest.fixture(params=["redis", "sqlite"])
-def any_fleet(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")

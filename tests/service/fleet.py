@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -14,8 +15,6 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
-
-WAIT_SECONDS = 20.0
 
 
 class Fleet:
@@ -72,13 +71,6 @@ class Fleet:
         values = np.arange(1, width + 1, dtype=np.float32) * (1 + i % 7)
         return Example(Features(names, None, values), Labels.all_of([f"l{i % 3}"]))
 
-    @staticmethod
-    async def settled(condition: Callable[[], object], seconds: float = WAIT_SECONDS) -> None:
-        """Wait until a condition holds, which nothing announces."""
-        async with asyncio.timeout(seconds):
-            while not condition():  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
-
     async def agreed(self, name: str = "m") -> bytes:
         """Wait until all registries have the same model at the same position; its state."""
         registries = list(self._stores)
@@ -88,7 +80,7 @@ class Fleet:
         def models() -> list[Replica]:
             return [r for registry in registries for r in registry.resident() if r.spec.name == name]
 
-        await self.settled(lambda: len({replica.model.position for replica in models()}) == 1)
+        await eventually_async(lambda: len({replica.model.position for replica in models()}) == 1)
         states = {replica.model.to_bytes() for replica in models()}
         assert len(models()) == len(registries)
         assert len(states) == 1, "the replicas have the same position and different states"

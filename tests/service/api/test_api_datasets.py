@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,10 +18,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.support.processes import has_ended, processes
+from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.datasets import read_upload
 from manylabel_service.datasets import sandbox as helper
 
 BYTES = {"Content-Type": "application/octet-stream"}
@@ -278,19 +280,6 @@ def open_scratch_files(server: Any) -> int:
     return sum(link.startswith(str(server.data_dir)) and link.endswith("(deleted)") for link in links)
 
 
-def readers(pid: int) -> list[int]:
-    children = [p for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
-    return [int(p) for p in children if b"datasets.reading" in Path(f"/proc/{p}/cmdline").read_bytes()]
-
-
-def settled(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, which nothing announces."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def data_files(server: Any) -> set[str]:
     return {str(path.relative_to(server.data_dir)) for path in server.data_dir.rglob("*") if path.is_file()}
 
@@ -299,9 +288,9 @@ def test_an_upload_that_is_cut_off(server: Any) -> None:
     before = data_files(server)
     for closing in (socket.socket.close, lambda c: (c.shutdown(socket.SHUT_WR), c.recv(1), c.close())):
         connection = begun(server, 10_000_000, b"1 1:1\n" * 400_000)
-        settled(lambda: open_scratch_files(server))
+        eventually(lambda: open_scratch_files(server))
         closing(connection)
-        settled(lambda: not open_scratch_files(server))
+        eventually(lambda: not open_scratch_files(server))
     assert (listed(server), data_files(server)) == ([], before)
 
 
@@ -310,7 +299,7 @@ def test_an_upload_that_stops_coming(server: Any) -> None:
         answer = http.client.HTTPResponse(connection)
         answer.begin()
         assert (answer.status, json.loads(answer.read())["code"]) == (408, "stream_idle")
-    settled(lambda: not open_scratch_files(server))
+    eventually(lambda: not open_scratch_files(server))
     assert listed(server) == []
 
 
@@ -327,9 +316,9 @@ def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
 
     sender = threading.Thread(target=send)
     sender.start()
-    settled(lambda: readers(server.pid))
+    eventually(lambda: processes(read_upload, parent=server.pid))
     n_meanwhile = 0
-    while readers(server.pid):
+    while processes(read_upload, parent=server.pid):
         assert listed(server) == []
         n_meanwhile += 1
     sender.join()
@@ -343,12 +332,10 @@ def test_a_server_that_is_killed_while_it_reads(server: Any) -> None:
     names_before = [one["name"] for one in listed(server)]
     data = b"1 1:1 2:1 3:1\n" * 150_000
     with begun(server, len(data), data):
-        settled(lambda: readers(server.pid))
-        (reader,) = readers(server.pid)
+        eventually(lambda: processes(read_upload, parent=server.pid))
+        (reader,) = processes(read_upload, parent=server.pid)
         server.kill()
-        settled(
-            lambda: not Path(f"/proc/{reader}/cmdline").exists() or not Path(f"/proc/{reader}/cmdline").read_bytes()
-        )
+        eventually(lambda: has_ended(reader))
     server.start()
     assert [one["name"] for one in listed(server)] == names_before
     assert {name for name in data_files(server) - before if "sqlite" not in name} == set()

@@ -1,12 +1,12 @@
 """/metrics says what was done, and nothing that grows without bound."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.support.waiting import eventually
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -102,8 +102,7 @@ def test_counters_outlive_a_stay_in_memory_but_not_their_model(
         create(client, "b")
         client.post(f"{create(client, 'a')}/update", json=item)
         client.post("/v1/models/b/update", json=item)
-        while any(model["loaded"] for model in client.get("/v1/models").json()["models"]):
-            time.sleep(0.05)
+        eventually(lambda: not any(model["loaded"] for model in client.get("/v1/models").json()["models"]))
         series = scrape(client)
         assert value(series, "manylabel_updates_total", model="a") == 1
         assert value(series, "manylabel_model_labels", model="a") is None

@@ -1,13 +1,13 @@
 """A model's own limits over HTTP: what is refused and where, what is ignored, and what the server reports."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
 
@@ -144,8 +144,12 @@ def test_the_bound_is_listed_of_models_that_are_not_loaded_too(
     with serve(evict_idle_seconds=0.01) as client:
         address = create(client, "limited", limits={"features": FEATURES, "labels": LABELS})
         status = client.get(address).json()
-        while (listed := client.get("/v1/models").json()["models"][0])["loaded"]:
-            time.sleep(0.05)
+
+        def evicted() -> Any:
+            listed = client.get("/v1/models").json()["models"][0]
+            return None if listed["loaded"] else listed
+
+        listed = eventually(evicted)
         schemas.ModelList.model_validate_json(client.get("/v1/models").content, strict=True)
         assert {part: listed[part] for part in ("limits", "bytes_at_most")} == {
             "limits": {"features": FEATURES, "labels": LABELS},

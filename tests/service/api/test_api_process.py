@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually
 
 JSON = {"Content-Type": "application/json"}
 ITEM = json.dumps({"x": {"a": 1}, "y": ["p"]})
@@ -121,7 +122,7 @@ def test_what_is_in_flight_is_finished(server: Any) -> None:
         # An answer on another connection: the server has read what was sent before.
         assert request(server.port, "GET", "/livez")[0] == 200
         os.kill(server.pid, signal.SIGTERM)
-        wait_until_refused(server.port)
+        eventually(lambda: refuses(server.port))
         connection.sendall(ITEM[10:].encode())
         answer = http.client.HTTPResponse(connection)
         answer.begin()
@@ -132,15 +133,15 @@ def test_what_is_in_flight_is_finished(server: Any) -> None:
     assert updates(server) == before + 1
 
 
-def wait_until_refused(port: int) -> None:
+def refuses(port: int) -> bool:
     """The server has begun to stop when it takes no more connections."""
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=30).close()
-        except ConnectionRefusedError:
-            return
-        except ConnectionResetError:  # it was waiting to be taken when that ended
-            continue
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=30).close()
+    except ConnectionRefusedError:
+        return True
+    except ConnectionResetError:  # it was waiting to be taken when that ended
+        pass
+    return False
 
 
 def test_what_never_ends_is_cut_off(server: Any) -> None:

@@ -6,15 +6,17 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from tests.support.processes import processes
+from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset, read_libsvm
 from manylabel_service import ulid as ulids
 from manylabel_service.datasets import dataset_store as catalogue_module
+from manylabel_service.datasets import read_upload
 from manylabel_service.datasets import sandbox as helper
 from manylabel_service.datasets.dataset_store import KIND, DatasetStore
 from manylabel_service.datasets.records import DatasetDocument
@@ -51,24 +53,9 @@ async def unused(name: str) -> bool:
     return False
 
 
-async def settled(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, which nothing announces."""
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
-def readers() -> list[int]:
+def readers() -> set[int]:
     """The processes that this one has started and that read files."""
-    tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
-    children = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-    return [pid for pid in children if b"datasets.read_upload" in _command(pid)]
-
-
-def _command(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b""
+    return processes(read_upload, parent=os.getpid())
 
 
 async def blobs(store: Store) -> int:
@@ -186,8 +173,7 @@ async def test_one_stays_when_nobody_can_tell_whether_it_is_in_use(sqlite_store:
         raise StorageGone("no connection", heals=True)
 
     async def hangs(name: str) -> bool:
-        await asyncio.sleep(60)
-        return False
+        return await asyncio.Event().wait()
 
     with pytest.raises(StorageGone):
         await datasets.delete("songs", fails)
@@ -243,8 +229,8 @@ async def test_a_file_that_takes_too_much_memory(
 async def test_a_reader_that_is_killed(sqlite_store: Store, catalogue: Catalogue) -> None:
     datasets = catalogue(sqlite_store)
     adding = asyncio.create_task(add(datasets, data=SLOW))
-    await settled(readers)
-    os.kill(readers()[0], signal.SIGKILL)
+    await eventually_async(readers)
+    os.kill(min(readers()), signal.SIGKILL)
     with pytest.raises(InvalidDataset, match="the reading process ended with -9"):
         await adding
     assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
@@ -253,13 +239,13 @@ async def test_a_reader_that_is_killed(sqlite_store: Store, catalogue: Catalogue
 
 async def test_a_reader_whose_upload_is_given_up_ends(sqlite_store: Store, catalogue: Catalogue) -> None:
     adding = asyncio.create_task(add(catalogue(sqlite_store), data=SLOW))
-    await settled(readers)
-    os.kill(readers()[0], signal.SIGSTOP)  # of itself it would never end now
+    await eventually_async(readers)
+    os.kill(min(readers()), signal.SIGSTOP)  # of itself it would never end now
     adding.cancel()
     async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await adding
-    assert readers() == []
+    assert readers() == set()
     assert await blobs(sqlite_store) == 0
 
 
@@ -269,15 +255,15 @@ async def test_a_reader_that_takes_too_long(
     monkeypatch.setattr(helper, "WORK_SECONDS", 0.05)
     with pytest.raises(InvalidDataset, match=r"reading it took longer than 0.05 s"):
         await add(catalogue(sqlite_store), data=SLOW)
-    assert readers() == []
+    assert readers() == set()
 
 
 async def test_the_event_loop_goes_on_while_a_file_is_read(sqlite_store: Store, catalogue: Catalogue) -> None:
     adding = asyncio.create_task(add(catalogue(sqlite_store), data=SLOW[: len(SLOW) // 20]))
-    await settled(readers)
+    await eventually_async(readers)
     turns = 0
     while not adding.done():
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0.001)  # it is measured whether the loop goes on
         turns += 1
     await adding
     assert turns > 20

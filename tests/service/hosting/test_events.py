@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import QueueFull
 from manylabel_service.hosting import events as events_module
@@ -213,7 +214,7 @@ class TestBounds:
     async def test_one_that_closes_leaves(self, replica: Any) -> None:
         watched = replica.events.subscribe()
         reading = asyncio.create_task(_all(watched))
-        await asyncio.sleep(0.01)
+        await eventually_async(lambda: replica.events.subscribers == 1)
         await watched.aclose()
         assert {event.kind for event in await asyncio.wait_for(reading, 5)} <= {"metrics"}
         assert replica.events.subscribers == 0

@@ -1,6 +1,5 @@
 """Stores, data sets and contexts for jobs; training is done by real processes."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -93,14 +93,6 @@ async def add_songs(context: JobContext, name: str = "songs", data: Dataset | No
         await context.datasets.add(name, file, "npz")
 
 
-async def until(condition: Callable[[], Awaitable[Any]], seconds: float = WAIT_SECONDS) -> Any:
-    """Ask again and again until the answer is something; that answer."""
-    async with asyncio.timeout(seconds):
-        while not (answer := await condition()):  # noqa: ASYNC110  asks a store
-            await asyncio.sleep(0.02)
-        return answer
-
-
 async def ended(jobs: JobService, id: str) -> Job:
     """The job once it has ended."""
 
@@ -108,8 +100,7 @@ async def ended(jobs: JobService, id: str) -> Job:
         job = await jobs.get(id)
         return job if job.state in ("succeeded", "failed", "cancelled") else None
 
-    job: Job = await until(look)
-    return job
+    return await eventually_async(look, WAIT_SECONDS)
 
 
 async def with_checkpoint(jobs: JobService, id: str) -> int:
@@ -120,15 +111,7 @@ async def with_checkpoint(jobs: JobService, id: str) -> int:
         assert job.state in ("queued", "running"), job
         return job.progress and job.progress.checkpoint
 
-    iteration: int = await until(look)
-    return iteration
-
-
-def children(place: Path) -> list[int]:
-    """Ids of the training processes whose directories are in a place."""
-    listed = subprocess.run(["ps", "-wweo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    lines = [line.split(None, 1) for line in listed.splitlines()]
-    return [int(pid) for pid, args in lines if "manylabel_service.jobs.training" in args and str(place) in args]
+    return await eventually_async(look, WAIT_SECONDS)
 
 
 def request_of(**changes: Any) -> FitRequest:

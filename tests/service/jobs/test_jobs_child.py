@@ -1,13 +1,18 @@
 """The training process by itself."""
 
+import fcntl
 import json
 import os
 import signal
+import sys
+import termios
 import time
 
 import numpy as np
 import pytest
 from tests.service.jobs.conftest import LONG, WAIT_SECONDS, request_of, run_child, songs, start_child
+from tests.support.processes import is_stopped
+from tests.support.waiting import eventually
 
 from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
@@ -66,18 +71,29 @@ def test_it_computes_for_as_long_as_it_is_told_and_ends_when_nobody_tells_it(pla
         assert process.wait(WAIT_SECONDS) == ORPHANED
 
 
+def unread(pipe):
+    """The number of bytes in a pipe."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
     ENDLESS.write(place)
     with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
-        process.stdout.readline()
-        process.stdin.write(b"%.3f\n" % (time.monotonic() + 0.3))
+        told = process.stdout.raw  # reads no further than it is asked to
+        told.readline()
+        ends = time.monotonic() + 1.0
+        process.stdin.write(b"%.3f\n" % ends)
         process.stdin.flush()
+        eventually(lambda: unread(process.stdin) == 0)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.5)  # its time is over while it stands still
+        eventually(lambda: is_stopped(process.pid))
+        time.sleep(max(0.0, ends + 0.1 - time.monotonic()))  # its time is over while it stands still
         process.stdin.write(b"%.3f\n" % (time.monotonic() + WAIT_SECONDS))
         process.stdin.flush()
+        told.read(unread(told))  # all of before
         process.send_signal(signal.SIGCONT)
+        told.readline()  # begun before, perhaps
         for _ in range(3):
-            assert json.loads(process.stdout.readline())
+            assert json.loads(told.readline())
         process.stdin.close()  # its supervisor is gone
         assert process.wait(WAIT_SECONDS) == ORPHANED

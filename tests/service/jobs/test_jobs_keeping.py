@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.service.jobs.test_jobs_tasks import job
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import DocumentChanged, JobNotFound, StorageGone
 from manylabel_service.jobs import monitor as monitor_module
@@ -22,8 +23,10 @@ class Idle:
 
     def __init__(self):
         self.offered = []
+        self.offers = 0
 
     async def offer(self, queued):
+        self.offers += 1
         self.offered = [(record.id, number) for record, number in queued]
 
     async def stop(self):
@@ -177,18 +180,23 @@ async def test_time_without_the_store_does_not_count(kept, monkeypatch, clock):
     await kept.look(times=18)
     refresh = kept.job_store.refresh
 
+    missed, offers = asyncio.Event(), kept.runner.offers
+
     async def gone(whole=False):
+        missed.set()
         raise StorageGone("pulled out", heals=True)
 
     monkeypatch.setattr(kept.job_store, "refresh", gone)
     run = asyncio.create_task(kept.monitor.run())
-    await asyncio.sleep(0.05)
+    await missed.wait()
     clock.now += 1000
     monkeypatch.setattr(kept.job_store, "refresh", refresh)
     kept.monitor.wake()
-    await asyncio.sleep(0.05)
+    await eventually_async(lambda: kept.runner.offers > offers)  # the last step of a look
     run.cancel()
     assert kept.job_store.jobs["a"].state == "running"
+    await kept.look(times=4)
+    assert (await kept.job_store.get("a")).state == "queued", "what was counted before still counts"
 
 
 async def test_time_in_which_this_process_stood_still_does_not_count(kept):

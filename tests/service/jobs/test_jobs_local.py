@@ -1,22 +1,22 @@
 """Jobs from their order to a version, with training processes of this one."""
 
-import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from tests.service.jobs.conftest import (
     LONG,
     SHORT,
     add_songs,
-    children,
     ended,
     estimator_of,
     songs,
     spec,
-    until,
     with_checkpoint,
 )
+from tests.support.processes import processes
+from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import M3L
 from manylabel_service.errors import (
@@ -30,6 +30,7 @@ from manylabel_service.errors import (
     ModelNotFound,
 )
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.jobs import training
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")
@@ -81,14 +82,14 @@ async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_sto
     with pytest.raises(DatasetInUse):
         await context.datasets.delete("songs", jobs.uses_dataset)
     # its process is killed
-    [pid] = children(context.settings.data_dir)
+    [pid] = processes(training, directory=context.settings.data_dir)
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: _attempt(jobs, job.id, 2))
-    [pid] = await until(lambda: asyncio.to_thread(children, context.settings.data_dir))
+    await eventually_async(lambda: _attempt(jobs, job.id, 2))
+    [pid] = await eventually_async(lambda: processes(training, directory=context.settings.data_dir))
     iteration = (await jobs.get(job.id)).progress.checkpoint
     # it is cancelled
     assert (await jobs.cancel(job.id)).state == "cancelled"
-    await until(lambda: asyncio.to_thread(lambda: not _alive(pid)))
+    await eventually_async(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(JobEnded):
         await jobs.cancel(job.id)
     # it is tried again
@@ -115,7 +116,7 @@ async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of,
     job, _ = await jobs.submit(spec(LONG), None)
     await with_checkpoint(jobs, job.id)
     await jobs.stop()
-    assert children(place) == []
+    assert processes(training, directory=place) == set()
     assert list((place / "jobs").iterdir()) == []
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
@@ -140,7 +141,7 @@ async def test_what_fails_says_why(sqlite_store, jobs_of):
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
     assert "job_seconds = 0.5" in second.error.detail
-    assert children(jobs._context.settings.data_dir) == []
+    assert processes(training, directory=jobs._context.settings.data_dir) == set()
 
 
 async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, jobs_of):
@@ -172,11 +173,3 @@ async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, job
     assert [job.id for job in await jobs.list("queued", 1)] == [third.id]
     with pytest.raises(JobNotFound):
         await jobs.get("nope")
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True

@@ -13,14 +13,15 @@ from tests.service.jobs.conftest import (
     SHORT,
     WAIT_SECONDS,
     add_songs,
-    children,
     ended,
     estimator_of,
     spec,
-    until,
     with_checkpoint,
 )
+from tests.support.processes import processes
+from tests.support.waiting import eventually_async
 
+from manylabel_service.jobs import training
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
 from manylabel_service.settings import Settings
@@ -78,10 +79,10 @@ async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(
     job, _ = await jobs.submit(spec(LONG), None)
     first = workers.start()
     await with_checkpoint(jobs, job.id)
-    assert len(children(workers.place / "worker-0")) == 1
+    assert len(processes(training, directory=workers.place / "worker-0")) == 1
     first.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(first.wait, WAIT_SECONDS) == 0
-    assert children(workers.place) == []
+    assert processes(training, directory=workers.place) == set()
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
     second = workers.start()
@@ -102,10 +103,10 @@ async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, context_of):
     async def waiting():
         return queue.get_job_ids()
 
-    assert await until(waiting) == [f"{job.id}-0-1"]
+    assert await eventually_async(waiting) == [f"{job.id}-0-1"]
     connection.delete(*connection.keys("rq:*"))
     connection.delete(*connection.keys("ml:manylabel:*"))  # as if ten seconds had passed
-    assert await until(waiting) == [f"{job.id}-0-1"]
+    assert await eventually_async(waiting) == [f"{job.id}-0-1"]
     for runner in (RQRunner(jobs._context), RQRunner(jobs._context)):
         await runner.offer([(await jobs._job_store.get(job.id), 0)])
         await runner.stop()

@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
     DurabilityUnavailable,
@@ -50,14 +51,14 @@ class TestFirstUse:
         states = await models(fleet, 8)
         registry = await fleet.start(preload=False)
         at_a_time, most = 0, 0
-        restored = registry._restored
+        restored, both = registry._restored, asyncio.Barrier(2)
 
         async def counted(record: Any) -> Any:
             nonlocal at_a_time, most
             at_a_time += 1
             most = max(most, at_a_time)
             try:
-                await asyncio.sleep(0.01)
+                await both.wait()  # eight models, two by two
                 return await restored(record)
             finally:
                 at_a_time -= 1
@@ -82,7 +83,7 @@ class TestFirstUse:
         results = await asyncio.gather(*(registry.get("m0") for _ in range(3)), return_exceptions=True)
         assert [type(result) for result in results] == [NotReady] * 3
         may_go_on.set()
-        await fleet.settled(registry.resident)
+        await eventually_async(registry.resident)
         assert (await registry.get("m0")).model.updates == 3
 
     async def test_a_caller_that_leaves_takes_nothing_from_the_others(self, fleet: Any) -> None:
@@ -143,7 +144,7 @@ class TestEviction:
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(i) for i in range(5)])
         state = replica.model.to_bytes()
-        await fleet.settled(lambda: not registry.resident())
+        await eventually_async(lambda: not registry.resident())
         (snapshot,) = await fleet.store(registry).snapshots.all(replica.record)
         assert snapshot.position == replica.model.position
         again = await registry.get("m")
@@ -152,10 +153,9 @@ class TestEviction:
 
     async def test_who_has_it_in_hand_is_passed_on(self, any_fleet: Any) -> None:
         fleet = any_fleet
-        registry = await fleet.start(evict_idle_seconds=0.01)
+        registry = await fleet.start(evict_idle_seconds=1e-6)
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(0)])
-        await asyncio.sleep(0.02)
         await registry._eviction.sweep()
         assert registry.resident() == []
         assert (await replica.update([fleet.example(1)])).updates == 2
@@ -191,9 +191,12 @@ class TestEviction:
         for name in names:
             await registry.create(fleet.spec(name))
 
+        seen = set()
+
         async def client(number: int) -> None:
-            for i in range(30):
+            for i in range(90):
                 replica = await registry.get(names[(number + i) % 6])
+                seen.add(replica)
                 await asyncio.sleep(0)
                 await replica.update([fleet.example(i)])
                 await replica.predict([fleet.example(i).x])
@@ -201,11 +204,12 @@ class TestEviction:
         async def sweep() -> None:
             while True:
                 await registry._eviction.sweep()
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # its pace; the clients go on meanwhile
 
         sweeping = asyncio.create_task(sweep())
-        await asyncio.gather(*map(client, range(6)))
+        await asyncio.gather(*map(client, range(2)))  # most models are idle at any time
         sweeping.cancel()
+        assert len(seen) > 12, "models left the memory and came back"
         assert [(await registry.get(name)).model.updates for name in names] == [30] * 6
 
     async def test_an_update_that_comes_during_the_last_snapshot(
@@ -225,9 +229,9 @@ class TestEviction:
 
         monkeypatch.setattr(model, "to_bytes", slow)
         sweeping = asyncio.create_task(registry._eviction.sweep())
-        await any_fleet.settled(begun.is_set)
+        await eventually_async(begun.is_set)
         update = asyncio.create_task(replica.update([any_fleet.example(1)]))
-        await asyncio.sleep(0.1)
+        await eventually_async(lambda: replica.queue.examples == 1)
         assert replica.model.updates == 1
         may_go_on.set()
         assert (await update).updates == 2
@@ -242,7 +246,7 @@ class TestEviction:
         assert registry.resident() == [replica]
         await watched.aclose()
         waiting = asyncio.create_task(replica.predict([fleet.example(0).x], at_least="99999999999999-0"))
-        await asyncio.sleep(0.05)
+        await eventually_async(lambda: not replica.evictable)
         await registry._eviction.sweep()
         assert registry.resident() == [replica]
         with pytest.raises(NotReady):

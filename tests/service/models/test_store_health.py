@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import LogLost, StorageGone
 
@@ -94,7 +95,7 @@ class TestStoreGone:
         with pytest.raises(StorageGone):
             await replica.rollback(target.position)
         assert failures
-        await fleet.settled(lambda: replica.model.updates == 1)
+        await eventually_async(lambda: replica.model.updates == 1)
 
 
 class TestStoreBack:
@@ -111,15 +112,15 @@ class TestStoreBack:
 
         monkeypatch.setattr(store.logs, "append", held)
         update = asyncio.create_task(replica.update([fleet.example(1)]))
-        await fleet.settled(lambda: replica.busy)
+        await eventually_async(lambda: replica.busy)
         lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         registry._contact.lost()
-        await fleet.settled(lambda: registry.storage_gone_seconds is None)
+        await eventually_async(lambda: registry.storage_gone_seconds is None)
         registry._tasks[0].cancel()  # what it heard now has to do
         release.set()
         with pytest.raises(StorageGone):
             await update
-        await fleet.settled(lambda: lost)
+        await eventually_async(lambda: lost)
 
     async def test_a_model_that_could_not_be_restored_anew_is_tried_again(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
@@ -131,5 +132,5 @@ class TestStoreBack:
         _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         _once(store.snapshots, "all", lambda: StorageGone("the network is down", heals=True), monkeypatch)
         replica.look()
-        await fleet.settled(lambda: replica.model is not before, seconds=5.0)
+        await eventually_async(lambda: replica.model is not before, 5.0)
         assert replica.model.to_bytes() == before.to_bytes()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
     InvalidExample,
@@ -117,13 +118,6 @@ def example(i: int) -> Example:
     return Example(Features(("a", f"b{i % 5}"), None, values), Labels.all_of([f"l{i % 3}"]))
 
 
-async def settled(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds, which nothing announces."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
-
-
 def snapshot_files(tmp_path: Path) -> list[Path]:
     """The files of all snapshots, oldest first."""
     return sorted(tmp_path.glob("data/snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
@@ -154,7 +148,7 @@ async def test_an_answer_comes_after_the_log_and_the_fold(hosting: Hosting) -> N
         replica = await registry.create(spec())
         store_of(registry).appends.clear()
         update = asyncio.create_task(replica.update([example(0)]))
-        await settled(lambda: store_of(registry).group_sizes == [1])
+        await eventually_async(lambda: store_of(registry).group_sizes == [1])
         assert not update.done()
         assert replica.model.updates == 0
         store_of(registry).appends.set()
@@ -167,9 +161,9 @@ async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> N
         store = store_of(registry)
         store.appends.clear()
         first = asyncio.create_task(replica.update([example(0)]))
-        await settled(lambda: len(store.group_sizes) == 1)
+        await eventually_async(lambda: len(store.group_sizes) == 1)
         others = asyncio.create_task(learn(replica, 50, start=1))
-        await settled(lambda: replica.queue.examples == 51)
+        await eventually_async(lambda: replica.queue.examples == 51)
         store.appends.set()
         answers = [await first, *await others]
         assert store.group_sizes == [1, 50]
@@ -224,7 +218,7 @@ class TestKeys:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             first = asyncio.create_task(replica.update([example(0)], key=self.key, want_predictions=True))
-            await settled(lambda: replica.queue.examples == 1)
+            await eventually_async(lambda: replica.queue.examples == 1)
             with pytest.raises(KeyInFlight):
                 await replica.update([example(0)], key=self.key)
             store_of(registry).appends.set()
@@ -262,7 +256,7 @@ class TestLimits:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             waiting = asyncio.create_task(learn(replica, 3))
-            await settled(lambda: replica.queue.examples == 3)
+            await eventually_async(lambda: replica.queue.examples == 3)
             with pytest.raises(QueueFull) as refused:
                 await replica.update([example(9)])
             assert refused.value.retry_after > 0
@@ -296,7 +290,7 @@ class TestLimits:
                 )
                 for i in range(10)
             ]
-            await settled(lambda: sum(update.done() for update in updates) == 7)
+            await eventually_async(lambda: sum(update.done() for update in updates) == 7)
             store_of(registry).appends.set()
             results = await asyncio.gather(*updates, return_exceptions=True)
             assert sorted(type(result).__name__ for result in results) == ["QueueFull"] * 7 + ["Updated"] * 3
@@ -326,7 +320,7 @@ class TestPredictionDoesNotWait:
             await learn(replica, 1)
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
-            await settled(lambda: replica.queue.examples == 1)
+            await eventually_async(lambda: replica.queue.examples == 1)
             assert (await replica.predict([example(0).x])).position == "1"
             assert not update.done()
             store_of(registry).appends.set()
@@ -363,7 +357,7 @@ class TestSnapshots:
             replica = await registry.create(spec())
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
-                await settled(lambda: not replica.snapshots.busy)
+                await eventually_async(lambda: not replica.snapshots.busy)
             snapshots = await store_of(registry).snapshots.all(replica.record)
             assert len(snapshots) == 2
             oldest = snapshots[-1].position
@@ -439,7 +433,7 @@ class TestSnapshots:
             store.snapshots.put = put  # type: ignore[assignment, method-assign]
             replica = await registry.create(spec())
             await learn(replica, 1)
-            await settled(lambda: snapshot_files(tmp_path))
+            await eventually_async(lambda: snapshot_files(tmp_path))
             assert failures == 0
 
 
@@ -449,7 +443,7 @@ async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)
-            await settled(lambda: not replica.snapshots.busy)
+            await eventually_async(lambda: not replica.snapshots.busy)
         await learn(other, 1)
         return replica.model.to_bytes(), other.model.to_bytes()
 
@@ -467,7 +461,7 @@ class TestModels:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             updates = [asyncio.create_task(replica.update([example(i)])) for i in range(5)]
-            await settled(lambda: replica.queue.examples == 5)
+            await eventually_async(lambda: replica.queue.examples == 5)
             await registry.delete("m")
             store_of(registry).appends.set()
             results = await asyncio.gather(*updates, return_exceptions=True)
@@ -507,9 +501,9 @@ class TestModels:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
-            await settled(lambda: replica.queue.examples == 1)
+            await eventually_async(lambda: replica.queue.examples == 1)
             stopping = asyncio.create_task(registry.stop())
-            await settled(lambda: not registry.ready)
+            await eventually_async(lambda: not registry.ready)
             with pytest.raises(NotReady):
                 await replica.update([example(1)])
             store_of(registry).appends.set()

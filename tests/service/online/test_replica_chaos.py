@@ -5,6 +5,8 @@ import contextlib
 import random
 from typing import Any
 
+from tests.support.waiting import eventually_async
+
 from manylabel_service.errors import ModelNotFound, NotReady, StorageError
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.fold import Fold, LogEntry
@@ -38,14 +40,15 @@ async def test_every_acknowledged_update_counts_once_whatever_becomes_of_the_rep
 
     async def trouble() -> None:
         while not over.is_set():
-            await asyncio.sleep(0.1)
+            before = len(acknowledged)
+            await eventually_async(lambda before=before: len(acknowledged) >= before + 10 or over.is_set())
             place = rng.randrange(3)
             await fleet.kill(registries[place])
             registries[place] = await fleet.start(**settings)
 
     async def sweep() -> None:
         while not over.is_set():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # its pace; the clients go on meanwhile
             await registries[rng.randrange(3)]._eviction.sweep()
 
     async def clients() -> None:

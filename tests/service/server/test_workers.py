@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.waiting import eventually
 
 from manylabel_service.server import workers
 from manylabel_service.settings import Settings
@@ -52,7 +53,7 @@ def start(server: Any) -> None:
     """Start it, and wait until all its workers are ready."""
     before = len(told(server, "serving"))
     server.start(wait=False)
-    wait_until(server, lambda: len(told(server, "serving")) > before)
+    eventually(lambda: len(told(server, "serving")) > before, otherwise=server.log_tail)
 
 
 def told(server: Any, event: str) -> list[dict[str, Any]]:
@@ -60,13 +61,6 @@ def told(server: Any, event: str) -> list[dict[str, Any]]:
     text = server.log.read_text() if server.log.exists() else ""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
     return [line for line in lines if line["event"] == event]
-
-
-def wait_until(server: Any, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, server.log_tail()
-        time.sleep(0.02)
 
 
 def pids(server: Any) -> dict[int, int]:
@@ -152,9 +146,9 @@ def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
     asking.start()
     try:
         os.kill(before[0], signal.SIGKILL)
-        wait_until(server, lambda: len(told(server, "worker_ready")) > n_ready)
+        eventually(lambda: len(told(server, "worker_ready")) > n_ready, otherwise=server.log_tail)
         os.kill(pids(server)[0], signal.SIGKILL)
-        wait_until(server, lambda: len(told(server, "worker_ready")) > n_ready + 1)
+        eventually(lambda: len(told(server, "worker_ready")) > n_ready + 1, otherwise=server.log_tail)
     finally:
         stop.set()
         asking.join()
@@ -194,7 +188,7 @@ def test_all_end_together_and_nothing_is_lost(server: Any, by: signal.Signals) -
 def test_workers_end_with_a_killed_parent(server: Any) -> None:
     processes = pids(server)
     server.kill()
-    wait_until(server, lambda: not any(map(is_alive, processes.values())))
+    eventually(lambda: not any(map(is_alive, processes.values())), otherwise=server.log_tail)
     with socket.create_server(("127.0.0.1", server.port)):
         pass
 

@@ -1,7 +1,5 @@
 """Versions made without jobs, and registries that serve them."""
 
-import asyncio
-import contextlib
 import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -10,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.service.fleet import Fleet
+from tests.support.stores import until_answers
 
 from manylabel_core.batch import LSAMML, M3L, MLRL
-from manylabel_service.errors import StorageGone
-from manylabel_service.models import registry as registry_module
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
@@ -100,30 +98,17 @@ def meta_of() -> Callable[..., VersionMeta]:
     return meta
 
 
-class Servers:
-    """Registries over one Redis, or one over SQLite, as if each were a process of its own."""
+class Servers(Fleet):
+    """A fleet publishes versions, as jobs do."""
 
     def __init__(self, make_store: Callable[[], Store], server: Any = None) -> None:
-        self.server = server
-        self._make_store = make_store
-        self._stores: dict[Registry, Store] = {}
+        super().__init__(make_store, server)
         self._jobs = itertools.count(1)
-
-    async def start(self, **settings: Any) -> Registry:
-        store = self._make_store()
-        await store.open()
-        registry = Registry(store, Settings(**settings))
-        self._stores[registry] = store
-        await registry.start()
-        return registry
-
-    def store(self, registry: Registry) -> Store:
-        return self._stores[registry]
 
     async def publish(
         self, registry: Registry, version: Trained, name: str = "m", promote: bool = True, job: str | None = None
     ) -> Version:
-        """As a job would in the process of this registry."""
+        """Publish a version as a job would in the process of this registry."""
         about = meta(job or f"job-{next(self._jobs)}")
         made = await publish(self.store(registry), Settings(), name, version.contents, about, promote=promote)
         registry.look(name)
@@ -131,46 +116,19 @@ class Servers:
 
     async def reached(self, *registries: Registry) -> None:
         """Wait until the store answers again."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            for registry in registries:
-                while True:
-                    with contextlib.suppress(StorageGone):
-                        await self._stores[registry].models.all()
-                        break
-                    await asyncio.sleep(0.01)
-
-    async def stop(self, registry: Registry) -> None:
-        await registry.stop()
-        await self._stores.pop(registry).close()
-
-    async def end(self) -> None:
-        for registry in list(self._stores):
-            with contextlib.suppress(StorageGone):
-                await self.stop(registry)
-
-    @staticmethod
-    async def settled(condition: Callable[[], object]) -> None:
-        """Wait until a condition holds, which nothing announces."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while not condition():  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
-
-
-@pytest.fixture(autouse=True)
-def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for the kernels here."""
-    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
+        for registry in registries:
+            await until_answers(self.store(registry))
 
 
 @pytest.fixture
-async def redis_servers(redis_server: Any) -> AsyncIterator[Servers]:
+async def redis_servers(redis_server: Any, no_warm_up: None) -> AsyncIterator[Servers]:
     servers = Servers(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
     yield servers
     await servers.end()
 
 
 @pytest.fixture
-async def lone_server(tmp_path: Path) -> AsyncIterator[Servers]:
+async def lone_server(tmp_path: Path, no_warm_up: None) -> AsyncIterator[Servers]:
     servers = Servers(lambda: SQLiteStore(tmp_path / "data"))
     yield servers
     await servers.end()

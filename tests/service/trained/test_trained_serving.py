@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import (
     InvalidExample,
@@ -239,7 +240,6 @@ class TestWithoutAPause:
             predicted = await far.predict([dense(one.X[0])])
             assert scores(predicted.predictions) == one.scores(one.X[:1])
             assert position_key(before) <= position_key(predicted.position) < position_key(promoted.position)
-            await asyncio.sleep(0.01)
         assert not waiting.done()
         assert far.status()["version"] == 1
         go_on.set()
@@ -258,16 +258,15 @@ class TestWithoutAPause:
         own = asyncio.create_task(far.promote(3))
         await gates[3].reached()
         await near.promote(2)
-        await redis_servers.settled(lambda: far._ledger.catalogue.served == 2)
+        await eventually_async(lambda: far._ledger.catalogue.served == 2)
         gates[3].open.set()
         change = await asyncio.wait_for(own, 10)
         await gates[2].reached()
         gates[3].open.clear()
         gates[2].open.set()
-        for _ in range(20):
-            predicted = await far.predict([dense(one.X[0])])
-            assert (predicted.position, far.status()["version"]) == (change.position, 3)
-            await asyncio.sleep(0.005)
+        await eventually_async(lambda: far.evictable)  # it has nothing more to load
+        predicted = await far.predict([dense(one.X[0])])
+        assert (predicted.position, far.status()["version"]) == (change.position, 3)
 
     async def test_a_position_never_runs_ahead_of_the_version(
         self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
@@ -279,7 +278,7 @@ class TestWithoutAPause:
         to_two = await near.promote(2)
         await gates[2].reached()
         back = await near.promote(1)
-        await redis_servers.settled(lambda: far._ledger.catalogue.served == 1)
+        await eventually_async(lambda: far._ledger.catalogue.served == 1)
         gates[2].open.set()
         await gates[1].reached()
         assert (far.status()["version"], far.status()["position"]) == (2, to_two.position)
@@ -323,10 +322,9 @@ class TestHosted:
         assert (scores(after.predictions), after.position) == (one.scores(one.X[:1]), predicted.position)
 
     async def test_it_leaves_the_memory_and_comes_back(self, servers: Any, one: Any) -> None:
-        registry = await servers.start(evict_idle_seconds=0.01)
+        registry = await servers.start(evict_idle_seconds=1e-6)
         await servers.publish(registry, one)
         model = await registry.get("m")
-        await asyncio.sleep(0.02)
         await registry._eviction.sweep()
         assert registry.resident() == []
         assert (await registry.list()) == [{"name": "m", "algorithm": "trained", "loaded": False}]
@@ -344,7 +342,7 @@ class TestHosted:
 
         await lone_server.publish(registry, make(M3L(kernel="rbf")))
         small = model.nbytes
-        await lone_server.settled(lambda: model.status()["version"] == 2)
+        await eventually_async(lambda: model.status()["version"] == 2)
         assert await registry._eviction.resident_bytes() == model.nbytes > 2 * small
 
     async def test_without_a_version_served(self, servers: Any, one: Any) -> None:
@@ -362,7 +360,7 @@ class TestHosted:
         await redis_servers.publish(here, one)
         model = await there.get("m")
         await here.delete("m")
-        await redis_servers.settled(lambda: not there.resident())
+        await eventually_async(lambda: not there.resident())
         with pytest.raises(ModelNotFound):
             await model.predict([dense(one.X[0])])
         with pytest.raises(ModelNotFound):
@@ -411,18 +409,18 @@ class TestHosted:
         redis_servers.server.start()
         await redis_servers.reached(here, there)
         await redis_servers.publish(here, two)
-        await redis_servers.settled(lambda: model.status()["version"] == 2)
+        await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
         redis_servers.server.stop()
         for path, content in {**saved, **manifest}.items():
             path.write_bytes(content)
         redis_servers.server.start()
-        await redis_servers.settled(lambda: model.status()["version"] == 1)
+        await eventually_async(lambda: model.status()["version"] == 1)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
         assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"
         await redis_servers.reached(here)
         await redis_servers.publish(here, two)
-        await redis_servers.settled(lambda: model.status()["version"] == 2)
+        await eventually_async(lambda: model.status()["version"] == 2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
     async def test_a_served_version_that_cannot_be_loaded_holds_up_nothing_else(
