@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import re
 import shutil
@@ -14,9 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel, ValidationError
 
+from manylabel_service.app import create_app
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.settings import Settings
+from manylabel_service.storage import open_store
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,13 +30,14 @@ KNOWN = {"python", "sh", "json", "toml", "text"}
 class Block(NamedTuple):
     page: Path
     language: str
+    about: str
     code: str
 
 
 def blocks() -> Iterator[Block]:
     for page in PAGES:
-        for language, code in re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-            yield Block(page, language, code)
+        for found in re.findall(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+            yield Block(page, *found)
 
 
 def of(language: str) -> dict[Path, list[str]]:
@@ -85,9 +88,45 @@ def test_shell(page: Path, address: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("block", [b for b in blocks() if b.language == "json"], ids=lambda b: b.page.name)
-def test_json(block: Block) -> None:
-    json.loads(block.code)
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The operations by path and method, as OpenAPI describes them."""
+    settings = Settings(data_dir=tmp_path_factory.mktemp("openapi"))
+    described: dict[str, Any] = create_app(settings, open_store(settings)).openapi()["paths"]
+    return described
+
+
+@pytest.mark.parametrize("block", [b for b in blocks() if b.language == "json"], ids=lambda b: b.about)
+def test_json(block: Block, paths: dict[str, Any]) -> None:
+    """The line of a block says what it is: ``json [part of] request POST /path`` or ``response STATUS POST /path``."""
+    found = re.fullmatch(r"(part of )?(request|response (\d+)) ([A-Z]+) (/\S+)", block.about)
+    assert found, f"{block.page.name}: {block.about!r}"
+    part, _, status, method, path = found.groups()
+    operation = paths[path][method.lower()]
+    (content,) = (operation["responses"][status] if status else operation["requestBody"])["content"].values()
+    problems = [differences(name, block.code, bool(part)) for name in schemas_of(content["schema"])]
+    assert [] in problems, problems
+
+
+def schemas_of(schema: dict[str, Any]) -> list[str]:
+    """The names of the schemas of which one has to fit."""
+    return [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema])]
+
+
+def differences(name: str, code: str, part: bool) -> list[Any]:
+    """Where a document differs from the schema of a name; a part of one may leave out fields."""
+    (model,) = {cls for cls in subclasses(BaseModel) if cls.__name__ == name and "manylabel_service" in cls.__module__}
+    try:
+        model.model_validate_json(code, strict=True, extra="forbid")
+    except ValidationError as error:
+        return [one for one in error.errors() if not (part and one["type"] == "missing" and len(one["loc"]) == 1)]
+    return []
+
+
+def subclasses(cls: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from subclasses(sub)
 
 
 def test_every_setting_is_in_the_operations_page() -> None:
@@ -95,11 +134,7 @@ def test_every_setting_is_in_the_operations_page() -> None:
     assert [name for name in Settings.model_fields if f"`{name}`" not in page] == []
 
 
-def test_every_call_is_in_the_http_page(address: str) -> None:
-    import urllib.request
-
-    with urllib.request.urlopen(f"{address}/openapi.json") as answer:
-        paths = json.load(answer)["paths"]
+def test_every_call_is_in_the_http_page(paths: dict[str, Any]) -> None:
     page = (ROOT / "docs" / "http.md").read_text().replace("{m}", "{name}")
     missing = [
         f"{method.upper()} {path}"
