@@ -111,7 +111,7 @@ class TestFirstUse:
 
     async def test_a_durability_that_the_store_has_not(self, fleet: Any) -> None:
         registry = await fleet.start()
-        assert "fsync" not in fleet.store(registry).durabilities
+        assert "fsync" not in fleet.store(registry).logs.durabilities
         with pytest.raises(DurabilityUnavailable):
             await registry.create(fleet.spec(durability="fsync"))
         with pytest.raises(ModelNotFound):
