@@ -10,7 +10,7 @@ from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import QueueFull
+from manylabel_service.errors import TooManyWatchers
 from manylabel_service.hosting import events as events_module
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.online.spec.spec import ModelSpec
@@ -205,7 +205,7 @@ class TestBounds:
         model = OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
         events = Events("m", lambda: model)
         kept = [events.subscribe(), events.subscribe()]
-        with pytest.raises(QueueFull, match="subscribers"):
+        with pytest.raises(TooManyWatchers, match="watch the events"):
             events.subscribe()
         kept.pop()
         gc.collect()
