@@ -1,5 +1,6 @@
 """Help: complete, quick, and the server's own for `serve`."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from manylabel_clients import plots
 from manylabel_clients.command.app import app
 from manylabel_clients.command.models import plot
+from manylabel_core.batch.catalogue import TRAINERS
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -55,6 +57,11 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeyp
 
 def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
     assert tuple(plots.KINDS) == plot.KINDS
+
+
+def test_the_trainers_in_the_help_are_all_there_are() -> None:
+    (option,) = (parameter for parameter in ALL["train",].params if parameter.name == "trainer")
+    assert re.findall(r"\w+", option.help.replace(" or ", " ")) == list(TRAINERS)
 
 
 def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:

@@ -7,7 +7,6 @@ import typer
 
 from manylabel_clients.command.output.text import MAX_LABELS, print_table
 from manylabel_clients.http.resources.metrics import Drift, Metrics
-from manylabel_core.metrics.measures import MEASURES
 
 
 def print_metrics(metrics: Metrics) -> None:
@@ -32,5 +31,7 @@ def print_drift(drift: Drift) -> None:
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
     """Return a row for each measure that there is, with a column for each set of them."""
+    from manylabel_core.metrics.measures import MEASURES  # here, so that help does not wait for it
+
     known = [measure for measure in MEASURES.values() if measure.name in measures[0]]
     return [(measure.title, *(f"{one[measure.name]:.4f}" for one in measures)) for measure in known]
