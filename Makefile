@@ -38,7 +38,7 @@ bench-streams bench-budget bench-calibration: bench-%: $(INSTALLED)
 
 # Needs Docker: builds and runs docker-compose.yml, kills its parts, and looks whether anything was lost.
 deploy-check:
-	$(PYTHON) service/deploy/check.py
+	$(PYTHON) -m tests.deployment.check
 
 $(INSTALLED): pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv

@@ -1,6 +1,6 @@
 """Builds and runs the deployment of docker-compose.yml, kills its parts under load, and looks whether anything is lost.
 
-    python service/deploy/check.py [--build-network host] [--seconds 60]
+    python -m tests.deployment.check [--build-network host] [--seconds 60]
 
 Needs Docker with Compose, and Python 3.11 or later with nothing installed. It has a project name, a volume, a network
 and a port of its own, and removes them at the end. The exit status is 0 only if every acknowledged update is in, once,
@@ -14,11 +14,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from containers import REPLICAS, ROOT, Deployment
-from training import Job, has_checkpoint, has_succeeded
-from users import Client, example, traffic
+from tests.deployment.containers import REPLICAS, ROOT, Deployment
+from tests.deployment.training import Job, has_checkpoint, has_succeeded
+from tests.deployment.users import Client, example, traffic
+from tests.support.waiting import eventually
 
 MODELS = [f"model-{number}" for number in range(6)]
 STARTED = time.monotonic()
@@ -69,15 +71,16 @@ def disturb(deployment: Deployment, clients: list[Client], seconds: float) -> No
         ("kill -9 in", deployment.kill, [*REPLICAS, "redis"]),
     ]
     for what, do, services in steps:
-        time.sleep(seconds / len(steps) / 2)
+        time.sleep(seconds / len(steps) / 2)  # of undisturbed traffic, as below
         started, before = time.monotonic(), [deployment.restarts(service) for service in services]
         for client in clients:
             client.longest_seconds = 0.0
         for service in services:
             do(service)
         say(f"{what} {', '.join(services)}")
-        while do == deployment.kill and any(map(int.__eq__, before, map(deployment.restarts, services))):
-            time.sleep(0.1)  # until Docker has noticed
+        for service, count in zip(services, before, strict=True):
+            if do == deployment.kill:
+                eventually(partial(deployment.was_restarted, service, count))
         deployment.wait(*services, *REPLICAS)
         took = time.monotonic() - started
         time.sleep(seconds / len(steps) / 2)
@@ -148,7 +151,7 @@ def main() -> int:
     subprocess.run(build, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     try:
         check(deployment, arguments.seconds)
-    except RuntimeError as error:
+    except (AssertionError, RuntimeError) as error:
         say(f"FAILED: {error}")
         return 1
     finally:

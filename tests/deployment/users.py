@@ -58,7 +58,7 @@ class Client:
         while (answer := self._once(method, path, body, headers)) is None:
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise RuntimeError(f"{path}: no answer in {PATIENCE_SECONDS:.0f} s")
-            time.sleep(0.1)
+            time.sleep(0.1)  # as clients do, who can observe nothing
         self.longest_seconds = max(self.longest_seconds, time.monotonic() - started)
         return answer
 

@@ -5,9 +5,11 @@ import os
 import secrets
 import shutil
 import subprocess
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PROJECT = "manylabel-check"
@@ -80,17 +82,21 @@ class Deployment:
         return json.loads(text)
 
     def wait(self, *services: str) -> None:
-        """Until each answers for itself: a replica that it is ready, Redis that it has loaded its data."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        """Wait until each answers for itself: a replica that it is ready, Redis that it has loaded its data."""
         for service in services:
-            while not self._is_well(service):
-                if time.monotonic() > deadline:
-                    raise RuntimeError(f"{service} is not well:\n{self.compose('logs', '--no-color', '--tail=20')}")
-                time.sleep(0.1)
+            eventually(
+                partial(self._is_well, service),
+                PATIENCE_SECONDS,
+                otherwise=lambda: self.compose("logs", "--no-color", "--tail=20"),
+            )
 
     def restarts(self, service: str) -> int:
         """How often Docker has restarted it."""
         return int(self._inspect(service, "{{.RestartCount}}"))
+
+    def was_restarted(self, service: str, before: int) -> bool:
+        """Return whether Docker has restarted it since it had done so that often."""
+        return self.restarts(service) > before
 
     def _is_well(self, service: str) -> bool:
         if service == "redis":

@@ -12,11 +12,11 @@ from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-NGINX = (ROOT / "service" / "deploy" / "nginx.conf").read_text()
-EXAMPLE = (ROOT / "service" / "deploy" / "env.example").read_text()
+NGINX = (ROOT / "deploy" / "nginx.conf").read_text()
+EXAMPLE = (ROOT / "deploy" / "env.example").read_text()
 
 
 def test_every_variable_has_an_example_with_its_default() -> None:

@@ -3,11 +3,11 @@
 import http.client
 import json
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
-from users import example
+from tests.deployment.users import example
+from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 ROWS = 2_000
@@ -16,7 +16,7 @@ SLOW = {"C": 1e5, "tol": 1e-9, "max_iter": 40_000}
 
 
 class Job:
-    """A job, ordered through the balancer, and the data that it learns from.
+    """A job, submitted through the balancer, and the data that it learns from.
 
     Parameters
     ----------
@@ -34,13 +34,17 @@ class Job:
         self._path = f"/v1/jobs/{self._ask('POST', '/v1/jobs', json.dumps(order))['id']}"
 
     def wait(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Until what is told of it is as wanted."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not wanted(job := self._ask("GET", self._path)):
-            if job["state"] not in ("queued", "running") or time.monotonic() > deadline:
+        """Wait until what is told of it is as wanted; return that."""
+
+        def reached() -> dict[str, Any] | None:
+            job: dict[str, Any] = self._ask("GET", self._path)
+            if wanted(job):
+                return job
+            if job["state"] not in ("queued", "running"):
                 raise RuntimeError(f"the job did not get there: {job}")
-            time.sleep(0.2)
-        return job
+            return None
+
+        return eventually(reached, PATIENCE_SECONDS)
 
     def _ask(self, method: str, path: str, body: str | None = None, kind: str = "application/json") -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
