@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_stream
 from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core.checks import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1
-from manylabel_core.rows import as_rows, as_targets, is_sparse
+from manylabel_core.rows import as_rows, as_targets
 
 SETS = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
 SORTED = ("scene",)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.rows import is_sparse
+from manylabel_core.checks import is_sparse
 
 
 def _standardised(make: Callable[[], Any]) -> Callable[[bool], Any]:

@@ -31,8 +31,9 @@ from benchmarks.online.published import PUBLISHED
 from benchmarks.online.river_peers import RIVER, predict_and_learn
 from benchmarks.online.search import search
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
+from manylabel_core.checks import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1
-from manylabel_core.rows import as_rows, as_targets, is_sparse
+from manylabel_core.rows import as_rows, as_targets
 
 DEVELOPED_ON = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
 """Sets that were looked at while the defaults of the online learners were chosen."""

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_views
 from manylabel_core.batch import LSAMML, M3L
+from manylabel_core.checks import is_sparse
 from manylabel_core.metrics import average_precision, micro_f1, ranking_loss
-from manylabel_core.rows import is_sparse
 
 SETS = ("emotions", "yeast", "3sources_mv")
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)

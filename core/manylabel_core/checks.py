@@ -1,10 +1,15 @@
-"""Checks of constructor parameters that all learners share. Every error is a ValueError that names the parameter."""
+"""Checks of parameters and matrices that all of core shares. Every error is a ValueError that names what it is about.
+
+A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
+"""
 
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 
 def check_count(name: str, value: object, most: int) -> int:
@@ -12,6 +17,13 @@ def check_count(name: str, value: object, most: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= most:
         return int(value)
     raise ValueError(f"{name} must be an integer from 1 to {most}, not {shown(value)}")
+
+
+def check_positive(name: str, value: object) -> float:
+    """Give a finite number above 0 as a float."""
+    if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
+    raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
 
 
 def check_flag(name: str, value: object) -> bool:
@@ -42,3 +54,31 @@ def shown(value: object) -> str:
         return repr(value)
     except ValueError:  # Python writes no integer of thousands of digits
         return f"so large a number of type {type(value).__name__}"
+
+
+def is_sparse(matrix: Any) -> bool:
+    """Whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing usable."""
+    return bool(sp.issparse(matrix))
+
+
+def canonical(X: sp.csr_array) -> sp.csr_array:
+    """Give entries in order, those that stand twice added, as SciPy defines it; the caller's matrix stays as it is."""
+    if X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
+
+
+def check_zero_one(name: str, matrix: Any) -> None:
+    """Raise unless each entry of a matrix is 0 or 1 (or False or True), a bounded number of entries at a time."""
+    stored = matrix.data if is_sparse(matrix) else matrix
+    step = max(1, _CHECKED_ENTRIES * len(stored) // max(1, stored.size))
+    for first in range(0, len(stored), step):
+        part = stored[first : first + step]
+        wrong = (part != 0) & (part != 1)  # NaN is neither
+        if wrong.any():
+            raise ValueError(f"{name} must hold only 0 and 1, not {part[wrong].flat[0]}")
+
+
+_CHECKED_ENTRIES = 1 << 18

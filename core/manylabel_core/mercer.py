@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from manylabel_core.rows import is_sparse, row_blocks
+from manylabel_core.checks import is_sparse
+from manylabel_core.rows import row_blocks
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 """Names of the kernels; a callable is allowed as well."""
@@ -176,7 +177,7 @@ def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
     """What a callable kernel gave."""
     values = values.toarray() if is_sparse(values) else np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
-        raise ValueError(f"kernel: the callable must give real numbers of shape {shape}, gave {values.shape}")
+        raise ValueError(f"kernel must give real numbers of shape {shape}, not of shape {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError("kernel: the callable must give finite numbers")
+        raise ValueError("kernel must give finite numbers")
     return np.asarray(values)

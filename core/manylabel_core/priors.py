@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from manylabel_core.rows import is_sparse
+from manylabel_core.checks import is_sparse
 
 FLOOR = 1e-6
 """A prior's smallest eigenvalue is made at least this multiple of its largest."""
@@ -69,9 +69,9 @@ def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDA
     """Check that a matrix is finite, square and symmetric; give it as float64, symmetric to the last bit."""
     R = np.asarray(R)
     if R.ndim != 2 or R.shape[0] != R.shape[1] or not R.size:
-        raise ValueError(f"{name} must be a square matrix, got the shape {R.shape}")
+        raise ValueError(f"{name} must be a square matrix, not of shape {R.shape}")
     if n_labels is not None and len(R) != n_labels:
-        raise ValueError(f"{name} must have the shape (n_labels, n_labels), {(n_labels, n_labels)}, got {R.shape}")
+        raise ValueError(f"{name} must have the shape (n_labels, n_labels), {(n_labels, n_labels)}, not {R.shape}")
     if R.dtype.kind not in "fiu" or not np.isfinite(R).all():
         raise ValueError(f"{name} must hold finite real numbers")
     R = R.astype(np.float64)
@@ -181,7 +181,7 @@ def from_mlrl(model: Any) -> Prior:
 def _indicator(Y: Any, name: str) -> NDArray[np.float64]:
     Y = Y.toarray() if is_sparse(Y) else np.asarray(Y)
     if Y.ndim != 2 or not Y.size:
-        raise ValueError(f"{name} must be a matrix with rows and columns, got the shape {Y.shape}")
+        raise ValueError(f"{name} must be a matrix with rows and columns, not of shape {Y.shape}")
     if Y.dtype.kind not in "biuf" or not np.isin(Y, (0, 1)).all():
         raise ValueError(f"{name} must hold only 0 and 1")
     return np.asarray(Y, dtype=np.float64)

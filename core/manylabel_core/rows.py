@@ -14,6 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from manylabel_core.checks import check_zero_one
+
 MAX_COLUMNS = 2**31 - 1
 """Most columns of a matrix: they are counted in int32."""
 
@@ -102,11 +104,6 @@ class Targets(NamedTuple):
             self.complete[rows],
             self.n_labels[rows],
         )
-
-
-def is_sparse(matrix: Any) -> bool:
-    """Whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing usable."""
-    return bool(sp.issparse(matrix))
 
 
 def row_blocks(n_rows: int, row_bytes: int, block_bytes: int | None = None) -> Iterator[slice]:
@@ -206,9 +203,7 @@ def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
     """Give an indicator matrix as CSR of int8 without stored zeros."""
     csr = _as_csr(matrix, name, "n_labels")
     csr.eliminate_zeros()
-    if (csr.data != 1).any():
-        wrong = csr.data[csr.data != 1][0]
-        raise ValueError(f"{name} must hold only 0 and 1 (or False and True), not {wrong}")
+    check_zero_one(name, csr)
     return csr.astype(np.int8)
 
 

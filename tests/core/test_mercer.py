@@ -107,7 +107,7 @@ def test_scale_is_that_of_scikit_learn():
     ],
 )
 def test_a_callable_that_gives_no_kernel_values_is_refused(wrong):
-    with pytest.raises(ValueError, match="kernel: the callable must give"):
+    with pytest.raises(ValueError, match="kernel must give"):
         Kernel(wrong)(examples(), examples())
 
 

@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.batch.base.inputs import check_positive
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
-from manylabel_core.checks import check_flag
+from manylabel_core.checks import check_flag, check_positive
 from manylabel_core.mercer import KernelFunction
 from manylabel_core.priors import Prior, matrix
 from manylabel_core.solvers import ProgressCallback

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from manylabel_core.batch.base.inputs import check_positive
 from manylabel_core.batch.relations.learner import RelationshipLearner
+from manylabel_core.checks import check_positive
 from manylabel_core.mercer import KernelFunction
 from manylabel_core.solvers import ProgressCallback
 

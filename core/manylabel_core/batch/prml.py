@@ -11,12 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from manylabel_core.batch.base.inputs import check_positive
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.privileged.alternation import MOST_PASSES, Alternation, Reached, Settings
 from manylabel_core.batch.privileged.factors import Factors
 from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads
-from manylabel_core.checks import check_count, is_finite
+from manylabel_core.checks import check_count, check_positive, is_finite
 from manylabel_core.solvers import Privileged, ProgressCallback
 
 MAX_RANK = 2**20

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from manylabel_core.rows import is_sparse
+from manylabel_core.checks import is_sparse
 from manylabel_core.solvers import Progress, ProgressCallback
 
 GROWTH = 1.25

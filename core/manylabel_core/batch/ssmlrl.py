@@ -9,11 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from manylabel_core.batch.base.inputs import check_positive
 from manylabel_core.batch.base.problem import SemiSupervisedProblem
 from manylabel_core.batch.relations.learner import RelationshipLearner
+from manylabel_core.checks import check_positive, is_sparse
 from manylabel_core.mercer import KernelFunction
-from manylabel_core.rows import is_sparse
 from manylabel_core.solvers import ProgressCallback
 
 

@@ -47,5 +47,5 @@ def read_dataset(source: Source, format: str, *, limits: Limits = Limits(), **op
         There is no such format.
     """
     if format not in FORMATS:
-        raise ValueError(f"format: must be one of {', '.join(FORMATS)}, not {format!r}")
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     return FORMATS[format](source, limits=limits, **options)

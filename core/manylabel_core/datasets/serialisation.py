@@ -66,13 +66,13 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
     feature_names: dict[str, tuple[str, ...] | None] = {}
     for at, (name, width, sparse, named) in enumerate(header["views"]):
         if not isinstance(name, str) or name in views or type(width) is not int or not 0 <= width <= MAX_COLUMNS:
-            raise ValueError("views: distinct names and their numbers of features are due")
+            raise ValueError("views: expected distinct names and their numbers of features")
         views[name] = _read_csr(f"view{at}", arrays, width, True) if sparse else _dense(arrays[f"view{at}"], width)
         feature_names[name] = _read_names(f"features{at}", arrays) if named else None
         if views[name].shape[0] != n_rows or (named and len(feature_names[name] or ()) != width):
             raise ValueError(f"view {name!r} does not fit the labels or its names")
     if not views:
-        raise ValueError("views: at least one is due")
+        raise ValueError("views: expected at least one")
     labelled = arrays["labelled"]
     if labelled.dtype != np.bool_ or labelled.shape != (n_rows,) or np.diff(Y.indptr)[~labelled].any():
         raise ValueError("labelled: a flag for each row, and no labels where it is false")
@@ -89,7 +89,7 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
 
 def _distinct(names: Any) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
-        raise ValueError("splits: distinct names are due")
+        raise ValueError("splits: expected distinct names")
     return names
 
 
@@ -102,7 +102,7 @@ def _rows(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
 
 def _dense(array: NDArray[Any], width: int) -> NDArray[np.float32]:
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != width:
-        raise ValueError(f"a view of {width} columns of float32 is due")
+        raise ValueError(f"expected a view of {width} columns of float32")
     _check_values(array)
     return array
 
@@ -122,9 +122,9 @@ def _read_csr(name: str, arrays: Arrays, width: int, with_values: bool = False) 
     indptr, indices = arrays[f"{name}.indptr"], arrays[f"{name}.indices"]
     values = arrays[f"{name}.values"] if with_values else np.ones(len(indices), dtype=np.int8)
     if indptr.dtype != np.int64 or indices.dtype != np.int32 or {indptr.ndim, indices.ndim, values.ndim} != {1}:
-        raise ValueError(f"{name}: arrays of other types are due")
+        raise ValueError(f"{name}: expected vectors of int64 (indptr), int32 (indices) and values")
     if with_values and values.dtype != np.float32:
-        raise ValueError(f"{name}: values of float32 are due")
+        raise ValueError(f"{name}: expected values of float32")
     if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
         raise ValueError(f"{name}: indptr must rise from 0 to the number of indices")
     if len(values) != len(indices) or (len(indices) and not 0 <= indices.min() <= indices.max() < width):

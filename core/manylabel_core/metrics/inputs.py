@@ -12,11 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from manylabel_core.checks import check_zero_one, is_sparse
+from manylabel_core.rows import row_blocks
+
 _BLOCK_ELEMENTS = 1 << 18  # of a matrix at a time; the temporaries of a measure take some 60 bytes for each
-
-
-def is_sparse(matrix: Any) -> bool:
-    return bool(sp.issparse(matrix))
 
 
 def as_labels(matrix: Any, name: str) -> Any:
@@ -30,13 +29,11 @@ def as_labels(matrix: Any, name: str) -> Any:
     sparse = is_sparse(matrix)
     labels: Any = sp.csr_array(matrix, copy=True) if sparse else np.asarray(matrix)
     if labels.ndim != 2:
-        raise ValueError(f"{name}: must have the shape (n_samples, n_labels), got {labels.shape}")
+        raise ValueError(f"{name} must have the shape (n_samples, n_labels), not {labels.shape}")
     if sparse:
         labels.sum_duplicates()
         labels.eliminate_zeros()
-    stored = labels.data if sparse else labels
-    if not all(((part == 0) | (part == 1)).all() for part in _parts(stored)):
-        raise ValueError(f"{name}: must hold only 0 and 1")
+    check_zero_one(name, labels)
     return labels
 
 
@@ -44,7 +41,7 @@ def as_pair(Y: Any, P: Any) -> tuple[Any, Any]:
     """True and predicted labels, checked; both dense or both sparse."""
     Y, P = as_labels(Y, "Y"), as_labels(P, "P")
     if Y.shape != P.shape:
-        raise ValueError(f"P: must have the shape of Y, {Y.shape}, got {P.shape}")
+        raise ValueError(f"P must have the shape of Y, {Y.shape}, not {P.shape}")
     if is_sparse(Y) or is_sparse(P):
         return sp.csr_array(Y), sp.csr_array(P)
     return Y, P
@@ -54,16 +51,15 @@ def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
     """True labels and their scores, checked."""
     Y, scores = as_labels(Y, "Y"), np.asarray(scores)
     if scores.shape != Y.shape or scores.dtype.kind not in "fiu":
-        raise ValueError(f"scores: must be real numbers of the shape of Y, {Y.shape}, got {scores.shape}")
+        raise ValueError(f"scores must be real numbers of the shape of Y, {Y.shape}, not {scores.shape}")
     if any(np.isnan(part).any() for part in _parts(scores)):
-        raise ValueError("scores: must not hold NaN")
+        raise ValueError("scores must not hold NaN")
     return Y, scores
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
-    step = max(1, _BLOCK_ELEMENTS // max(1, n_columns))
-    return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
+    """Give consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
+    return row_blocks(n_rows, n_columns, _BLOCK_ELEMENTS)
 
 
 def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[Any]]]:

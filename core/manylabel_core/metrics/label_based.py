@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from manylabel_core.metrics.inputs import as_pair, as_scored, is_sparse, mean, outcomes, ratio, scored_blocks
+from manylabel_core.checks import is_sparse
+from manylabel_core.metrics.inputs import as_pair, as_scored, mean, outcomes, ratio, scored_blocks
 from manylabel_core.metrics.ranking import sort_by_score
 
 

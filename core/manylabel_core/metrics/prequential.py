@@ -58,7 +58,7 @@ class Prequential:
 
     def __init__(self, window: int = 1000) -> None:
         if operator.index(window) < 1:
-            raise ValueError(f"window must be at least 1, got {window}")
+            raise ValueError(f"window must be at least 1, not {window}")
         self._window = operator.index(window)
         self._counts = np.zeros((2, 16, 3), dtype=np.int64)
         self._totals = np.zeros(kernels.N_TOTALS, dtype=np.int64)
@@ -220,7 +220,7 @@ def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
 def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
     n = len(targets.n_labels)
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
-        raise ValueError(f"scores and n_known: one row each for the {n} examples of targets is due")
+        raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays do not fit together")
     unfit = kernels.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
@@ -240,7 +240,7 @@ def _check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
             or len(array.shape) != len(shape)
             or not all(due in (None, found) for due, found in zip(shape, array.shape, strict=True))
         ):
-            raise ValueError(f"{name}: an array of {dtype.__name__} of shape {shape} is due")
+            raise ValueError(f"{name}: expected an array of {dtype.__name__} of shape {shape}")
     if arrays["window"][0] != window:
         raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
     _check_totals(arrays, window)

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from manylabel_core.checks import canonical, is_sparse
+
 
 @dataclass(frozen=True, slots=True)
 class Control:
@@ -30,40 +32,37 @@ def make_control(tol: float, max_iter: int, n_threads: int, seed: int) -> Contro
         If one is out of its range.
     """
     if not (math.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol: must be a finite number above 0, got {tol!r}")
+        raise ValueError(f"tol must be a finite number above 0, not {tol!r}")
     for name, value, least in (("max_iter", max_iter, 0), ("n_threads", n_threads, 1), ("seed", seed, 0)):
         if int(value) != value or value < least:
-            raise ValueError(f"{name}: must be an integer of at least {least}, got {value!r}")
+            raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
     return Control(float(tol), int(max_iter), int(n_threads), int(seed))
 
 
 def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
     signs = np.asarray(Y)
     if signs.ndim != 2 or signs.shape[0] != n:
-        raise ValueError(f"Y: must have the shape (n_samples, n_labels) with n_samples = {n}, got {signs.shape}")
+        raise ValueError(f"Y must have the shape (n_samples, n_labels) with n_samples = {n}, not {signs.shape}")
     if signs.size == 0:
-        raise ValueError(f"Y: must not be empty, got the shape {signs.shape}")
+        raise ValueError(f"Y must not be empty, as one of shape {signs.shape} is")
     if signs.dtype.kind not in "iuf" or not (np.abs(signs) == 1).all():
-        raise ValueError("Y: must hold only -1 and +1")
+        raise ValueError("Y must hold only -1 and +1")
     return np.ascontiguousarray(signs, dtype=np.int8)
 
 
 def as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
     """X as an ndarray or a CSR array, checked, in single or double precision."""
-    sparse = bool(sp.issparse(X))
+    sparse = is_sparse(X)
     matrix: Any = sp.csr_array(X) if sparse else np.asarray(X)
     if matrix.ndim != 2 or 0 in matrix.shape:
-        raise ValueError(f"X: must be a matrix with rows and columns, got the shape {matrix.shape}")
+        raise ValueError(f"X must be a matrix with rows and columns, not of shape {matrix.shape}")
     if matrix.dtype.kind not in "biuf":
-        raise ValueError(f"X: must hold real numbers, got {matrix.dtype}")
+        raise ValueError(f"X must hold real numbers, not {matrix.dtype}")
     if dtype is not None and np.dtype(dtype) not in (np.float32, np.float64):
-        raise ValueError(f"dtype: must be float32 or float64, got {np.dtype(dtype)}")
+        raise ValueError(f"dtype must be float32 or float64, not {np.dtype(dtype)}")
     if dtype is None:
         dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     matrix = matrix.astype(dtype, copy=False)
     if not np.isfinite(matrix.data if sparse else matrix).all():
-        raise ValueError("X: must be finite")
-    if sparse and not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return matrix if sparse else np.ascontiguousarray(matrix)
+        raise ValueError("X must be finite")
+    return canonical(matrix) if sparse else np.ascontiguousarray(matrix)

@@ -244,7 +244,7 @@ def test_where_rankings_differ_from_scikit_learn(ties: bool) -> None:
     ids=range(10),
 )
 def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None:
-    with pytest.raises(ValueError, match=f"^({field}): must"):
+    with pytest.raises(ValueError, match=f"^({field}) must"):
         getattr(metrics, name)(Y, other)
 
 

@@ -274,11 +274,11 @@ X, Y = data(10)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"C": 0.0}, "C: must be a number above 0"),
-        ({"rho": np.nan}, "rho: must be a number above 0"),
-        ({"gamma": np.inf}, "gamma: must be a number above 0"),
-        ({"mask": np.eye(L, dtype=bool)}, "mask: must have the shape .* False on its diagonal"),
-        ({"Y": np.zeros((10, L))}, "Y: must hold only -1 and \\+1"),
+        ({"C": 0.0}, "C must be a number above 0"),
+        ({"rho": np.nan}, "rho must be a number above 0"),
+        ({"gamma": np.inf}, "gamma must be a number above 0"),
+        ({"mask": np.eye(L, dtype=bool)}, "mask must have the shape .* False on its diagonal"),
+        ({"Y": np.zeros((10, L))}, "Y must hold only -1 and \\+1"),
     ],
 )
 def test_a_bad_problem_is_refused(arguments, message):
@@ -289,10 +289,10 @@ def test_a_bad_problem_is_refused(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"X": X[:-1]}, "X: must have as many rows as Y, 10, got 9"),
-        ({"X": X * np.nan}, "X: must be finite"),
-        ({"W": np.ones((2, 3))}, "W: must be finite, of shape"),
-        ({"tol": 0.0}, "tol: must be"),
+        ({"X": X[:-1]}, "X must have as many rows as Y, 10, not 9"),
+        ({"X": X * np.nan}, "X must be finite"),
+        ({"W": np.ones((2, 3))}, "W must be finite, of shape"),
+        ({"tol": 0.0}, "tol must be"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

@@ -9,15 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manylabel_core.checks import is_finite, shown
-from manylabel_core.rows import is_sparse, row_blocks
-
-
-def check_positive(name: str, value: object) -> float:
-    """Give a finite number above 0 as a float."""
-    if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
-        return float(value)  # type: ignore[arg-type]
-    raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
+from manylabel_core.checks import canonical, check_zero_one, is_sparse
+from manylabel_core.rows import row_blocks
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
@@ -43,30 +36,18 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
         raise ValueError(f"Unknown label type: Y must be an indicator matrix: {error}") from error
     if Y.ndim != 2 or Y.shape[1] == 0:
         raise ValueError(
-            f"Unknown label type: Y must be an indicator matrix of shape (n_samples, n_labels), got the shape {Y.shape}"
+            f"Unknown label type: Y must be an indicator matrix of shape (n_samples, n_labels), not of shape {Y.shape}"
         )
     if Y.dtype.kind not in "biuf":
         raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}")
-    stored = Y.data if is_sparse(Y) else Y
-    wrong = (stored != 0) & (stored != 1)  # NaN is neither
-    if wrong.any():
-        raise ValueError(f"Unknown label type: Y must hold only 0 and 1, it holds {stored[wrong].flat[0]}")
+    check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
-        raise ValueError(f"Y must have as many rows as X, {n_samples}, got {Y.shape[0]}")
+        raise ValueError(f"Y must have as many rows as X, {n_samples}, not {Y.shape[0]}")
     if n_samples < Y.shape[1]:
         raise ValueError(f"Y has fewer rows ({n_samples}) than labels ({Y.shape[1]}); is it transposed?")
     dense = Y.astype(np.int8)
     dense = dense.toarray() if is_sparse(dense) else dense
     return np.ascontiguousarray(2 * dense - 1)
-
-
-def canonical(X: sp.csr_array) -> sp.csr_array:
-    """Entries in order, those that stand twice added, as SciPy defines it; the caller's matrix stays as it is."""
-    if X.has_canonical_format:
-        return X
-    X = X.copy()
-    X.sum_duplicates()
-    return X
 
 
 def check_label_names(names: Iterable[str] | None, Y: Any, n_labels: int) -> NDArray[np.object_] | None:
@@ -95,7 +76,7 @@ def check_diagonal(values: NDArray[Any]) -> None:
 def check_gram(K: NDArray[Any]) -> None:
     """Check that a precomputed Gram matrix is square, symmetric and not negative on its diagonal."""
     if K.shape[0] != K.shape[1]:
-        raise ValueError(f"X must be a square Gram matrix with kernel='precomputed', got the shape {K.shape}")
+        raise ValueError(f"X must be a square Gram matrix with kernel='precomputed', not of shape {K.shape}")
     if K.diagonal().min() < 0:
         raise ValueError(f"X must be positive semi-definite, but has {K.diagonal().min():.6g} on its diagonal")
     for rows in row_blocks(len(K), K.nbytes // len(K)):

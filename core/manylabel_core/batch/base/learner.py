@@ -16,12 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from manylabel_core.batch.base.inputs import check_gram, check_label_names, check_labels, check_positive
+from manylabel_core.batch.base.inputs import check_gram, check_label_names, check_labels
 from manylabel_core.batch.base.problem import Expansion, KernelProblem, LinearProblem, Weights, balanced
 from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
-from manylabel_core.checks import check_choice, check_count, check_flag, is_finite
+from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, is_sparse
 from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
-from manylabel_core.rows import is_sparse, row_blocks
+from manylabel_core.rows import row_blocks
 
 GAMMAS = ("scale", "mean_distance")
 """Names for the width of a kernel that is taken from the data."""

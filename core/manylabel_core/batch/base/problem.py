@@ -15,6 +15,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.mercer import GramRows, Kernel, gram
+from manylabel_core.rows import row_blocks
 from manylabel_core.solvers import CachedRows, DualResult, ProgressCallback, solve_kernel_dual, solve_linear_dual
 
 
@@ -200,9 +201,7 @@ def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(K, np.ndarray):
         return np.asarray(K @ B.astype(K.dtype, copy=False), dtype=np.float64)
     product = np.empty(B.shape)
-    step = max(1, 2**23 // len(B))
-    for start in range(0, len(B), step):
-        rows = slice(start, min(start + step, len(B)))
+    for rows in row_blocks(len(B), len(B), 2**23):
         product[rows] = K.rows(np.arange(rows.start, rows.stop)) @ B
     return product
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from manylabel_core.checks import is_sparse
 from manylabel_core.priors import Prior
-from manylabel_core.rows import is_sparse
 from manylabel_core.state import DamagedState, dump, load
 
 FITTED_LAST = "duality_gap_"

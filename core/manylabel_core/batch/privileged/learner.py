@@ -14,10 +14,10 @@ from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from manylabel_core.batch.base.inputs import check_diagonal, check_positive
+from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.serialisation import FITTED_LAST
-from manylabel_core.checks import check_count, check_flag, is_finite, shown
+from manylabel_core.checks import check_count, check_flag, check_positive, is_finite, shown
 from manylabel_core.solvers import Privileged
 from manylabel_core.solvers.privileged.dual import Variables
 

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manylabel_core.rows import is_sparse, row_blocks
+from manylabel_core.checks import is_sparse
+from manylabel_core.rows import row_blocks
 
 Matrix = NDArray[np.float64]
 

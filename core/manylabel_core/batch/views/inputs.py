@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from manylabel_core.batch.base.inputs import canonical, check_labels
+from manylabel_core.batch.base.inputs import check_labels
 from manylabel_core.batch.views.block import Block, Matrix, column_means, without_rows
-from manylabel_core.rows import is_sparse
+from manylabel_core.checks import canonical, is_sparse
 
 Views = Mapping[str, Any]
 Mask = NDArray[np.bool_]
@@ -165,7 +165,7 @@ def _mask(what: str, mask: Any, n: int, *, default: bool) -> Mask:
     if mask.dtype != np.bool_:
         raise ValueError(f"{what} must be a mask of True and False, not of type {mask.dtype}")
     if mask.shape != (n,):
-        raise ValueError(f"{what} must have one entry for each of the {n} rows, got the shape {mask.shape}")
+        raise ValueError(f"{what} must have one entry for each of the {n} rows, not of shape {mask.shape}")
     return np.asarray(mask)
 
 

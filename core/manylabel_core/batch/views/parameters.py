@@ -10,11 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from manylabel_core.batch.base.inputs import check_positive
 from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.thresholds import THRESHOLDS
-from manylabel_core.checks import check_choice, check_count, check_flag, is_finite, shown
+from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
 
 COMPONENTS = 20
 """Where the user names no number and so many are allowed."""

@@ -37,20 +37,20 @@ class Column:
         """Column and value of a word of the file; raises ValueError for one that is no value of the attribute."""
         if self.is_label:
             if (truth := _TRUTH.get(token.lower())) is None:
-                raise ValueError(f"label {shown(self.name)} is {shown(token)}: 0 or 1 is due")
+                raise ValueError(f"label {shown(self.name)} is {shown(token)}: expected 0 or 1")
             return self.first, truth
         if self.choices is None:
             return self.first, self._number(token)
         if (choice := self.choices.get(token)) is None:
             allowed = ", ".join([*self.choices][:10]) + (", ..." if len(self.choices) > 10 else "")
-            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: one of {allowed} is due")
+            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected one of {allowed}")
         return choice
 
     def _number(self, token: str) -> float:
         try:
             return check_number(float(token))
         except ValueError:
-            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: a finite number is due") from None
+            raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected a finite number") from None
 
     def feature_names(self) -> list[str]:
         """The names of its features."""
@@ -63,7 +63,7 @@ def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> C
     """An attribute that is a label; raises BadDataset for values other than 0 and 1."""
     if values is not None and not all(value.lower() in _TRUTH for value in values):
         listed = ", ".join(values[:10])
-        raise BadDataset(f"label {shown(name)} has the values {listed}: 0 and 1 are due", line=line)
+        raise BadDataset(f"label {shown(name)} has the values {listed}: expected 0 and 1", line=line)
     unsaid = (first, 1.0) if values and _TRUTH[values[0].lower()] else None
     return Column(name, first, 0, None, unsaid)
 

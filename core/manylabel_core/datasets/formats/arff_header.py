@@ -57,7 +57,7 @@ def read_header(lines: Iterator[tuple[int, str]], limits: Limits) -> Header:
             if len(attributes) > most:
                 raise BadDataset(f"more than {most:,} attributes, the limit", line=line)
         elif keyword[0] != "%":
-            detail = f"{shown(keyword)} in the header: @relation, @attribute or @data is due"
+            detail = f"{shown(keyword)} in the header: expected @relation, @attribute or @data"
             raise BadDataset(detail, line=line)
     raise BadDataset("there is no @data line")
 

@@ -67,7 +67,7 @@ class _Reading:
         given = {SINGLE: x} if views is None else views
         if not self._building.n_rows:
             if not 0 < len(given) <= MAX_VIEWS:
-                raise ValueError(f"views: must have 1 to {MAX_VIEWS} views")
+                raise ValueError(f"views must have 1 to {MAX_VIEWS} views")
             for name, features in given.items():
                 check_name(name, "views")
                 self._views[name] = view = _View(_form(features))
@@ -85,7 +85,7 @@ class _Reading:
         if y is None:
             return None
         if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
-            raise ValueError("y: must be a list of labels, all that are relevant, or null")
+            raise ValueError("y must be a list of labels, all that are relevant, or null")
         if len(set(y)) < len(y):
             raise ValueError("y: a label comes twice")
         for label in y:
@@ -128,10 +128,10 @@ class _View:
     def _sparse(self, x: dict[str, Any]) -> None:
         indices, values = x["indices"], _numbers(x["values"])
         if not isinstance(indices, list) or not all(type(i) is int and 0 <= i < 2**31 - 1 for i in indices):
-            raise ValueError("indices: must be integers, at least 0 and below 2^31 - 1")
+            raise ValueError("indices must be integers, at least 0 and below 2^31 - 1")
         row = dict(zip(indices, values, strict=False))
         if not len(row) == len(indices) == len(values):
-            raise ValueError("indices: must be as many as values, each once")
+            raise ValueError("indices must be as many as values, each once")
         self.width = max(self.width, max(indices, default=-1) + 1)
         self.columns.add_sparse(row)
 
@@ -158,7 +158,7 @@ def _form(x: Any) -> str:
 
 def _numbers(values: Any) -> list[float]:
     if not isinstance(values, list):
-        raise ValueError("values: must be a list of numbers")
+        raise ValueError("values must be a list of numbers")
     for value in values:
         if type(value) is not float and type(value) is not int:
             raise ValueError(f"{shown(value)} is not a number")

@@ -96,7 +96,7 @@ def _value(text: str, name: str, line: int) -> float:
     try:
         return check_number(float(text))
     except ValueError:
-        raise BadDataset(f"column {shown(name)} is {shown(text)}: a finite number is due", line=line) from None
+        raise BadDataset(f"column {shown(name)} is {shown(text)}: expected a finite number", line=line) from None
 
 
 def _relevant(row: Sequence[str], names: Sequence[str], labels: dict[int, int], line: int) -> list[int] | None:
@@ -105,7 +105,7 @@ def _relevant(row: Sequence[str], names: Sequence[str], labels: dict[int, int], 
     relevant = []
     for place, column in labels.items():
         if (truth := _TRUTH.get(row[place].strip().lower())) is None:
-            raise BadDataset(f"label {shown(names[place])} is {shown(row[place])}: 0 or 1 is due", line=line)
+            raise BadDataset(f"label {shown(names[place])} is {shown(row[place])}: expected 0 or 1", line=line)
         if truth:
             relevant.append(column)
     return relevant

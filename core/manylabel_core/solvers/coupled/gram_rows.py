@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from manylabel_core.rows import row_blocks
+
 SYMMETRY = 1e-3
 """How far a Gram matrix may be from symmetric, relative to its largest entry: rounding is not refused."""
 CHECKED_ROWS = 64
@@ -99,9 +101,9 @@ class CheckedRows:
         """
         rows = np.asarray(self._source.rows(block), dtype=dtype)
         if rows.shape != (len(block), self.n):
-            raise ValueError(f"K: its rows() must give the shape {(len(block), self.n)}, got {rows.shape}")
+            raise ValueError(f"K must give rows of shape {(len(block), self.n)}, not {rows.shape}")
         if not (self.stored or np.isfinite(rows).all()):
-            raise ValueError("K: must be finite")
+            raise ValueError("K must be finite")
         return rows
 
 
@@ -129,23 +131,22 @@ def as_row_source(K: NDArray[Any] | RowSource) -> CheckedRows:
         return CheckedRows(K, len(diagonal), K.rows(np.zeros(1, np.int64)).dtype, stored=False)
     gram = np.asarray(K)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
-        raise ValueError(f"K: must be a square matrix, got the shape {gram.shape}")
+        raise ValueError(f"K must be a square matrix, not of shape {gram.shape}")
     if gram.dtype not in (np.float32, np.float64):
         gram = gram.astype(np.float64)
     _checked_diagonal(gram.diagonal())
-    step = max(1, _CHUNK_BYTES // (len(gram) * gram.itemsize))
-    if not all(np.isfinite(gram[first : first + step]).all() for first in range(0, len(gram), step)):
-        raise ValueError("K: must be finite")
+    if not all(np.isfinite(gram[rows]).all() for rows in row_blocks(len(gram), gram.nbytes // len(gram), _CHUNK_BYTES)):
+        raise ValueError("K must be finite")
     sample = np.unique(np.linspace(0, len(gram) - 1, CHECKED_ROWS).astype(np.int64))
     rows, columns = gram[sample], gram[:, sample].T
     if np.abs(rows - columns).max() > SYMMETRY * np.abs(rows).max():
-        raise ValueError("K: must be symmetric")
+        raise ValueError("K must be symmetric")
     return CheckedRows(_StoredRows(gram), len(gram), gram.dtype, stored=True)
 
 
 def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
     if diagonal.ndim != 1 or not len(diagonal):
-        raise ValueError("K: must not be empty")
+        raise ValueError("K must not be empty")
     if not (np.isfinite(diagonal).all() and (diagonal >= 0).all()):
-        raise ValueError(f"K: must be positive semi-definite, but has {diagonal.min():g} on its diagonal")
+        raise ValueError(f"K must be positive semi-definite, but has {diagonal.min():g} on its diagonal")
     return diagonal

@@ -82,7 +82,7 @@ def solve_linear_dual(
     """
     control = make_control(tol, max_iter, n_threads, seed)
     if not (math.isfinite(bias_feature) and bias_feature >= 0):
-        raise ValueError(f"bias_feature: must be a finite number of at least 0, got {bias_feature!r}")
+        raise ValueError(f"bias_feature must be a finite number of at least 0, not {bias_feature!r}")
     rows = as_matrix(X, dtype)
     task = make_task(Y, S, c, rows.shape[0], equality)
     dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]

@@ -72,7 +72,7 @@ def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> T
     signs = check_signs(Y, n)
     coupling = _coupling(S, signs.shape[1])
     if not (isinstance(c, int | float | np.number) and math.isfinite(c) and c > 0):
-        raise ValueError(f"c: must be a finite number above 0, got {c!r}")
+        raise ValueError(f"c must be a finite number above 0, not {c!r}")
     coupled = bool(np.count_nonzero(coupling - np.diag(coupling.diagonal())))
     return Task(signs, coupling, float(c), coupled, bool(equality))
 
@@ -89,29 +89,29 @@ def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
         return np.zeros(task.Y.shape)
     alpha = np.asarray(alpha0, dtype=np.float64)
     if alpha.shape != task.Y.shape:
-        raise ValueError(f"alpha0: must have the shape of Y, {task.Y.shape}, got {alpha.shape}")
+        raise ValueError(f"alpha0 must have the shape of Y, {task.Y.shape}, not {alpha.shape}")
     slack = FEASIBLE * task.c
     if not (alpha.min() >= -slack and alpha.max() <= task.c + slack):  # NaN breaks it, too
-        raise ValueError(f"alpha0: must lie between 0 and c = {task.c:g}, got {alpha.min():g} to {alpha.max():g}")
+        raise ValueError(f"alpha0 must lie between 0 and c = {task.c:g}, not {alpha.min():g} to {alpha.max():g}")
     B = np.clip(alpha, 0.0, task.c) * task.Y
     if task.equality and np.abs(B.sum(axis=0)).max() > slack * len(B):
         label = int(np.abs(B.sum(axis=0)).argmax())
-        raise ValueError(f"alpha0: sum_i y_il alpha_il must be 0, got {B[:, label].sum():g} for label {label}")
+        raise ValueError(f"alpha0: sum_i y_il alpha_il must be 0, not {B[:, label].sum():g} for label {label}")
     return np.asarray(B)
 
 
 def _coupling(S: ArrayLike, n_labels: int) -> NDArray[np.float64]:
     coupling = np.ascontiguousarray(S, dtype=np.float64)
     if coupling.shape != (n_labels, n_labels):
-        raise ValueError(f"S: must have the shape {(n_labels, n_labels)} for {n_labels} labels, got {coupling.shape}")
+        raise ValueError(f"S must have the shape {(n_labels, n_labels)} for {n_labels} labels, not {coupling.shape}")
     if not np.isfinite(coupling).all():
-        raise ValueError("S: must be finite")
+        raise ValueError("S must be finite")
     scale = float(np.abs(coupling).max())
     asymmetry = float(np.abs(coupling - coupling.T).max())
     if asymmetry > SYMMETRY * scale:
-        raise ValueError(f"S: must be symmetric, but S and its transpose differ by up to {asymmetry:g}")
+        raise ValueError(f"S must be symmetric, but S and its transpose differ by up to {asymmetry:g}")
     coupling = (coupling + coupling.T) / 2.0
     eigenvalues = np.linalg.eigvalsh(coupling)
     if eigenvalues[0] < -SEMIDEFINITE * max(eigenvalues[-1], 0.0) or (eigenvalues[0] < 0.0 >= eigenvalues[-1]):
-        raise ValueError(f"S: must be positive semi-definite; its smallest eigenvalue is {eigenvalues[0]:g}")
+        raise ValueError(f"S must be positive semi-definite; its smallest eigenvalue is {eigenvalues[0]:g}")
     return coupling

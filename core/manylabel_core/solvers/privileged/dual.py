@@ -120,10 +120,10 @@ class Privileged:
         n_labels = signs.shape[1]
         for name, value in (("C", C), ("gamma", gamma), ("rho", rho)):
             if not (value > 0 and (np.isfinite(value) or name == "rho")):
-                raise ValueError(f"{name}: must be a number above 0, got {value!r}")
+                raise ValueError(f"{name} must be a number above 0, not {value!r}")
         mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
         if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
-            raise ValueError(f"mask: must have the shape {(n_labels, n_labels)} and False on its diagonal")
+            raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
         self.kinds: Kinds = kinds_of(signs)
         by_label = np.ascontiguousarray(signs.T)
         self.task = Task(by_label, *self.kinds, mask, float(constant), float(C), float(rho), float(gamma))
@@ -221,9 +221,9 @@ def solve_privileged_dual(
     control = make_control(tol, max_iter, n_threads, seed)
     rows, task = as_matrix(X, np.float64), problem.task
     if rows.shape[0] != task.Y.shape[1]:
-        raise ValueError(f"X: must have as many rows as Y, {task.Y.shape[1]}, got {rows.shape[0]}")
+        raise ValueError(f"X must have as many rows as Y, {task.Y.shape[1]}, not {rows.shape[0]}")
     if W is not None and (W.ndim != 2 or W.shape[1] != len(task.Y) or not np.isfinite(W).all()):
-        raise ValueError(f"W: must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, got {W.shape}")
+        raise ValueError(f"W must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, not {W.shape}")
     at = problem.start(start)
     with workers(control.n_threads) as threads:
         about = rows, task, at, threads, problem.repair
