@@ -68,7 +68,7 @@ def create_app(
     on_failure : called when the application cannot start; it has to end the server.
     """
     registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
-    jobs = open_jobs(store, settings, datasets, registry.look)
+    jobs = open_jobs(store, settings, datasets, registry.poll)
     context = Context(settings, registry, telemetry, datasets, jobs)
     app = FastAPI(
         title="ManyLabel",

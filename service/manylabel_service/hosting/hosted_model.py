@@ -1,97 +1,228 @@
-"""What a model in this process can do, whatever kind it is: one that learns online, or a trained one."""
+"""The life of a model in this process, whatever kind it is: one that learns online, or a trained one."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, ClassVar
 
-from manylabel_service.errors import ServiceError
+import structlog
+
+from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ServiceError, StorageGone
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord
 
 ErrorFactory = Callable[[], ServiceError]
 """Makes an error for each request: one that is raised again and again keeps every traceback."""
 
+log = structlog.get_logger()
 
-class HostedModel(Protocol):
-    """One model in this process.
+
+class ModelEvicted(NotReady):
+    """The model has left the memory; `Registry.ask` asks the one that is loaded in its place."""
+
+
+class State(Enum):
+    """The state of a hosted model: it answers requests while SERVING and STOPPING."""
+
+    RESTORING = "it reads its state from the store"
+    SERVING = "it answers and takes changes"
+    STOPPING = "it answers, but takes no more changes"
+    EVICTED = "it has left the memory; the store has all of it"
+    DELETED = "the model is deleted, here or elsewhere"
+    FAILED = "its state cannot be restored, or not be trusted"
+
+
+class HostedModel(ABC):
+    """A hosted model answers the requests to one model in this process.
+
+    Parameters
+    ----------
+    record : the model in the store.
+    settings : of the server.
+    store_health : how long ago the store was heard from; told when it is gone.
+    on_deleted : called when it turns out that the model has been deleted elsewhere.
 
     Attributes
     ----------
     record : the model in the store.
+    state : where in its life it is.
     used_at : time.monotonic() when it was last asked for.
-    failed : whether its state cannot be trusted, or had.
     """
 
-    record: ModelRecord
-    used_at: float
-    failed: bool
+    _answered: ClassVar[tuple[type[ServiceError], ...]]
+    """Errors that a request is answered with, and that leave the model as it was."""
+
+    def __init__(
+        self,
+        record: ModelRecord,
+        settings: Settings,
+        store_health: StoreHealth | None,
+        on_deleted: Callable[["HostedModel"], None],
+    ) -> None:
+        self.record = record
+        self.state = State.RESTORING
+        self.used_at = time.monotonic()
+        self._settings = settings
+        self._store_health = store_health or StoreHealth()
+        self._on_deleted = on_deleted
+        self._refusal: ErrorFactory | None = lambda: NotReady(f"model {self.name!r} is being restored")
 
     @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.record.name
+
+    @property
+    @abstractmethod
     def events(self) -> Events:
         """What happens to the model."""
 
     @property
+    @abstractmethod
     def position(self) -> str:
-        """Of the last entry of its log that is known here."""
+        """Position of the last entry of its log that is known here."""
 
     @property
+    @abstractmethod
     def nbytes(self) -> int:
         """Bytes of memory that it takes."""
 
     @property
+    @abstractmethod
     def weighed_at(self) -> str:
         """The position of what is weighed: `nbytes` is the same as long as this is."""
 
     @property
+    @abstractmethod
     def n_labels(self) -> int:
         """Labels that a prediction has scores for."""
 
     @property
-    def following(self) -> bool:
-        """Whether it wants to know what others do."""
-
-    @property
+    @abstractmethod
     def busy(self) -> bool:
         """Whether it is reading the log anyway."""
 
     @property
-    def evictable(self) -> bool:
-        """Whether nobody here waits for it or watches it."""
+    @abstractmethod
+    def waited_for(self) -> bool:
+        """Whether a request waits for what it does."""
 
+    @abstractmethod
     def status(self) -> dict[str, Any]:
-        """What GET /v1/models/{m} answers; raises NotReady if there is nothing to speak of."""
+        """Return what GET /v1/models/{m} answers; raise NotReady if it is not serving."""
 
+    @abstractmethod
     def gauges(self) -> dict[str, float]:
-        """What GET /metrics shows of it; raises as `status`."""
+        """Return what GET /metrics shows of it; raise as `status`."""
 
+    @abstractmethod
     async def predict(
         self, xs: Sequence[Any], at_least: str | None = None, *, probabilities: bool = False
     ) -> Predicted:
-        """Predict examples, in the form that its kind takes; raises NoProbabilities if it has none to answer."""
+        """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer."""
 
-    async def confirm(self) -> ServiceError | None:
-        """Hear what others have done to the model by now; what kept it from that, if anything."""
+    @abstractmethod
+    async def sync(self) -> ServiceError | None:
+        """Take in what others have done to the model by now; return what kept it from that, if anything."""
 
-    def look(self) -> None:
-        """Read what others have added to the log."""
+    @abstractmethod
+    def poll(self) -> None:
+        """Have what others have added to the log read, in the background."""
 
+    @abstractmethod
+    async def reach(self, position: str, seconds: float) -> bool:
+        """Wait, for so long at most, until it is at or after a position; return whether it is."""
+
+    @abstractmethod
+    async def cover(self) -> bool:
+        """Have the store hold all that is needed to come back; return whether it does."""
+
+    # -- life -------------------------------------------------------------------------------------
+
+    @abstractmethod
     async def restore(self) -> None:
         """Come to the present state, and answer from then on."""
 
-    async def cover(self) -> bool:
-        """Have the store hold all that is needed to come back; whether it does."""
+    def start(self) -> None:
+        """Begin to answer."""
+        self.state, self._refusal = State.SERVING, None
 
-    def evict(self, successor: Callable[[], Awaitable[Any]]) -> None:
-        """Leave the memory; requests that have it in hand are passed on to its successor, of the same kind or not."""
+    @property
+    def serving(self) -> bool:
+        """Whether it answers predictions, and wants to know what others do."""
+        return self._refusal is None
 
-    def fail(self, reason: ErrorFactory) -> None:
+    @property
+    def failed(self) -> bool:
+        """Whether its state cannot be trusted, or had."""
+        return self.state is State.FAILED
+
+    @property
+    def evictable(self) -> bool:
+        """Whether nobody here waits for it or watches it."""
+        return self.state is State.SERVING and not (self.waited_for or self.events.subscribers)
+
+    def evict(self) -> None:
+        """Leave the memory; requests that have it in hand get ModelEvicted from now on."""
+        self.end(State.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
+
+    def fail(self, refusal: ErrorFactory) -> None:
         """Answer every request with such an error from now on, because the state cannot be trusted."""
+        self.end(State.FAILED, refusal)
 
-    def stop_learning(self) -> None:
+    def stop_changes(self) -> None:
         """Take no more changes."""
+        if self.state is State.SERVING:
+            self.state = State.STOPPING
 
+    @abstractmethod
     async def stop(self) -> None:
         """Finish what waits, and end."""
 
     async def drop(self) -> None:
-        """End without a trace: the model has been deleted."""
+        """End without a trace, and wait for the end: the model has been deleted."""
+        self.end(State.DELETED, lambda: ModelNotFound(self.name))
+
+    def end(self, state: State, refusal: ErrorFactory) -> None:
+        """Answer every request, those that wait included, with such an error from now on."""
+        self.state, self._refusal = state, refusal
+
+    # -- for its kind -----------------------------------------------------------------------------
+
+    def check_serving(self) -> None:
+        """Raise what requests are refused with, unless it is serving."""
+        if self._refusal is not None:
+            raise self._refusal()
+
+    def check_changeable(self) -> None:
+        """Raise what changes are refused with, unless it takes them."""
+        self.check_serving()
+        if self.state is State.STOPPING:
+            raise NotReady("the server is stopping")
+
+    async def wait_until(self, position: str) -> None:
+        """Wait until the model is at or after a position; raise NotReady if that takes too long."""
+        seconds = self._settings.position_wait_seconds
+        if not await self.reach(position, seconds):
+            self.check_serving()
+            raise NotReady(f"position {position} of model {self.name!r} was not reached in {seconds:g} s")
+
+    def handle_error(self, error: Exception) -> ServiceError:
+        """Draw the consequence of an error, and return what to answer to those who waited."""
+        if isinstance(error, ModelGone):
+            self._on_deleted(self)
+            self.end(State.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
+            return error
+        if isinstance(error, StorageGone):
+            self._store_health.lost()  # when the store is heard again, this model is polled
+            return error
+        if isinstance(error, self._answered):
+            return error
+        # What was being done may have stopped half-way: this state must neither answer nor be kept.
+        log.error("model_failed", model=self.name, position=self.position, exc_info=error)
+        self.fail(lambda: NotReady(f"model {self.name!r} failed; the server must be restarted"))
+        return NotReady(f"model {self.name!r} failed")

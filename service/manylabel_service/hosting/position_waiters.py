@@ -1,4 +1,4 @@
-"""Those who wait until a model has come to a position of its log."""
+"""Waiting until a model has come to a position of its log."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from manylabel_service.storage import position_key
 
 
 class PositionWaiters:
-    """Waits for positions of one model.
+    """Position waiters wait for positions of one model.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class PositionWaiters:
         return position_key(self._position()) >= position_key(position)
 
     async def wait(self, position: str, seconds: float) -> None:
-        """Wait, for so long at most, until `tell` finds the model there, or until `give_up`."""
+        """Wait, for so long at most, until `notify` finds the model there, or until `give_up`."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         awaited = position_key(position), arrival
         self._awaited.append(awaited)
@@ -36,14 +36,14 @@ class PositionWaiters:
         finally:
             self._awaited.remove(awaited)
 
-    def tell(self) -> None:
-        """The model has moved: let those know who waited for that."""
+    def notify(self) -> None:
+        """Let those know who waited for where the model has come to."""
         if self._awaited:
             here = position_key(self._position())
             self._release(lambda key: key <= here)
 
     def give_up(self) -> None:
-        """The model will not move any more: let all of them know."""
+        """Let all of them know that the model will not move any more."""
         self._release(lambda _: True)
 
     def _release(self, due: Callable[[tuple[int, ...]], bool]) -> None:

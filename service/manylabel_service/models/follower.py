@@ -26,13 +26,13 @@ class Follower:
     Parameters
     ----------
     store : to wait in.
-    contact : told whether the store answers.
+    store_health : told whether the store answers.
     replicas : gives those to follow.
     """
 
-    def __init__(self, store: Store, contact: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
+    def __init__(self, store: Store, store_health: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
         self._store = store
-        self._contact = contact
+        self._store_health = store_health
         self._replicas = replicas
         self._told = False  # whether the log says that the store is gone
 
@@ -44,7 +44,7 @@ class Follower:
             try:
                 await self._follow()
             except StorageGone as error:
-                self._contact.lost()
+                self._store_health.lost()
                 if not self._told:
                     log.warning("store_gone", error=str(error), action="predictions go on; trying again")
                 self._told = True
@@ -60,23 +60,23 @@ class Follower:
             await asyncio.sleep(max(LEAST_SECONDS - elapsed, 0))
 
     async def _follow(self) -> None:
-        following = {replica.record: replica for replica in self._replicas() if replica.following}
+        following = {replica.record: replica for replica in self._replicas() if replica.serving}
         positions = {record: replica.position for record, replica in following.items()}
         changed = await self._store.logs.changed(positions, WAIT_SECONDS)
-        if self._contact.heard():
-            self._look_everywhere()
+        if self._store_health.heard():
+            self._poll_everywhere()
             return
         for record in changed:
             replica = following[record]
             # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
             if not replica.busy and replica.position == positions[record]:
-                replica.look()
+                replica.poll()
 
-    def _look_everywhere(self) -> None:
+    def _poll_everywhere(self) -> None:
         """The store is back: what it lost shows only to who looks. Those too that are busy, with a call from before."""
         if self._told:
             log.info("store_back")
         self._told = False
         for replica in self._replicas():
-            if replica.following:
-                replica.look()
+            if replica.serving:
+                replica.poll()

@@ -42,7 +42,7 @@ class Listing:
         statuses = []
         for record in sorted(await self._store.models.all(), key=lambda record: record.name):
             hosted = self._resident.get(record.name)
-            if hosted is None or hosted.record != record or not hosted.following:
+            if hosted is None or hosted.record != record or not hosted.serving:
                 if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
                     statuses.append(self._described(record))
             else:
@@ -52,17 +52,17 @@ class Listing:
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Those of these names that models have; where the store does not answer soon, all of them."""
-        if names <= self._following():
+        if names <= self._serving():
             return set(names)
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 there = {record.name for record in await self._store.models.all()}
         except (StorageGone, TimeoutError):
             return set(names)
-        return there.union(self._following()).intersection(names)
+        return there.union(self._serving()).intersection(names)
 
-    def _following(self) -> set[str]:
-        return {name for name, hosted in self._resident.items() if hosted.following}
+    def _serving(self) -> set[str]:
+        return {name for name, hosted in self._resident.items() if hosted.serving}
 
     def _described(self, record: ModelRecord) -> dict[str, Any]:
         spec = read_spec(record.spec)

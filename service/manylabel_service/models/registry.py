@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Set
-from functools import partial
+from collections.abc import Awaitable, Callable, Set
 from typing import Any, TypeVar
 
 import structlog
@@ -19,7 +18,7 @@ from manylabel_service.errors import (
     StorageGone,
     UnreadableEntry,
 )
-from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.models.eviction import Eviction
@@ -39,6 +38,7 @@ from manylabel_service.trained.spec import is_trained
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
 H = TypeVar("H", bound=HostedModel)
 
 _HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
@@ -60,11 +60,11 @@ class Registry:
         self._settings = settings
         self._replicas: dict[str, HostedModel] = {}
         self._creating: set[str] = set()
-        self._contact = StoreHealth()
+        self._store_health = StoreHealth()
         self._loads = ModelLoader(self._load, settings.load_wait_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
-        self._follower = Follower(store, self._contact, self.resident)
+        self._follower = Follower(store, self._store_health, self.resident)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
 
@@ -79,7 +79,7 @@ class Registry:
             The list of models, or all of them, cannot be read. What has been done need not be done again.
         """
         records = await self._store.models.all() if self._settings.preload else []
-        self._contact.heard()
+        self._store_health.heard()
         await asyncio.to_thread(warm_up)
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._follower.run()), asyncio.create_task(self._eviction.run())]
@@ -124,7 +124,7 @@ class Registry:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for replica in self.resident():
-            replica.stop_learning()
+            replica.stop_changes()
         for replica in self.resident():
             try:
                 await replica.stop()
@@ -141,7 +141,7 @@ class Registry:
     @property
     def storage_gone_seconds(self) -> float | None:
         """For how long the store has not answered; None while it does."""
-        return self._contact.stale_seconds if self.ready else None
+        return self._store_health.stale_seconds if self.ready else None
 
     def require_ready(self) -> None:
         """Raise NotReady until the server has started, and once it is stopping."""
@@ -170,17 +170,34 @@ class Registry:
         replica.used_at = time.monotonic()
         return replica
 
-    async def again(self, replica: H) -> H:
-        """The model that has now the name of one that has left the memory; raises as `get`."""
-        other = await self.get(replica.record.name)
-        if type(other) is not type(replica):
-            raise NotReady(f"model {replica.record.name!r} has been replaced by one of another kind")
-        return other
+    async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
+        """Return what a model answers; one that is evicted or deleted meanwhile is asked once more by its name.
 
-    def look(self, name: str) -> None:
-        """Look for what others, in this process too, have added to the log of a model."""
-        if (replica := self._replicas.get(name)) is not None and replica.following:
-            replica.look()
+        Raises
+        ------
+        NotReady
+            There is a model of another kind under its name now; or as `get`, which raises what else there is.
+        """
+        deleted = False
+        while True:
+            try:
+                return await request(model)
+            except ModelEvicted:
+                pass
+            except ModelGone:
+                if deleted:
+                    raise
+                deleted = True
+                await model.sync()  # it may not have heard of it yet
+            other = await self.get(model.name)
+            if type(other) is not type(model):
+                raise NotReady(f"model {model.name!r} has been replaced by one of another kind")
+            model = other
+
+    def poll(self, name: str) -> None:
+        """Have read what others, in this process too, have added to the log of a model."""
+        if (model := self._replicas.get(name)) is not None and model.serving:
+            model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
         """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
@@ -255,11 +272,11 @@ class Registry:
 
     def _hosted(self, record: ModelRecord) -> HostedModel:
         if is_trained(record.spec):
-            return TrainedModel(record, self._store, self._settings, self._contact, self._forget)
+            return TrainedModel(record, self._store, self._settings, self._store_health, self._forget)
         return self._online(record)
 
     def _online(self, record: ModelRecord) -> Replica:
-        return Replica(record, self._store, self._settings, self._contact, self._forget)
+        return Replica(record, self._store, self._settings, self._store_health, self._forget)
 
     async def _host(self, replica: HostedModel) -> HostedModel:
         """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""
@@ -294,7 +311,7 @@ class Registry:
     def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name
         del self._replicas[name]
-        replica.evict(partial(self.again, replica))
+        replica.evict()
 
     def _forget(self, replica: HostedModel) -> None:
         """The model is gone: it was deleted elsewhere."""

@@ -7,21 +7,22 @@ unless it asks for a position that is not reached yet.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from manylabel_service.errors import (
+    DurabilityUnavailable,
     InvalidExample,
     KeyReused,
     LimitExceeded,
-    ModelNotFound,
+    LogLost,
+    LogTrimmed,
     NoProbabilities,
-    NotReady,
     ServiceError,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features
-from manylabel_service.hosting.hosted_model import ErrorFactory
+from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Predicted, Prediction
 from manylabel_service.hosting.slices import SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
@@ -44,49 +45,46 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store
 
 
-class Replica:
-    """One model in this process.
+class Replica(HostedModel):
+    """A replica holds one model that learns online: it folds the log of the model, and answers requests from it.
 
     Parameters
     ----------
-    record : the model in the store.
     store : where its log and its snapshots are.
-    settings : limits, and when to take snapshots.
-    contact : how long ago the store was heard from; told when it is gone.
-    on_gone : called when it turns out that the model has been deleted elsewhere.
+    record, settings, store_health, on_deleted : as of every hosted model.
     """
+
+    _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
 
     def __init__(
         self,
         record: ModelRecord,
         store: Store,
         settings: Settings,
-        contact: StoreHealth | None = None,
-        on_gone: "Callable[[Replica], None]" = lambda replica: None,
+        store_health: StoreHealth | None = None,
+        on_deleted: Callable[[HostedModel], None] = lambda model: None,
     ) -> None:
-        self.record = record
+        super().__init__(record, settings, store_health, on_deleted)
         self.spec = ModelSpec.from_bytes(record.spec)
         self.durability = self.spec.durability or settings.durability
         self.queue = UpdateQueue(record.name, settings)
-        self._shelf = SnapshotReader(record, store)
-        self.snapshots = Snapshotter(record, store, settings, on_stored=self.queue.wake)
-        self.used_at = time.monotonic()
-        self.failed = False
-        model = OnlineModel(self.spec)
-        self._contact = contact or StoreHealth()
+        self.snapshotter = Snapshotter(record, store, settings, on_stored=self.queue.wake)
+        self._snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
-            record, model, self.durability, store, self.queue, self._shelf, self.snapshots, self._contact, self._ended
+            record,
+            OnlineModel(self.spec),
+            self.durability,
+            store,
+            self.queue,
+            self._snapshot_reader,
+            self.snapshotter,
+            self.handle_error,
         )
         self._admission = Admission(record.name, settings)
         self._bytes_at_most = bytes_at_most(self.spec, settings)
-        self._on_gone = on_gone
-        self._settings = settings
         self._keys = InFlightKeys()
-        self._kept = PredictionStore(record, store, settings)
+        self._prediction_store = PredictionStore(record, store, settings)
         self._predict_slice = SliceSize()
-        self._closed: ErrorFactory | None = lambda: NotReady(f"model {record.name!r} is being restored")
-        self._successor: Callable[[], Awaitable[Replica]] | None = None
-        self._stopping = False
 
     @property
     def model(self) -> OnlineModel:
@@ -126,7 +124,7 @@ class Replica:
         NotReady
             There is no state to speak of: it is being restored, or could not be.
         """
-        self._check_open()
+        self.check_serving()
         model = self.model
         return {
             "name": self.spec.name,
@@ -147,12 +145,12 @@ class Replica:
 
     def measures(self) -> dict[str, Any]:
         """Prequential measures, cumulative and over the window, and drift where it is watched; raises as `status`."""
-        self._check_open()
+        self.check_serving()
         return {**self.model.prequential.measures(), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
         """What GET /metrics shows beside the measures; raises as `status`."""
-        self._check_open()
+        self.check_serving()
         model = self.model
         bound = {} if self._bytes_at_most is None else {"model_bytes_at_most": self._bytes_at_most}
         ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
@@ -163,14 +161,14 @@ class Replica:
             "model_features": len(model.features),
             "model_bytes": model.nbytes,
             "queue_depth": self.queue.examples,
-            "snapshot_age_seconds": time.monotonic() - self.snapshots.taken_at,
-            "snapshot_bytes": self.snapshots.size_bytes,
+            "snapshot_age_seconds": time.monotonic() - self.snapshotter.taken_at,
+            "snapshot_bytes": self.snapshotter.size_bytes,
         }
 
     # -- life -------------------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """Newest intact snapshot, then the log after it; the replica answers from then on.
+        """Read the newest intact snapshot, then the log after it; the replica answers from then on.
 
         Raises
         ------
@@ -183,80 +181,60 @@ class Replica:
 
     def start(self) -> None:
         """Begin to answer. A new model needs no `restore`."""
-        self._closed = None
+        super().start()
         self._applier.start()
-
-    @property
-    def following(self) -> bool:
-        """Whether it wants to know what others do."""
-        return self._closed is None
 
     @property
     def busy(self) -> bool:
         """Whether it is reading the log anyway."""
         return self._applier.busy
 
-    def look(self) -> None:
-        """Read what others have added to the log."""
-        self._applier.look()
-
     @property
-    def evictable(self) -> bool:
-        """Whether nobody here waits for it or watches it."""
-        waited_for = self._applier.waited_for or self._keys or self.events.subscribers or self.snapshots.busy
-        return self._closed is None and not self._stopping and not waited_for
+    def waited_for(self) -> bool:
+        """Whether a request waits for what it does, or a snapshot is being stored."""
+        return bool(self._applier.waited_for or self._keys or self.snapshotter.busy)
+
+    def poll(self) -> None:
+        """Have what others have added to the log read, in the background."""
+        self._applier.poll()
+
+    async def sync(self) -> ServiceError | None:
+        """Take in what others have done to the model by now; return what kept it from that, if anything."""
+        return await self._applier.sync()
+
+    async def reach(self, position: str, seconds: float) -> bool:
+        """Wait, for so long at most, until it is at or after a position; return whether it is."""
+        return await self._applier.reach(position, seconds)
 
     async def cover(self) -> bool:
-        """Have a snapshot cover all that has been learnt; whether one does.
+        """Have a snapshot cover all that has been learnt; return whether one does.
 
         Raises
         ------
         NotReady, StorageError, ModelGone
         """
-        if not await self.snapshots.covers(self.model.position):
+        if not await self.snapshotter.covers(self.model.position):
             await self.take_snapshot()
-        return self.model.position == self.snapshots.covered
+        return self.model.position == self.snapshotter.covered
 
-    def evict(self, successor: "Callable[[], Awaitable[Replica]]") -> None:
-        """Leave the memory; requests that have it in hand are passed on to its successor."""
-        self._successor = successor
-        self._closed = lambda: NotReady(f"model {self.spec.name!r} is being loaded")
-        self._applier.stop()
-
-    def refuse(self, reason: ErrorFactory) -> None:
+    def end(self, state: State, refusal: ErrorFactory) -> None:
         """Answer every request, those that wait included, with such an error from now on."""
-        self._closed = reason
-        self.queue.refuse(reason)
-
-    def fail(self, reason: ErrorFactory) -> None:
-        """The same, because the state cannot be trusted: it will not be kept either."""
-        self.failed = True
-        self.refuse(reason)
-
-    def _ended(self, reason: ErrorFactory, gone: bool) -> None:
-        if gone:
-            self._on_gone(self)
-            self.refuse(reason)
-        else:
-            self.fail(reason)
-
-    def stop_learning(self) -> None:
-        """Take no more updates."""
-        self._stopping = True
-        self._applier.stop()
+        super().end(state, refusal)
+        self.queue.refuse(refusal)
+        self._applier.end(refusal())
 
     async def stop(self) -> None:
         """Take no more updates, finish those that wait, and take a last snapshot."""
-        self.stop_learning()
-        await self._applier.done()
-        if self._closed is None and self._contact.stale_seconds is None:
-            await self.snapshots.take_last(self.model)
+        self.stop_changes()
+        await self._applier.stop()
+        if self.serving and self._store_health.stale_seconds is None:
+            await self.snapshotter.take_last(self.model)
 
     async def drop(self) -> None:
-        """End without a trace: the model has been deleted."""
-        self.refuse(lambda: ModelNotFound(self.spec.name))
+        """End without a trace, and wait for the end: the model has been deleted."""
+        await super().drop()
         await self._applier.cancel()
-        await self.snapshots.drop()
+        await self.snapshotter.drop()
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -280,12 +258,11 @@ class Replica:
         ------
         NotReady, InvalidExample, NoProbabilities
         """
-        if self._closed is not None:
-            return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
+        self.check_serving()
         if probabilities:
             self._check_probabilities()
         if at_least is not None:
-            await self._reach(at_least)
+            await self.wait_until(at_least)
         predictions: list[Prediction] = []
         while (begin := len(predictions)) < len(xs):
             if begin:
@@ -296,26 +273,21 @@ class Replica:
                 model.features.check(index, x)
             predictions += model.predict(part, probabilities)
             self._predict_slice.observe(len(part), time.perf_counter() - started)
-        return Predicted(predictions, self._applier.model.position, self._contact.stale_seconds)
+        return Predicted(predictions, self._applier.model.position, self._store_health.stale_seconds)
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:
             raise NoProbabilities()
 
-    async def _reach(self, position: str) -> None:
-        seconds = self._settings.position_wait_seconds
-        if not await self._applier.reach(position, seconds):
-            self._check_open()
-            raise NotReady(f"position {position} of model {self.spec.name!r} was not reached in {seconds:g} s")
-
     async def keep(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
         """Keep what was predicted from; raises as `PredictionStore.put`."""
-        await self._kept.put(ids, xs)
+        await self._prediction_store.put(ids, xs)
 
     async def kept(self, ids: Sequence[str]) -> list[Features]:
         """What was predicted from; raises as `PredictionStore.get`, and PredictionLabelled if it has its labels."""
+        self.check_serving()
         self.model.labelled.check(ids)
-        return await self._kept.get(ids)
+        return await self._prediction_store.get(ids)
 
     # -- updates ----------------------------------------------------------------------------------
 
@@ -347,26 +319,16 @@ class Replica:
         ModelGone
             The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
         """
-        try:
-            self._check_learning()
-            if want_probabilities:
-                self._check_probabilities()
-            if (earlier := await self._earlier_answer(key)) is not None:
-                return self._updated(earlier, replayed=True)
-            ids = None if prediction_ids is None else tuple(prediction_ids)
-            update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
-            with self._keys.hold(key):
-                outcome = await self._learn(update)
-        except NotReady:
-            return await (await self._next()).update(
-                examples,
-                key=key,
-                want_predictions=want_predictions,
-                want_probabilities=want_probabilities,
-                prediction_ids=prediction_ids,
-                stream=stream,
-            )
-        return self._answered(outcome)
+        self.check_changeable()
+        if want_probabilities:
+            self._check_probabilities()
+        if (earlier := await self._earlier_answer(key)) is not None:
+            return self._updated(earlier, replayed=True)
+        ids = None if prediction_ids is None else tuple(prediction_ids)
+        update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
+        with self._keys.hold(key):
+            outcome = await self._learn(update)
+        return self._answer(outcome)
 
     async def rollback(self, position: str, key: IdempotencyKey | None = None) -> Updated:
         """Go back to a snapshot, here and on every other replica, at the same point of the log.
@@ -377,27 +339,20 @@ class Replica:
             There is none at the position that is intact.
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
-        try:
-            self._check_learning()
-            if (earlier := await self._earlier_answer(key)) is not None:
-                return self._updated(earlier, replayed=True)
-            with self._keys.hold(key):
-                rollback = Rollback(await self._shelf.pin(position), self.durability, key)
-                self._check_learning()
-                outcome = await self.queue.put(rollback, encode(rollback), None)
-        except NotReady:
-            return await (await self._next()).rollback(position, key)
-        self.snapshots.soon()
+        self.check_changeable()
+        if (earlier := await self._earlier_answer(key)) is not None:
+            return self._updated(earlier, replayed=True)
+        with self._keys.hold(key):
+            rollback = Rollback(await self._snapshot_reader.pin(position), self.durability, key)
+            self.check_changeable()
+            outcome = await self.queue.put(rollback, encode(rollback), None)
+        self.snapshotter.soon()
         self.queue.wake()
-        return self._answered(outcome)
+        return self._answer(outcome)
 
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
-
-    async def confirm(self) -> ServiceError | None:
-        """Hear what others have done to the model by now; what kept it from that, if anything."""
-        return await self._applier.confirm()
 
     async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:
         """What the first request with the key was answered; None if this is the first.
@@ -409,42 +364,26 @@ class Replica:
                 return None
         except KeyReused:
             pass
-        error = await self.confirm()
-        self._check_learning()
+        error = await self.sync()
+        self.check_changeable()
         if error is not None:
             raise error
         return self._keys.earlier_answer(key, self.model.keys)
-
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise self._closed()
-
-    def _check_learning(self) -> None:
-        self._check_open()
-        if self._stopping:
-            raise NotReady("the server is stopping")
-
-    async def _next(self) -> "Replica":
-        """The replica that took this one's place; where there is none, what is answered in its stead is raised."""
-        if self._successor is None:
-            self._check_learning()
-            raise NotReady(f"model {self.spec.name!r} is being restored")
-        return await self._successor()
 
     async def _learn(self, update: Update) -> ApplyResult:
         position = self.model.position
         try:
             admitted = await self._admission.admit(update, self.model, self.queue)
         except (InvalidExample, LimitExceeded):
-            await self.confirm()  # it may fit what others have made of the model, or of its name
-            self._check_learning()
+            await self.sync()  # it may fit what others have made of the model, or of its name
+            self.check_changeable()
             if self.model.position == position:
                 raise
             admitted = await self._admission.admit(update, self.model, self.queue)
-        self._check_learning()  # it may have ended meanwhile
+        self.check_changeable()  # it may have ended meanwhile
         return await self.queue.put(update, admitted.payload, admitted.checked)
 
-    def _answered(self, outcome: ApplyResult) -> Updated:
+    def _answer(self, outcome: ApplyResult) -> Updated:
         if isinstance(outcome.answer, ServiceError):
             raise outcome.answer
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
@@ -471,16 +410,13 @@ class Replica:
         ------
         NotReady, StorageGone, ModelGone
         """
-        try:
-            self._check_learning()
-        except NotReady:
-            return await (await self._next()).take_snapshot()
+        self.check_changeable()
         return await self._applier.snapshot()
 
     async def list_snapshots(self) -> list[SnapshotRecord]:
         """The snapshots, the newest first; raises StorageGone, ModelGone."""
-        return await self._shelf.list()
+        return await self._snapshot_reader.list()
 
     async def read_snapshot(self, position: str) -> bytes:
         """A snapshot as it is stored; raises SnapshotNotFound, StorageGone, ModelGone."""
-        return await self._shelf.read(position)
+        return await self._snapshot_reader.read(position)

@@ -187,7 +187,7 @@ class ActiveVersion:
             log.info("version_served", model=self._record.name, version=serving and serving.version.number)
         self.position = position
         self._trouble = None
-        self._arrivals.tell()
+        self._arrivals.notify()
         self._tell()
 
     def _tell(self) -> None:

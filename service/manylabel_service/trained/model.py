@@ -5,23 +5,18 @@ answer is made by one version alone, and its position says up to where the log h
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import structlog
 
 from manylabel_service.errors import (
-    ModelGone,
-    ModelNotFound,
     NoProbabilities,
-    NotReady,
     ServiceError,
-    StorageGone,
 )
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.hosted_model import ErrorFactory
+from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Predicted
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
@@ -44,44 +39,41 @@ LONG_AT_A_TIME = 2
 log = structlog.get_logger()
 
 
-class TrainedModel:
-    """One trained model in this process.
+class TrainedModel(HostedModel):
+    """A trained model in this process serves one of the versions that its log names.
 
     Parameters
     ----------
-    record : the model in the store.
     store : where its log and its versions are.
-    settings : limits.
-    contact : how long ago the store was heard from; told when it is gone.
-    on_gone : called when it turns out that the model has been deleted elsewhere.
+    record, settings, store_health, on_deleted : as of every hosted model.
     """
+
+    _answered = (ServiceError,)
 
     def __init__(
         self,
         record: ModelRecord,
         store: Store,
         settings: Settings,
-        contact: StoreHealth | None = None,
-        on_gone: "Callable[[TrainedModel], None]" = lambda model: None,
+        store_health: StoreHealth | None = None,
+        on_deleted: Callable[[HostedModel], None] = lambda model: None,
     ) -> None:
-        self.record = record
-        self.used_at = time.monotonic()
-        self.failed = False
-        self.events = Events(record.name, lambda: self._stage)
+        super().__init__(record, settings, store_health, on_deleted)
+        self._events = Events(record.name, lambda: self._stage)
         self._store = store
-        self._settings = settings
-        self._contact = contact or StoreHealth()
-        self._on_gone = on_gone
         self._ledger = VersionLog(record, store, settings, self._heard)
-        self._stage = ActiveVersion(record, store, lambda: self._ledger.catalogue, self.events)
-        self._desk = VersionService(record, store, self._ledger, self._stage, self._consequence)
+        self._stage = ActiveVersion(record, store, lambda: self._ledger.catalogue, self._events)
+        self._desk = VersionService(record, store, self._ledger, self._stage, self.handle_error)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
         self._waiting = 0  # requests that wait for something to be read or changed
-        self._busy = self._stopping = False
-        self._closed: ErrorFactory | None = lambda: NotReady(f"model {record.name!r} is being restored")
-        self._successor: Callable[[], Awaitable[TrainedModel]] | None = None
+        self._busy = False
+
+    @property
+    def events(self) -> Events:
+        """What happens to the model."""
+        return self._events
 
     @property
     def position(self) -> str:
@@ -105,7 +97,7 @@ class TrainedModel:
 
     def status(self) -> dict[str, Any]:
         """What GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
-        self._check_open()
+        self.check_serving()
         serving = self._stage.serving
         meta = None if serving is None else serving.version.meta
         return {
@@ -143,14 +135,9 @@ class TrainedModel:
         """
         await self._ledger.read()
         await self._stage.settle()
-        self._closed = None
+        self.start()
         self._stage.start()
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
-
-    @property
-    def following(self) -> bool:
-        """Whether it wants to know what others do."""
-        return self._closed is None
 
     @property
     def busy(self) -> bool:
@@ -158,56 +145,50 @@ class TrainedModel:
         return self._busy
 
     @property
-    def evictable(self) -> bool:
-        """Whether nobody here waits for it or watches it."""
-        waited_for = self._waiting or self._busy or self.events.subscribers or self._stage.busy
-        return self._closed is None and not self._stopping and not waited_for
+    def waited_for(self) -> bool:
+        """Whether a request waits for what it does."""
+        return bool(self._waiting or self._busy or self._stage.busy)
 
-    def look(self) -> None:
-        """Read what others have added to the log."""
+    def poll(self) -> None:
+        """Have what others have added to the log read, in the background."""
         self._behind.set()
 
-    async def confirm(self) -> ServiceError | None:
-        """Hear what others have done to the model by now; what kept it from that, if anything."""
+    async def sync(self) -> ServiceError | None:
+        """Take in what others have done to the model by now; return what kept it from that, if anything."""
         try:
             await self._ledger.read()
         except Exception as error:
-            return self._consequence(error)
+            return self.handle_error(error)
         return None
 
+    async def reach(self, position: str, seconds: float) -> bool:
+        """Wait, for so long at most, until what is served is at or after a position; return whether it is."""
+        if not self._stage.reached(position):
+            self.poll()
+            await self._stage.arrival(position, seconds)
+            self.check_serving()
+        return self._stage.reached(position)
+
     async def cover(self) -> bool:
-        """All that there is is in the store."""
+        """Return True: all that there is is in the store."""
         return True
 
-    def evict(self, successor: "Callable[[], Awaitable[TrainedModel]]") -> None:
-        """Leave the memory; requests that have it in hand are passed on to its successor."""
-        self._successor = successor
-        self._end(lambda: NotReady(f"model {self.record.name!r} is being loaded"))
-
-    def fail(self, reason: ErrorFactory) -> None:
-        """Answer every request with such an error from now on, because the state cannot be trusted."""
-        self.failed = True
-        self._end(reason)
-
-    def stop_learning(self) -> None:
-        """Change no more what is served."""
-        self._stopping = True
-
-    async def stop(self) -> None:
-        """End; there is nothing to finish."""
-        self.stop_learning()
-        await self._ended()
-
-    async def drop(self) -> None:
-        """End without a trace: the model has been deleted."""
-        self._end(lambda: ModelNotFound(self.record.name))
-        await self._ended()
-
-    def _end(self, reason: ErrorFactory) -> None:
-        self._closed = reason
+    def end(self, state: State, refusal: ErrorFactory) -> None:
+        """Answer every request with such an error from now on."""
+        super().end(state, refusal)
         if self._task is not None:
             self._task.cancel()
         self._stage.stop()
+
+    async def stop(self) -> None:
+        """End; there is nothing to finish."""
+        self.stop_changes()
+        await self._ended()
+
+    async def drop(self) -> None:
+        """End without a trace, and wait for the end: the model has been deleted."""
+        await super().drop()
+        await self._ended()
 
     async def _ended(self) -> None:
         if self._task is not None:
@@ -222,7 +203,7 @@ class TrainedModel:
             self._behind.clear()
             self._busy = True
             try:
-                await self.confirm()
+                await self.sync()
             finally:
                 self._busy = False
 
@@ -231,33 +212,6 @@ class TrainedModel:
             self._stage.lost()
         else:
             self._stage.heard(outcome.promoted)
-
-    def _consequence(self, error: Exception) -> ServiceError:
-        """What to do about an error, and what to answer to those who waited."""
-        name = self.record.name
-        if isinstance(error, ModelGone):
-            self._on_gone(self)
-            self._end(lambda: ModelGone(name, self.record.incarnation))
-            return error
-        if isinstance(error, StorageGone):
-            self._contact.lost()  # whoever hears that it is back has this model look again
-            return error
-        if isinstance(error, ServiceError):
-            return error
-        log.error("model_failed", model=name, position=self.position, exc_info=error)
-        self.fail(lambda: NotReady(f"model {name!r} failed; the server must be restarted"))
-        return NotReady(f"model {name!r} failed")
-
-    def _check_open(self) -> None:
-        if self._closed is not None:
-            raise self._closed()
-
-    async def _next(self) -> "TrainedModel":
-        """The one that took this one's place; where there is none, what is answered in its stead is raised."""
-        if self._successor is None:
-            self._check_open()
-            raise NotReady(f"model {self.record.name!r} is being restored")
-        return await self._successor()
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -276,61 +230,45 @@ class TrainedModel:
         ------
         NotReady, InvalidExample, NoProbabilities, NoVersionServed, VersionDamaged
         """
-        if self._closed is not None:
-            return await (await self._next()).predict(xs, at_least, probabilities=probabilities)
+        self.check_serving()
         if probabilities:
             raise NoProbabilities()
         if at_least is not None:
-            await self._reach(at_least)
+            await self.wait_until(at_least)
         serving, position = self._stage.on()
         if len(xs) <= INLINE_EXAMPLES and serving.work(xs) <= INLINE_WORK:
             predictions = serving.predict(xs)
         else:
             async with self._long:
                 predictions = await asyncio.to_thread(serving.predict, xs)
-        return Predicted(predictions, position, self._contact.stale_seconds)
-
-    async def _reach(self, position: str) -> None:
-        seconds = self._settings.position_wait_seconds
-        if self._stage.reached(position):
-            return
-        self.look()
-        await self._stage.arrival(position, seconds)
-        self._check_open()
-        if not self._stage.reached(position):
-            raise NotReady(f"position {position} of model {self.record.name!r} was not reached in {seconds:g} s")
+        return Predicted(predictions, position, self._store_health.stale_seconds)
 
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None]:
-        """As `VersionService.versions`; raises NotReady too."""
-        return await (await self._here())._desk.versions()
+        """Return the versions as `VersionService.versions`; raise NotReady too."""
+        self.check_serving()
+        return await self._desk.versions()
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
-        """As `VersionService.version`; raises NotReady too."""
-        return await (await self._here())._desk.version(number)
+        """Return a version as `VersionService.version`; raise NotReady too."""
+        self.check_serving()
+        return await self._desk.version(number)
 
     async def promote(self, number: int) -> Promoted:
-        """As `VersionService.promote`; raises NotReady too."""
-        model = await self._here()
-        with model._changing():
-            return await model._desk.promote(number)
+        """Promote a version as `VersionService.promote`; raise NotReady too."""
+        with self._changing():
+            return await self._desk.promote(number)
 
     async def retire(self, number: int) -> None:
-        """As `VersionService.retire`; raises NotReady too."""
-        model = await self._here()
-        with model._changing():
-            await model._desk.retire(number)
-
-    async def _here(self) -> "TrainedModel":
-        return self if self._closed is None else await self._next()
+        """Delete a version as `VersionService.retire`; raise NotReady too."""
+        with self._changing():
+            await self._desk.retire(number)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """A request that must not be left behind by an eviction."""
-        self._check_open()
-        if self._stopping:
-            raise NotReady("the server is stopping")
+        """Hold the model in memory while a request changes it."""
+        self.check_changeable()
         self._waiting += 1
         try:
             yield

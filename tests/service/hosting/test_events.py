@@ -166,7 +166,7 @@ class TestResuming:
         resumed = behind.events.subscribe(after=positions[2])
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(anext(resumed), 0.05)
-        behind.look()
+        behind.poll()
         assert [event.position for event in await taken(resumed, 2)] == positions[3:]
 
     async def test_from_before_anything_is_known(self, replica: Any, lone_fleet: Any) -> None:

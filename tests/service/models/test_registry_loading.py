@@ -14,6 +14,7 @@ from manylabel_service.errors import (
     NotReady,
     StorageGone,
 )
+from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.models import eviction
 from manylabel_service.online.state.model import OnlineModel
 
@@ -153,17 +154,25 @@ class TestEviction:
 
     async def test_who_has_it_in_hand_is_passed_on(self, any_fleet: Any) -> None:
         fleet = any_fleet
+
+        def update(model: Any) -> Any:
+            return model.update([fleet.example(1)])
+
         registry = await fleet.start(evict_idle_seconds=1e-6)
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(0)])
         await registry._eviction.sweep()
         assert registry.resident() == []
-        assert (await replica.update([fleet.example(1)])).updates == 2
-        assert (await replica.predict([fleet.example(1).x])).position == (await registry.get("m")).model.position
-        assert (await replica.take_snapshot()).position == (await registry.get("m")).model.position
+        with pytest.raises(ModelEvicted):
+            await replica.predict([fleet.example(1).x])
+        assert (await registry.ask(replica, update)).updates == 2
+        predicted = await registry.ask(replica, lambda model: model.predict([fleet.example(1).x]))
+        assert predicted.position == (await registry.get("m")).model.position
+        snapshot = await registry.ask(replica, lambda model: model.take_snapshot())
+        assert snapshot.position == (await registry.get("m")).model.position
         await registry.delete("m")
         with pytest.raises(ModelNotFound):
-            await replica.update([fleet.example(1)])
+            await registry.ask(replica, update)
 
     async def test_the_least_recently_used_leave_when_memory_is_short(self, any_fleet: Any) -> None:
         fleet = any_fleet
@@ -198,8 +207,8 @@ class TestEviction:
                 replica = await registry.get(names[(number + i) % 6])
                 seen.add(replica)
                 await asyncio.sleep(0)
-                await replica.update([fleet.example(i)])
-                await replica.predict([fleet.example(i).x])
+                await registry.ask(replica, lambda model, i=i: model.update([fleet.example(i)]))
+                await registry.ask(replica, lambda model, i=i: model.predict([fleet.example(i).x]))
 
         async def sweep() -> None:
             while True:

@@ -20,7 +20,7 @@ async def _rolled_back(registry: Any, fleet: Any) -> Any:
     await replica.update([fleet.example(0)])
     target = await replica.take_snapshot()
     await replica.update([fleet.example(1)])
-    replica.snapshots.soon = lambda: None
+    replica.snapshotter.soon = lambda: None
     await replica.rollback(target.position)
     return replica
 
@@ -83,7 +83,7 @@ class TestStoreGone:
         await replica.update([fleet.example(0)])
         target = await replica.take_snapshot()
         await replica.update([fleet.example(1)])
-        load, failures = replica._shelf.load, list[str]()
+        load, failures = replica._snapshot_reader.load, list[str]()
 
         async def failing(position: str) -> Any:
             if replica._applier.busy and not failures:
@@ -91,7 +91,7 @@ class TestStoreGone:
                 raise StorageGone("the network is down", heals=True)
             return await load(position)
 
-        monkeypatch.setattr(replica._shelf, "load", failing)
+        monkeypatch.setattr(replica._snapshot_reader, "load", failing)
         with pytest.raises(StorageGone):
             await replica.rollback(target.position)
         assert failures
@@ -114,7 +114,7 @@ class TestStoreBack:
         update = asyncio.create_task(replica.update([fleet.example(1)]))
         await eventually_async(lambda: replica.busy)
         lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
-        registry._contact.lost()
+        registry._store_health.lost()
         await eventually_async(lambda: registry.storage_gone_seconds is None)
         registry._tasks[0].cancel()  # what it heard now has to do
         release.set()
@@ -131,6 +131,6 @@ class TestStoreBack:
         store, before = fleet.store(registry), replica.model
         _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         _once(store.snapshots, "all", lambda: StorageGone("the network is down", heals=True), monkeypatch)
-        replica.look()
+        replica.poll()
         await eventually_async(lambda: replica.model is not before, 5.0)
         assert replica.model.to_bytes() == before.to_bytes()

@@ -357,7 +357,7 @@ class TestSnapshots:
             replica = await registry.create(spec())
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
-                await eventually_async(lambda: not replica.snapshots.busy)
+                await eventually_async(lambda: not replica.snapshotter.busy)
             snapshots = await store_of(registry).snapshots.all(replica.record)
             assert len(snapshots) == 2
             oldest = snapshots[-1].position
@@ -443,7 +443,7 @@ async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)
-            await eventually_async(lambda: not replica.snapshots.busy)
+            await eventually_async(lambda: not replica.snapshotter.busy)
         await learn(other, 1)
         return replica.model.to_bytes(), other.model.to_bytes()
 

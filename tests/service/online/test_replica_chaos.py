@@ -88,9 +88,9 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
     assert n_rollbacks == 18
     state = await fleet.agreed()
     model = OnlineModel(replicas[0].spec)
-    shelf, store, record = replicas[0]._shelf, fleet.store(registries[0]), replicas[0].record
+    shelf, store, record = replicas[0]._snapshot_reader, fleet.store(registries[0]), replicas[0].record
     while entries := await store.logs.read(record, model.position, 1000):
-        changes: list[LogEntry] = await replicas[0]._applier._playback.decoded(entries)
+        changes: list[LogEntry] = await replicas[0]._applier._replayer.decoded(entries)
         for change in changes:
             folding, more = Fold(model, [change]), True
             while more:

@@ -291,7 +291,7 @@ class TestStoreGone:
     ) -> None:
         registries, (one, other) = await hosted(fleet, 2)
         registries[1]._tasks[0].cancel()  # as frozen as a task can be
-        other._contact._heard_at -= 10.0
+        other._store_health._heard_at -= 10.0
         for i in range(50):
             await one.update([fleet.example(i)])
         predicted = await other.predict([fleet.example(0).x])

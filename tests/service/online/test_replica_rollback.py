@@ -40,7 +40,7 @@ class TestRollback:
         )
         assert rolled.rolled_back_to == target.position
         assert 5 <= rolled.updates <= 5
-        behind.look()
+        behind.poll()
         state = await fleet.agreed()
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
@@ -97,7 +97,7 @@ class TestRollback:
         target = await other.take_snapshot()  # which is news to the first, and recent, and yet not enough
         await learn(fleet, one, 2)
         rolled = await one.rollback(target.position)
-        await eventually_async(lambda: one.snapshots.covered == rolled.position)
+        await eventually_async(lambda: one.snapshotter.covered == rolled.position)
 
     async def test_its_snapshot_stays_until_the_log_no_longer_needs_it(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
@@ -107,7 +107,7 @@ class TestRollback:
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await one.rollback(target.position)
-        await eventually_async(lambda: one.snapshots.covered == one.model.position and not one.snapshots.busy)
+        await eventually_async(lambda: one.snapshotter.covered == one.model.position and not one.snapshotter.busy)
         await learn(fleet, one, 1)
         await one.take_snapshot()
         pinned = [snapshot.position for snapshot in await one.list_snapshots() if snapshot.pinned]

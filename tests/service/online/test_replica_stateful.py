@@ -34,7 +34,6 @@ from manylabel_service.errors import (
     KeyReused,
     LogTrimmed,
     ModelExists,
-    ModelGone,
     ModelNotFound,
     NotReady,
     PredictionError,
@@ -189,7 +188,7 @@ def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: b
     async def label(replica: Replica) -> Updated:
         ids = list(labels)
         try:
-            kept = await (replica.kept(ids) if look else replica._kept.get(ids))
+            kept = await (replica.kept(ids) if look else replica._prediction_store.get(ids))
         except PredictionError:
             if key is None or not replica.has_seen(key):
                 raise
@@ -270,17 +269,13 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     async def ask(self, place: int, name: str, request: Callable[[Replica], Awaitable[R]]) -> R:
         """As the interface does: a replica may not have heard that its model is another one now."""
-        replica = await self.registry(place).get(name)
-        try:
-            return await request(replica)
-        except ModelGone:
-            await replica.confirm()
-            return await request(await self.registry(place).get(name))
+        registry = self.registry(place)
+        return await registry.ask(await registry.get(name), request)
 
     async def settled(self) -> None:
         """Wait until no replica has anything to do."""
         while any(  # noqa: ASYNC110
-            replica.snapshots.busy or replica._applier.waited_for
+            replica.snapshotter.busy or replica._applier.waited_for
             for registry in self.registries
             for replica in registry.resident()
         ):
@@ -502,7 +497,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 assert learnt_bytes(model) == plain_bytes(known.kind, learnt)
             assert known.seen.setdefault(snapshot.position, data) == data
             if n < SETTINGS.snapshots_kept:
-                while self.run(replica._applier._playback.read_on(model)):
+                while self.run(replica._applier._replayer.read_on(model)):
                     pass
                 assert model.to_bytes() == replica.model.to_bytes()
         return replica, listed
@@ -556,7 +551,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, place=PLACES, new=BATCHES)
     def evict(self, name: str, place: int, new: Learnt) -> None:
-        """A request that has it in hand is passed on to its successor."""
+        """A request that has it in hand is passed on to the one loaded in its place."""
         if (known := self.known.get(name)) is None:
             return
         registry = self.registry(place)
@@ -568,7 +563,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
         self.run(until_evicted())
         assert replica not in registry.resident()
-        self.learnt(known, self.run(replica.update(examples_of(new))), updating(new), new)
+        self.learnt(known, self.run(registry.ask(replica, updating(new))), updating(new), new)
         self.check(known, place)
 
     @rule(place=PLACES)
@@ -768,7 +763,7 @@ def run_machine(make: Callable[[], ReplicaMachine], examples: int) -> None:
     )
 
 
-def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
+def test_any_order_in_one_directory(no_warm_up: None, tmp_path: Path, clock: Clock) -> None:
     numbers = itertools.count()
 
     def directory() -> Path:
@@ -795,7 +790,7 @@ def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
     run_machine(machine, 15)
 
 
-def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], clock: Clock) -> None:
+def test_any_order_among_two_processes_on_redis(no_warm_up: None, new_redis: Callable[..., Any], clock: Clock) -> None:
     numbers, server = itertools.count(), new_redis(options={"databases": "10000"}).start()
 
     def machine() -> ReplicaMachine:

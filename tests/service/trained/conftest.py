@@ -111,7 +111,7 @@ class Servers(Fleet):
         """Publish a version as a job would in the process of this registry."""
         about = meta(job or f"job-{next(self._jobs)}")
         made = await publish(self.store(registry), Settings(), name, version.contents, about, promote=promote)
-        registry.look(name)
+        registry.poll(name)
         return made
 
     async def reached(self, *registries: Registry) -> None:

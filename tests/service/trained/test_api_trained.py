@@ -26,7 +26,7 @@ def put(client: TestClient, name: str, contents: bytes, about: Any, promote: boo
 
     async def run() -> int:
         version = await publish(registry._store, Settings(), name, contents, about, promote=promote)
-        registry.look(name)
+        registry.poll(name)
         return version.number
 
     number: int = portal.call(run)

@@ -328,9 +328,10 @@ class TestHosted:
         await registry._eviction.sweep()
         assert registry.resident() == []
         assert (await registry.list()) == [{"name": "m", "algorithm": "trained", "loaded": False}]
-        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
-        assert (await model.versions())[1] == 1
-        assert (await model.promote(1)).version == 1
+        predicted = await registry.ask(model, lambda model: model.predict([dense(one.X[0])]))
+        assert scores(predicted.predictions) == one.scores(one.X[:1])
+        assert (await registry.ask(model, lambda model: model.versions()))[1] == 1
+        assert (await registry.ask(model, lambda model: model.promote(1))).version == 1
         assert len(registry.resident()) == 1
 
     async def test_its_size_counts(self, lone_server: Any, one: Any, make: Any) -> None:
@@ -375,12 +376,12 @@ class TestHosted:
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
         held = await there.get("m")
-        held.evict(lambda: there.again(held))
+        held.evict()
         del there._replicas["m"]
         await here.delete("m")
         await here.create(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
         with pytest.raises(NotReady, match="another kind"):
-            await held.predict([dense(one.X[0])])
+            await there.ask(held, lambda model: model.predict([dense(one.X[0])]))
 
     async def test_without_the_store_it_answers_on(self, redis_servers: Any, one: Any, two: Any) -> None:
         registry = await redis_servers.start()

@@ -47,7 +47,7 @@ async def watch(request: Request, name: str) -> Response:
     context = context_of(request)
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
-    if after is not None and _ahead(after, replica) and await replica.confirm() is None:
+    if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
         if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
             after = START

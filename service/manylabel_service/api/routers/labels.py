@@ -15,7 +15,7 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import to_labels
-from manylabel_service.api.translation.model_access import asked, counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
@@ -92,7 +92,7 @@ async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: 
         return _learn_kept(replica, items.values, key)
 
     try:
-        return await asked(context, replica, ask)
+        return await context.registry.ask(replica, ask)
     except PredictionError as error:
         raise _problem(error, items) from error
     except InvalidExample as error:

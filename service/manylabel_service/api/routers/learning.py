@@ -15,7 +15,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_flag, to_items
 from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
-from manylabel_service.api.translation.model_access import asked, counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
 from manylabel_service.api.web import idempotency, query
 from manylabel_service.api.web.bodies import read_json
@@ -143,7 +143,7 @@ async def _predict(
         return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
 
     try:
-        return await asked(context, hosted, ask)
+        return await context.registry.ask(hosted, ask)
     except InvalidExample as error:
         raise items.problem(error) from error
 
@@ -157,7 +157,7 @@ async def _keep(context: Context, replica: Replica, xs: Sequence[Features]) -> t
     """
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
-    await asked(context, replica, lambda replica: replica.keep(ids, xs))
+    await context.registry.ask(replica, lambda replica: replica.keep(ids, xs))
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
@@ -201,7 +201,7 @@ async def _update(
         )
 
     try:
-        return await asked(context, replica, ask)
+        return await context.registry.ask(replica, ask)
     except InvalidExample as error:
         raise items.problem(error) from error
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.translation.model_access import asked, online, trained
+from manylabel_service.api.translation.model_access import online, trained
 from manylabel_service.api.web.bodies import BYTES, read_body, read_json
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.query import wrong
@@ -76,7 +76,7 @@ async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource
     """The state of a model that goes on from a version."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
-        version, data = await asked(context, model, lambda model: model.version(source.version))
+        version, data = await context.registry.ask(model, lambda model: model.version(source.version))
         return await asyncio.to_thread(go_on, spec, source.model, version, data)
 
 

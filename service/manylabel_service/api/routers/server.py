@@ -77,7 +77,7 @@ async def exposition(context: Context) -> bytes:
     registry, telemetry = context.registry, context.telemetry
     # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
     telemetry.keep(await registry.existing(telemetry.models))
-    replicas = [replica for replica in registry.resident() if replica.following]
+    replicas = [replica for replica in registry.resident() if replica.serving]
     gauges = await _Gauges.of(replicas)
     gauges.add_jobs(context.jobs.counts())
     return telemetry.exposition(gauges)

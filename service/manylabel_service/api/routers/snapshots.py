@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.translation.model_access import asked, online
+from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
@@ -42,7 +42,7 @@ async def list_snapshots(request: Request, name: str) -> Response:
     """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
     context = context_of(request)
     replica = online(await context.registry.get(name))
-    records = await asked(context, replica, lambda replica: replica.list_snapshots())
+    records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
     return JSONAnswer(pydantic_core.to_json({"snapshots": [_shown(record) for record in records]}))
 
 
@@ -57,7 +57,7 @@ async def take_snapshot(request: Request, name: str) -> Response:
     """Of the state right now. Its address is in the header Location."""
     context = context_of(request)
     replica = online(await context.registry.get(name))
-    record = await asked(context, replica, lambda replica: replica.take_snapshot())
+    record = await context.registry.ask(replica, lambda replica: replica.take_snapshot())
     location = f"/v1/models/{name}/snapshots/{record.position}"
     return JSONAnswer(pydantic_core.to_json(_shown(record)), 201, [(b"location", location.encode())])
 
@@ -76,7 +76,7 @@ async def download_snapshot(request: Request, name: str, position: str) -> Respo
     context = context_of(request)
     replica = online(await context.registry.get(name))
     position = _position(position, name)
-    data = await asked(context, replica, lambda replica: replica.read_snapshot(position))
+    data = await context.registry.ask(replica, lambda replica: replica.read_snapshot(position))
     return Download(data, context.settings.stream_idle_seconds)
 
 
@@ -117,7 +117,7 @@ async def _rolled_back(context: Context, replica: Replica, position: str, key: I
     def ask(replica: Replica) -> Awaitable[Updated]:
         return replica.rollback(position, key=key)
 
-    return await asked(context, replica, ask)
+    return await context.registry.ask(replica, ask)
 
 
 def _checked(position: str) -> str:

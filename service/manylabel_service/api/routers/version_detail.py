@@ -12,7 +12,7 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.versions import STORED
-from manylabel_service.api.translation.model_access import asked, trained
+from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.web import query
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
@@ -45,7 +45,7 @@ async def show_detail(request: Request, name: str) -> Response:
 
 async def _detail(context: Context, name: str, number: int | None) -> Detail:
     model = trained(await context.registry.get(name))
-    version, data = await asked(context, model, lambda model: model.version(number))
+    version, data = await context.registry.ask(model, lambda model: model.version(number))
     return await asyncio.to_thread(read_detail, name, version, data)
 
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import context_of
-from manylabel_service.api.translation.model_access import asked, trained
+from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
@@ -40,7 +40,7 @@ async def list_versions(request: Request, name: str) -> Response:
     """What jobs have made of the model, the newest first. Versions never change, and stay until they are deleted."""
     context = context_of(request)
     model = trained(await context.registry.get(name))
-    versions, served = await asked(context, model, lambda model: model.versions())
+    versions, served = await context.registry.ask(model, lambda model: model.versions())
     shown = [_shown(version, served) for version in versions]
     return JSONAnswer(pydantic_core.to_json({"versions": shown}))
 
@@ -70,7 +70,7 @@ async def promote(request: Request, name: str) -> Response:
         number = schemas.PromoteRequest.model_validate(document).version
     except ValidationError as error:
         raise invalid_body(error, (), tuple) from error
-    promoted = await asked(context, model, lambda model: model.promote(number))
+    promoted = await context.registry.ask(model, lambda model: model.promote(number))
     return JSONAnswer(pydantic_core.to_json({"model": name, **promoted._asdict()}))
 
 
@@ -89,7 +89,7 @@ async def download_version(request: Request, name: str, version: str) -> Respons
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     async with context.examining:
-        found, data = await asked(context, model, lambda model: model.version(number))
+        found, data = await context.registry.ask(model, lambda model: model.version(number))
         try:
             contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
         except DamagedState as error:
@@ -108,7 +108,7 @@ async def delete_version(request: Request, name: str, version: str) -> Response:
     context = context_of(request)
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
-    await asked(context, model, lambda model: model.retire(number))
+    await context.registry.ask(model, lambda model: model.retire(number))
     return Response(status_code=204)
 
 

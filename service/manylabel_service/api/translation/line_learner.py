@@ -16,6 +16,7 @@ from manylabel_service.api.translation.to_json import numbers, shown
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
+from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import Updated
 from manylabel_service.online.state.dry_run import DryRun
@@ -157,9 +158,13 @@ class LineLearner:
     async def _update(self, replica: Replica, good: list[Line]) -> Updated:
         part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
         examples: list[Any] = [line.content for line in good]
-        return await replica.update(
-            examples, want_predictions=True, want_probabilities=self._probabilities, stream=part
-        )
+        while True:
+            try:
+                return await replica.update(
+                    examples, want_predictions=True, want_probabilities=self._probabilities, stream=part
+                )
+            except ModelEvicted:
+                replica = await self._hosted()
 
     def _count(self, lines: list[Line], updated: Updated | None, seconds: float) -> None:
         telemetry = self._context.telemetry

@@ -1,18 +1,14 @@
 """Requests to a model that may leave the memory of this process, and come back."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.web.problems import Problem, problem_of
-from manylabel_service.errors import ModelGone, ModelIsOnline, ModelIsTrained, ServiceError
+from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
-
-T = TypeVar("T")
-H = TypeVar("H", bound=HostedModel)
 
 
 def online(hosted: HostedModel) -> Replica:
@@ -27,15 +23,6 @@ def trained(hosted: HostedModel) -> TrainedModel:
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
-
-
-async def asked(context: Context, replica: H, ask: Callable[[H], Awaitable[T]]) -> T:
-    """What a model answers; once more by its name if this replica has been put away, or deleted, meanwhile."""
-    try:
-        return await ask(replica)
-    except ModelGone:
-        await replica.confirm()  # it may not have heard of it yet
-        return await ask(await context.registry.again(replica))
 
 
 @contextmanager

@@ -62,10 +62,11 @@ class Snapshotter:
         self.taken_at = time.monotonic()
         self.size_bytes = 0
 
-    def resume(self, position: str, snapshot: SnapshotRecord | None) -> None:
-        """The model begins from this snapshot, or from nothing."""
-        self.covered, self.learnt = position, 0
+    def resume(self, snapshot: SnapshotRecord | None, learnt: int) -> None:
+        """Begin with a model that was restored from this snapshot, or from nothing, and has learnt so much since."""
+        self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
+        self.learnt = learnt
 
     # -- when -------------------------------------------------------------------------------------
 

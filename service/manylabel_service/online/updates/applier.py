@@ -2,30 +2,27 @@
 
 Updates that wait together share one append and one pass of the kernel (group commit). An append
 answers with what other processes added before it, and that is folded in first. When nothing waits
-here, `look` makes the task read what others have added.
+here, `poll` makes the task read what others have added.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
 from functools import reduce
 from itertools import chain
 
 import structlog
 
 from manylabel_service.errors import (
-    DurabilityUnavailable,
     LogLost,
     LogTrimmed,
     ModelGone,
     ModelNotFound,
     NotReady,
     ServiceError,
-    StorageGone,
 )
 from manylabel_service.hosting.events import Event, Events
-from manylabel_service.hosting.hosted_model import ErrorFactory
 from manylabel_service.hosting.position_waiters import PositionWaiters
-from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
@@ -46,17 +43,24 @@ APPENDS = 3
 log = structlog.get_logger()
 
 
+class State(Enum):
+    """The state of an applier."""
+
+    FOLLOWING = "the model goes with the log"
+    DIVERGED = "the model has to be restored before anything else is folded in"
+    ENDED = "nothing is folded in any more"
+
+
 class Applier:
-    """Brings one model up to date, and keeps it there.
+    """An applier brings one model up to date with its log, and keeps it there.
 
     Parameters
     ----------
     record, model, durability : the model, and its state before any entry.
     store : where its log is.
     queue : updates to append.
-    shelf, snapshots : of the model: those stored, and when to take more.
-    contact : told when the store is gone.
-    ended : told what to answer from then on when there is no way on, and whether the model is gone.
+    snapshot_reader, snapshotter : of the model: those stored, and when to take more.
+    on_error : draws the consequence of an error, and returns what to answer to those who waited.
 
     Attributes
     ----------
@@ -71,10 +75,9 @@ class Applier:
         durability: Durability,
         store: Store,
         queue: UpdateQueue,
-        shelf: SnapshotReader,
-        snapshots: Snapshotter,
-        contact: StoreHealth,
-        ended: Callable[[ErrorFactory, bool], None],
+        snapshot_reader: SnapshotReader,
+        snapshotter: Snapshotter,
+        on_error: Callable[[Exception], ServiceError],
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
@@ -82,21 +85,22 @@ class Applier:
         self._durability = durability
         self._store = store
         self._queue = queue
-        self._snapshots = snapshots
-        self._contact = contact
-        self._playback = LogReplayer(record, model.spec, store, shelf, snapshots)
-        self._ended = ended
+        self._snapshotter = snapshotter
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader)
+        self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
-        self._busy = self._behind = self._unsound = self._stopping = self._over = False
-        self._arrivals = PositionWaiters(lambda: self.model.position)
-        self._wanted = SnapshotRequests(record.name, snapshots)
-        self._doubters: list[asyncio.Future[ServiceError | None]] = []
+        self._state = State.FOLLOWING
+        self._busy = self._must_read = self._stopping = False
+        self._position_waiters = PositionWaiters(lambda: self.model.position)
+        self._snapshot_requests = SnapshotRequests(record.name, snapshotter)
+        self._sync_waiters: list[asyncio.Future[ServiceError | None]] = []
 
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """Bring the model to the end of the log; before `start`. Raises as `LogReplayer.restored`."""
-        self.model = await self._playback.restored()
+        """Bring the model to the end of the log; raise as `LogReplayer.restored`."""
+        self.model, snapshot, learnt = await self._replayer.restored()
+        self._snapshotter.resume(snapshot, learnt)
 
     def start(self) -> None:
         """Begin to apply."""
@@ -110,56 +114,60 @@ class Applier:
     @property
     def waited_for(self) -> bool:
         """Whether anybody waits for what this task does."""
-        return bool(self._busy or self._queue.examples or self._arrivals or self._wanted or self._doubters)
+        waiters = self._queue or self._position_waiters or self._snapshot_requests or self._sync_waiters
+        return bool(self._busy or waiters)
 
-    async def confirm(self) -> ServiceError | None:
-        """Wait until all that others have done to the model by now is known here; what kept it from that, if anything.
+    async def sync(self) -> ServiceError | None:
+        """Wait until all that others have done to the model by now is known here; return what kept it from that.
 
         A model that turns out to be gone has ended afterwards.
         """
-        if self._over or self._task is None:
+        if self._state is State.ENDED or self._task is None:
             return None
-        known: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
-        self._doubters.append(known)
-        self.look()
-        return await known
+        synced: asyncio.Future[ServiceError | None] = asyncio.get_running_loop().create_future()
+        self._sync_waiters.append(synced)
+        self.poll()
+        return await synced
 
-    def look(self) -> None:
-        """Read what others have added, unless an append does so anyway."""
-        self._behind = True
+    def poll(self) -> None:
+        """Have what others have added read, unless an append does so anyway."""
+        self._must_read = True
         self._queue.wake()
 
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait, for so long at most, until the model is at or after the position; whether it is."""
-        if not self._arrivals.reached(position) and not self._over:
-            self.look()
-            await self._arrivals.wait(position, seconds)
-        return self._arrivals.reached(position)
+        """Wait, for so long at most, until the model is at or after the position; return whether it is."""
+        if not self._position_waiters.reached(position) and self._state is not State.ENDED:
+            self.poll()
+            await self._position_waiters.wait(position, seconds)
+        return self._position_waiters.reached(position)
 
     async def snapshot(self) -> SnapshotRecord:
-        """Take a snapshot of all that has been learnt by now; answers when it is stored.
+        """Take a snapshot of all that has been learnt by now; return when it is stored.
 
         Raises
         ------
         NotReady, StorageError
         """
-        wanted = self._wanted.ask()
+        requested = self._snapshot_requests.ask()
         self._queue.wake()
-        return await wanted
+        return await requested
 
-    def stop(self) -> None:
-        """End when nothing waits any more."""
+    def end(self, error: ServiceError) -> None:
+        """Fold in no more; those who wait for a snapshot to be begun get the error."""
+        self._state = State.ENDED
+        self._snapshot_requests.refuse(error)
+        self._queue.wake()
+
+    async def stop(self) -> None:
+        """Apply what waits, and end."""
         self._stopping = True
         self._queue.wake()
-
-    async def done(self) -> None:
-        """Wait for the end."""
         if self._task is not None:
             await self._task
 
     async def cancel(self) -> None:
         """End now."""
-        self._over = True
+        self._state = State.ENDED
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -169,133 +177,130 @@ class Applier:
 
     async def _run(self) -> None:
         try:
-            while not self._over and (self._queue or not self._stopping):
-                if not (self._queue or self._behind or self._doubters or self._wanted.due):
-                    await self._queue.wait(self._snapshots.seconds_until_due(self.model.position))
+            while self._state is not State.ENDED and (self._queue or not self._stopping):
+                if not (self._queue or self._must_read or self._sync_waiters or self._snapshot_requests.due):
+                    await self._queue.wait(self._snapshotter.seconds_until_due(self.model.position))
                 self._busy = True
                 await self._step()
                 self._busy = False
         finally:
-            self._busy, self._over = False, True
-            self._wanted.refuse(NotReady(f"model {self._record.name!r} has ended"))
-            self._arrivals.give_up()
-            _settle(self._doubters, None)
+            self._busy, self._state = False, State.ENDED
+            self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} has ended"))
+            self._position_waiters.give_up()
+            _answer(self._sync_waiters, None)
             self.events.close()
 
     async def _step(self) -> None:
-        await self._go_on()
-        if self._over:
+        await self._apply()
+        if self._state is State.ENDED:
             return
         try:
-            if self._wanted.due and self._unsound:
-                self._wanted.refuse(NotReady(f"model {self._record.name!r} is being restored"))
-            elif self._wanted.due:
-                await self._wanted.begin(self.model)
-            elif not self._unsound:
-                await self._snapshots.take_if_due(self.model)
+            if self._snapshot_requests.due and self._state is State.DIVERGED:
+                self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} is being restored"))
+            elif self._snapshot_requests.due:
+                await self._snapshot_requests.begin(self.model)
+            elif self._state is State.FOLLOWING:
+                await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
-            self._consequence(error)
+            self._handle_error(error)
         except Exception:  # the model is as good as before, and goes on without
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
-            self._wanted.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
+            self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
-    async def _go_on(self) -> None:
-        """Append what waits, else read; then those who asked before know what others had done."""
-        doubters, self._doubters = self._doubters, []
+    async def _apply(self) -> None:
+        """Append what waits, else read; then those who wait for a sync know what others had done."""
+        waiters, self._sync_waiters = self._sync_waiters, []
         error: ServiceError | None = None
         try:
             if group := self._queue.take_group():
                 error = await self._commit(group)
-            elif self._behind or doubters:
+            elif self._must_read or waiters:
                 error = await self._catch_up()
-            if error is None and self._unsound:  # nothing is known before it is restored
-                self._doubters, doubters = doubters + self._doubters, []
+            if error is None and self._state is State.DIVERGED:  # nothing is known before it is restored
+                self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
-            _settle(doubters, error)
+            _answer(waiters, error)
 
     async def _commit(self, group: list[Pending]) -> ServiceError | None:
-        consequence: ServiceError | None = None
-        outcomes: list[ApplyResult] = []
+        """Append and fold a group, and answer its requests; return what kept all or some of it from that."""
+        failure: ServiceError | None = None
+        results: list[ApplyResult] = []
         try:
-            outcomes, consequence = await self._learn(group)
+            results, failure = await self._append_and_fold(group)
         except asyncio.CancelledError:
-            outcomes = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
+            results = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
             raise
         except Exception as error:
-            consequence = self._consequence(error)
-            outcomes = [ApplyResult(consequence)] * len(group)
+            failure = self._handle_error(error)
+            results = [ApplyResult(failure)] * len(group)
         finally:
-            self._queue.settle(group, outcomes[-len(group) :])
-        return consequence
+            self._queue.answer(group, results[-len(group) :])
+        return failure
 
-    async def _learn(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
+    async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """One append for the group; fold in what others appended before it, then the group, as far as that goes."""
-        entries = await self._append([pending.payload for pending in group])
+        stored = await self._append([pending.payload for pending in group])
         await self._make_room(group)
-        n_foreign = len(entries) - len(group)
-        changes = await self._playback.decoded(entries[:n_foreign])
-        self._snapshots.met_others |= n_foreign > 0
-        changes += [LogEntry(e.position, p.update, p.checked) for e, p in zip(entries[n_foreign:], group, strict=True)]
+        n_foreign = len(stored) - len(group)
+        entries = await self._replayer.decoded(stored[:n_foreign])
+        self._snapshotter.met_others |= n_foreign > 0
+        entries += [LogEntry(e.position, p.update, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
-            return await self._fold(changes), None
+            return await self._fold(entries), None
         except Interrupted as error:
-            consequence = self._consequence(error.error)
-            return error.outcomes + [ApplyResult(consequence)] * (len(changes) - len(error.outcomes)), consequence
+            failure = self._handle_error(error.error)
+            return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
         for attempts_left in reversed(range(APPENDS)):
-            if self._unsound:
+            if self._state is State.DIVERGED:
                 await self._restore_anew()
-            self._behind = False
+            self._must_read = False
             try:
                 return await self._store.logs.append(self._record, payloads, self.model.position, self._durability)
             except (LogTrimmed, LogLost) as error:
-                self._doubt(error)
+                self._mark_diverged(error)
                 if not attempts_left:
                     raise
         raise AssertionError("unreachable")
 
     async def _catch_up(self) -> ServiceError | None:
-        """Read what others have added; answers what kept it from that."""
-        self._behind = False
+        """Read what others have added; return what kept it from that."""
+        self._must_read = False
         try:
-            if self._unsound:
+            if self._state is State.DIVERGED:
                 await self._restore_anew()
-            while await self._read_on():
-                self._snapshots.met_others = True
+            while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
+                await self._fold(await self._replayer.decoded(entries))
+                self._snapshotter.met_others = True
         except (LogTrimmed, LogLost) as error:
-            self._doubt(error)
+            self._mark_diverged(error)
         except Interrupted as error:
-            return self._consequence(error.error)
+            return self._handle_error(error.error)
         except Exception as error:
-            return self._consequence(error)
+            return self._handle_error(error)
         return None
 
-    async def _read_on(self) -> bool:
-        entries = await self._store.logs.read(self._record, self.model.position, READ_ENTRIES)
-        if entries:
-            await self._fold(await self._playback.decoded(entries))
-        return bool(entries)
-
-    async def _fold(self, changes: Sequence[LogEntry]) -> list[ApplyResult]:
+    async def _fold(self, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         try:
-            outcomes = await self._playback.fold(self.model, changes)
+            results = await self._replayer.fold(self.model, entries)
         except Interrupted as error:
-            self._tell(error.outcomes)
+            self._publish(error.results)
             raise
-        self._tell(outcomes)
-        return outcomes
+        self._publish(results)
+        return results
 
-    def _tell(self, outcomes: Sequence[ApplyResult]) -> None:
-        """Let those know who wait for a position, or for events."""
-        self._arrivals.tell()
+    def _publish(self, results: Sequence[ApplyResult]) -> None:
+        """Count what has been learnt, and let those know who wait for a position, or for events."""
+        self._snapshotter.learnt += sum(result.learnt for result in results)
+        self._position_waiters.notify()
         if self.events:
-            for event in chain.from_iterable(map(_events, outcomes)):
+            for event in chain.from_iterable(map(_events, results)):
                 self.events.record(event)
             self.events.notify()
 
     async def _make_room(self, group: list[Pending]) -> None:
-        """Have the memory that the group's new columns need, if copying the model there takes a while."""
+        """Take the memory that the group's new columns need beforehand, if copying the model there takes a while."""
         model = self.model
         n_features, n_labels = grown(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_features > len(model.features) or n_labels > len(model.labels)
@@ -304,61 +309,44 @@ class Applier:
 
     # -- when something is wrong ------------------------------------------------------------------
 
-    def _doubt(self, error: Exception) -> None:
-        """The state does not go with the log any more: get another before anything else is folded in."""
-        log.warning("model_restored_anew", model=self._record.name, position=self.model.position, reason=str(error))
-        self._unsound = self._behind = True
+    def _mark_diverged(self, error: Exception) -> None:
+        """Have another state restored before anything else is folded in: this one does not go with the log any more."""
+        log.warning("model_diverged", model=self._record.name, position=self.model.position, reason=str(error))
+        self._state, self._must_read = State.DIVERGED, True
 
     async def _restore_anew(self) -> None:
         try:
-            self.model = await self._playback.restored()
+            await self.restore()
         except (LogTrimmed, LogLost, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
-        self._unsound = False
+        self._state = State.FOLLOWING
         self.events.gap()
-        self._tell(())
+        self._publish(())
         log.info("model_restored", model=self._record.name, position=self.model.position, updates=self.model.updates)
 
-    def _consequence(self, error: Exception) -> ServiceError:
-        """What to do about an error, and what to answer to those who waited."""
-        name = self._record.name
-        if isinstance(error, ModelGone):
-            self._finish(lambda: ModelGone(name, self._record.incarnation), gone=True)
-            return error
-        if isinstance(error, StorageGone):
-            self._contact.lost()  # whoever hears that it is back has this task look again
-            return error
-        if isinstance(error, DurabilityUnavailable | LogTrimmed | LogLost):
-            return error
+    def _handle_error(self, error: Exception) -> ServiceError:
+        """Draw the consequence of an error, and return what to answer to those who waited."""
         if isinstance(error, TargetLost):
-            self._doubt(error)
-            return NotReady(f"model {name!r} is being restored")
-        # The fold may have stopped half-way: this state must neither answer nor be kept.
-        log.error("model_failed", model=name, position=self.model.position, exc_info=error)
-        self._finish(lambda: NotReady(f"model {name!r} failed; the server must be restarted"), gone=False)
-        return NotReady(f"model {name!r} failed")
-
-    def _finish(self, reason: ErrorFactory, gone: bool) -> None:
-        self._over = True
-        self._ended(reason, gone)
-        self._wanted.refuse(reason())
+            self._mark_diverged(error)
+            return NotReady(f"model {self._record.name!r} is being restored")
+        return self._on_error(error)
 
 
-def _settle(doubters: Sequence[asyncio.Future[ServiceError | None]], error: ServiceError | None) -> None:
-    for known in doubters:
-        if not known.done():
-            known.set_result(error)
+def _answer(waiters: Sequence[asyncio.Future[ServiceError | None]], error: ServiceError | None) -> None:
+    for synced in waiters:
+        if not synced.done():
+            synced.set_result(error)
 
 
-def _events(outcome: ApplyResult) -> Iterator[Event]:
-    answer = outcome.answer
-    if not isinstance(answer, Answer) or outcome.replayed:
+def _events(result: ApplyResult) -> Iterator[Event]:
+    answer = result.answer
+    if not isinstance(answer, Answer) or result.replayed:
         return
     position = answer.position
     data: dict[str, object] = {"position": position, "updates": answer.updates}
-    if outcome.kind == "rollback":
+    if result.kind == "rollback":
         yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
         return
-    for updates, label in outcome.alarms:
-        yield Event("drift", position, {"position": position, "updates": updates, "label": label}, outcome.behind)
-    yield Event("update", position, {**data, "examples": outcome.learnt})
+    for updates, label in result.alarms:
+        yield Event("drift", position, {"position": position, "updates": updates, "label": label}, result.behind)
+    yield Event("update", position, {**data, "examples": result.learnt})

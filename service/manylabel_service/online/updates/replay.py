@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -10,12 +11,11 @@ from manylabel_core.state import DamagedState
 from manylabel_service.errors import LogLost, LogTrimmed, StorageGone
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import START, Entry, ModelRecord, Store
+from manylabel_service.storage import START, Entry, ModelRecord, SnapshotRecord, Store
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -35,38 +35,43 @@ class Interrupted(Exception):
 
     Parameters
     ----------
-    outcomes : of the entries that were folded in.
+    results : of the entries that were folded in.
     error : what ended it.
     """
 
-    def __init__(self, outcomes: list[ApplyResult], error: StorageGone) -> None:
+    def __init__(self, results: list[ApplyResult], error: StorageGone) -> None:
         super().__init__(str(error))
-        self.outcomes = outcomes
+        self.results = results
         self.error = error
 
 
+class Restored(NamedTuple):
+    """A model as of the end of its log, the snapshot that it was read from, and the examples learnt since."""
+
+    model: OnlineModel
+    snapshot: SnapshotRecord | None
+    learnt: int
+
+
 class LogReplayer:
-    """Plays the log of one model.
+    """A log replayer decodes the log of one model, and folds it into states of the model.
 
     Parameters
     ----------
     record, spec : the model.
     store : where its log is.
-    shelf, snapshots : of the model; the latter are told what has been learnt.
+    snapshot_reader : reads its snapshots.
     """
 
-    def __init__(
-        self, record: ModelRecord, spec: ModelSpec, store: Store, shelf: SnapshotReader, snapshots: Snapshotter
-    ) -> None:
+    def __init__(self, record: ModelRecord, spec: ModelSpec, store: Store, snapshot_reader: SnapshotReader) -> None:
         self._record = record
         self._spec = spec
         self._store = store
-        self._shelf = shelf
-        self._snapshots = snapshots
+        self._snapshot_reader = snapshot_reader
         self._slice = SliceSize()
 
-    async def restored(self) -> OnlineModel:
-        """A model as of the end of the log: the newest intact snapshot, then what came after it.
+    async def restored(self) -> Restored:
+        """Return the model as of the end of the log: the newest intact snapshot, then what came after it.
 
         Raises
         ------
@@ -83,27 +88,30 @@ class LogReplayer:
                 trimmed = error
         raise trimmed
 
-    async def _from_newest(self) -> OnlineModel:
+    async def _from_newest(self) -> Restored:
         failure: Exception | None = None
-        for snapshot in [*await self._shelf.list(), None]:
+        for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
-                model = OnlineModel(self._spec) if snapshot is None else await self._shelf.load(snapshot.position)
+                model = await self._snapshot(snapshot)
             except (DamagedState, StorageGone) as error:
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
-            self._snapshots.resume(model.position, snapshot)
+            learnt = 0
             try:
-                while await self.read_on(model):
-                    pass
+                while results := await self.read_on(model):
+                    learnt += sum(result.learnt for result in results)
             except Interrupted as error:
                 raise error.error from error
             except (LogLost, TargetLost) as error:
                 self._pass_over(model.position, error)
                 failure = error
             else:
-                return model
+                return Restored(model, snapshot, learnt)
         assert failure is not None
         raise failure
+
+    async def _snapshot(self, snapshot: SnapshotRecord | None) -> OnlineModel:
+        return OnlineModel(self._spec) if snapshot is None else await self._snapshot_reader.load(snapshot.position)
 
     def _pass_over(self, position: str, error: Exception) -> None:
         action = "falling back to an older snapshot and a longer replay"
@@ -148,12 +156,10 @@ class LogReplayer:
                     await asyncio.sleep(0)
         except StorageGone as error:
             raise Interrupted(folding.outcomes, error) from error
-        finally:
-            self._snapshots.learnt += folding.learnt
         return folding.outcomes
 
     async def _target(self, position: str) -> OnlineModel:
         try:
-            return await self._shelf.load(position)
+            return await self._snapshot_reader.load(position)
         except DamagedState as error:
             raise TargetLost(f"the log goes back to the snapshot at {position}, which is not there: {error}") from error

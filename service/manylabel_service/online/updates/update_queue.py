@@ -25,7 +25,7 @@ class Pending:
     update: Change
     payload: bytes
     checked: Checked | None
-    outcome: "asyncio.Future[ApplyResult]"
+    result: "asyncio.Future[ApplyResult]"
 
     @property
     def growth(self) -> SizeDelta:
@@ -72,7 +72,7 @@ class UpdateQueue:
         self.growth = self.growth.plus(pending.growth)
         self.payload_bytes += len(payload)
         self._wake.set()
-        return await pending.outcome
+        return await pending.result
 
     def _check_room(self, n_examples: int, n_bytes: int) -> None:
         for waiting, more, limit, unit in (
@@ -96,7 +96,7 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take what may share an append, oldest first. Each must be settled."""
+        """Take what may share an append, oldest first. Each must be answered."""
         group: list[Pending] = []
         room = GROUP_EXAMPLES
         while self._waiting and (not group or self._waiting[0].growth.examples <= room):
@@ -104,16 +104,16 @@ class UpdateQueue:
             room -= group[-1].growth.examples
         return group
 
-    def settle(self, group: Sequence[Pending], outcomes: Sequence[ApplyResult]) -> None:
-        """Let the requests know."""
-        for pending, outcome in zip(group, outcomes, strict=True):
+    def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
+        """Answer the requests of a group."""
+        for pending, result in zip(group, results, strict=True):
             self.growth = self.growth.plus(pending.growth, sign=-1)
             self.payload_bytes -= len(pending.payload)
-            if not pending.outcome.done():  # done: the client went away, and its request was cancelled
-                pending.outcome.set_result(outcome)
+            if not pending.result.done():  # done: the client went away, and its request was cancelled
+                pending.result.set_result(result)
 
     def refuse(self, reason: Callable[[], ServiceError]) -> None:
-        """Settle all that wait with an error."""
+        """Answer all that wait with an error."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        self.settle(waiting, [ApplyResult(reason()) for _ in waiting])
+        self.answer(waiting, [ApplyResult(reason()) for _ in waiting])
