@@ -66,6 +66,19 @@ def test_every_form_of_labels(y: Any, expected: Any) -> None:
     assert json.loads(encode_example([1.0], y)) == {"x": [1.0], "y": expected}
 
 
+def test_views_are_written_each_in_its_form() -> None:
+    class Row:
+        def tolist(self) -> list[float]:
+            return [1.0, 2.0]
+
+    views = {"views": {"text": {"word=cat": 1}, "image": Row()}}
+    assert json.loads(encode_example(views)) == {"views": {"text": {"word=cat": 1}, "image": [1.0, 2.0]}}
+    assert json.loads(encode_example(views, ["pets"]))["y"] == ["pets"]
+    assert json.loads(encode_example({"views": 3.0})) == {"x": {"views": 3.0}}, "a feature may have that name"
+    with pytest.raises(TypeError, match=r"^/views must be a mapping"):
+        encode_example({"views": {"text": "cat"}})
+
+
 @pytest.mark.parametrize("x", ["cat", b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
 def test_what_is_no_example_is_refused(x: Any) -> None:
     with pytest.raises(TypeError, match=r"^/x must be"):

@@ -1,4 +1,4 @@
-"""Streams of examples, and of events: what is sent, where it goes on, when it ends. No I/O and no waiting."""
+"""Streams of examples: what is sent, where it is continued, when it ends. No I/O and no waiting."""
 
 import json
 from collections.abc import Iterator
@@ -8,11 +8,10 @@ import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer
 
-from manylabel_clients import ApiError, Busy, ConnectionFailed, Event, NotFound, Retry, Unavailable, UnexpectedAnswer
+from manylabel_clients import ApiError, Busy, NotFound, Retry, UnexpectedAnswer
 from manylabel_clients.http.resources.examples import Example
 from manylabel_clients.http.resources.models import ModelRequests
 from manylabel_clients.http.transport.exchange import Exchange
-from manylabel_clients.http.transport.sse import EventStream
 
 RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
 LINES = [b'{"x":[%d],"y":[]}' % i for i in range(1, 6)]
@@ -140,54 +139,3 @@ def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
             calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
     with pytest.raises(TypeError, match=r"^/examples/1/x "):
         FakeServer()(calls.stream([([1], []), ("cat", [])], batch_size=2).next_answers())
-
-
-# -- events -------------------------------------------------------------------------------------------
-
-
-def fed(events: EventStream[Event], text: str) -> list[Any]:
-    return [event for line in text.split("\n") if (event := events.feed(line)) is not None]
-
-
-def test_events_are_read_as_they_are_written() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
-    assert "Last-Event-ID" not in events.request.headers
-    one, other = 'event: update\ndata: {"updates": 3}\nid: 17', "id:18\nevent:x\ndata:{}\nretry: 3"
-    first, second = fed(events, f": hello\n\n{one}\n\n: still there\n\n{other}\n\n")
-    assert (first.kind, first.position, first.data) == ("update", "17", {"updates": 3})
-    assert (second.kind, second.position, second.data) == ("x", "18", {})
-    assert events.request.headers["Last-Event-ID"] == "18"
-    assert events.request.path == "/v1/models/m/events"
-
-
-def test_a_half_event_is_forgotten_with_its_connection() -> None:
-    events = EventStream("/v1/models/m", "5", RETRY, Event)
-    assert fed(events, 'event: update\ndata: {"updates": 3}\nid: 17') == []
-    events.pause_seconds(None)
-    assert events.request.headers["Last-Event-ID"] == "5"
-    assert fed(events, "\n") == []
-
-
-def test_it_connects_again_until_nothing_comes() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
-    cut = httpx2.ReadTimeout("silence", request=httpx2.Request("GET", "http://s/p"))
-    assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
-    fed(events, "event: update\ndata: {}\nid: 1\n\n")
-    assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
-    with pytest.raises(ConnectionFailed):
-        events.pause_seconds(cut)
-
-
-def test_a_clean_end_is_no_failure() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
-    assert [events.pause_seconds(None) for _ in range(10)] == [1] * 10
-
-
-def test_a_model_that_is_gone_is_told() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
-    with pytest.raises(NotFound):
-        events.pause_seconds(httpx2.Response(404, request=httpx2.Request("GET", "http://s/p")))
-    starting = httpx2.Response(503, headers={"Retry-After": "3"}, request=httpx2.Request("GET", "http://s/p"))
-    assert events.pause_seconds(starting) == 3 + 2
-    with pytest.raises(Unavailable):
-        events.pause_seconds(starting)

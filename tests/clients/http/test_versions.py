@@ -1,0 +1,62 @@
+"""Exchanges about versions: what is sent, and what one that broke off becomes."""
+
+import httpx2
+import pytest
+from tests.clients.http.fake_server import FakeServer, ok, problem
+
+from manylabel_clients import (
+    ConnectionFailed,
+    NotFound,
+    Retry,
+    UnexpectedAnswer,
+)
+from manylabel_clients.http.resources.models import ModelRequests
+
+RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
+CUT = httpx2.ReadError("cut")
+
+
+def test_versions_are_listed_promoted_and_looked_into() -> None:
+    one = {
+        "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
+        "rows": 3, "bytes": 9, "position": "4",
+    }  # fmt: skip
+    detail = {
+        "version": 1, "trainer": "m3l", "params": {}, "measures": None, "label_scores": None,
+        "label_correlation": None, "view_weights": None, "convergence": {"iteration": [1]},
+    }  # fmt: skip
+    promoted = {"model": "m", "version": 1, "previous": 2, "position": "5"}
+    fake = FakeServer(
+        ok({"versions": [one]}), CUT, ok(promoted), ok(detail), ok(detail),
+        httpx2.Response(200, content=b"model"),
+    )  # fmt: skip
+    calls = ModelRequests("m", RETRY)
+    (version,) = fake(calls.versions())
+    assert (version.served, version.bytes) == (True, 9)
+    assert fake(calls.promote(1)).previous == 2
+    assert fake(calls.detail()) == fake(calls.detail(1))
+    assert fake(calls.download_version(1)) == b"model"
+    assert [f"{request.method} {request.path}" for request in fake.requests] == [
+        "GET /v1/models/m/versions", "POST /v1/models/m/promote", "POST /v1/models/m/promote",
+        "GET /v1/models/m/detail", "GET /v1/models/m/detail?version=1",
+        "GET /v1/models/m/versions/1",
+    ]  # fmt: skip
+    assert fake.bodies == [{"version": 1}] * 2
+
+
+def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
+    FakeServer(httpx2.Response(204))(ModelRequests("m", RETRY).delete_version(1))
+    FakeServer(CUT, problem(404, "version_not_found"))(ModelRequests("m", RETRY).delete_version(1))
+    with pytest.raises(NotFound):
+        FakeServer(problem(404, "version_not_found"))(ModelRequests("m", RETRY).delete_version(1))
+    with pytest.raises(ConnectionFailed):
+        FakeServer(*[httpx2.ConnectError("refused")] * 3)(ModelRequests("m", RETRY).delete_version(1))
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
+def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
+    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
+    versions = ModelRequests("m", RETRY)
+    for call in (versions.versions(), versions.promote(1), versions.detail()):
+        with pytest.raises(UnexpectedAnswer):
+            FakeServer(answer)(call)
