@@ -53,13 +53,18 @@ def describe() -> dict[str, Any]:
     """Give the command, the state of the tree, the machine and the versions."""
     return {
         "command": "python -m benchmarks " + shlex.join(sys.argv[1:]),
-        "commit": _git("rev-parse", "HEAD") or "unknown",
-        "tree": "changed" if _git("status", "--porcelain", "--", ".", ":!benchmarks/results") else "as committed",
+        **state_of(ROOT),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{os.cpu_count()} x {_processor()}, {platform.system()} {platform.machine()}",
         "load before": _load(),
         "versions": {"python": platform.python_version(), **_versions()},
     }
+
+
+def state_of(checkout: Path) -> dict[str, str]:
+    """Give the commit of a checkout, and whether its tree is as committed, but for records of runs."""
+    changed = _git(checkout, "status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return {"commit": _git(checkout, "rev-parse", "HEAD"), "tree": "changed" if changed else "as committed"}
 
 
 @contextmanager
@@ -103,9 +108,9 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+def _git(checkout: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=checkout, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or ("unknown" if done.returncode else "")
 
 
 def _load() -> float:

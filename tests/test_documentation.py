@@ -158,10 +158,18 @@ def first_cells(table: str) -> Iterator[list[str]]:
         yield re.findall(r"`([^`]+)`", row.split("|")[1])
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_lead_to_files_and_headings() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+?\.md)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} -> {target}"
+        for target, heading in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)", page.read_text()):
+            path = page.parent / target if target else page
+            assert path.exists(), f"{page.name} -> {target}"
+            assert not heading or heading in anchors(path), f"{page.name} -> {target}#{heading}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The names by which a page's headings are linked to."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:

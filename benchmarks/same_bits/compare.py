@@ -11,6 +11,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from benchmarks import results
+
 PARTS = ("learners", "adapters", "trainers", "hosted")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     rows, listed = [], []
+    for name, checkout in (("before", args.before), ("after", args.after)):
+        print(f"{name}: {results.state_of(checkout)}", flush=True)
     for part in args.only:
         before, after = (_digests(checkout, part, args.matching) for checkout in (args.before, args.after))
         different = sorted(case for case in {*before, *after} if before.get(case) != after.get(case))
