@@ -48,7 +48,7 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Done]:
-    """Run the command in this process, as its console script does; where it finds a server is not settled."""
+    """Run the command in this process, as its console script does. `manylabel` names a server too."""
     from manylabel_clients.command import main
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -5,7 +5,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import httpx2
 import pytest
@@ -246,6 +246,7 @@ def test_both_have_the_same_docstrings_and_say_what_they_return(sync: type, awai
         other = getattr(awaited, name)
         assert member.__name__ == other.__name__ == name
         assert member.__doc__ == other.__doc__
+        assert get_type_hints(member).keys() == get_type_hints(other).keys()
         returned, theirs = (str(inspect.signature(one).return_annotation) for one in (member, other))
         assert "Exchange" not in returned + theirs
         if name in ("stream", "events"):

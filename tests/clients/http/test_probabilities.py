@@ -114,16 +114,16 @@ def test_of_a_model_that_has_none(client: Client, name: str) -> None:
 
 
 def test_drift(client: Client, name: str) -> None:
-    """One label, told by a feature until the middle of the stream, by chance from there on."""
+    """One label, decided by a feature until the middle of the stream, by chance from there on."""
     model = client.create_model(name, params={"drift": "adwin"})
     assert model.metrics().drift == Drift(0, None, {})
     events = model.events()
     next(events)  # it watches
-    told, chance = np.random.default_rng(0).random((2, 600)) < 0.5
-    truth = np.where(np.arange(600) < 300, told, chance)
+    signal, chance = np.random.default_rng(0).random((2, 600)) < 0.5
+    truth = np.where(np.arange(600) < 300, signal, chance)
     for start in range(0, 600, 100):
         rows = range(start, start + 100)
-        model.update_many([({"f": int(told[n]), "g": 1}, ["a"] if truth[n] else []) for n in rows])
+        model.update_many([({"f": int(signal[n]), "g": 1}, ["a"] if truth[n] else []) for n in rows])
     drift = model.metrics().drift
     assert drift is not None
     assert drift.labels["a"].alarms >= 1

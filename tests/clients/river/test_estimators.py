@@ -294,10 +294,10 @@ def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
     watching, blind = estimator(drift="adwin"), estimator()
     sounded = []
     for n in range(600):
-        told, chance = rng.integers(0, 2, 2).astype(bool).tolist(), rng.integers(0, 2, 2).astype(bool).tolist()
-        y = dict(zip(("first", "second"), told if n < 300 else chance, strict=True))
+        signal, chance = rng.integers(0, 2, 2).astype(bool).tolist(), rng.integers(0, 2, 2).astype(bool).tolist()
+        y = dict(zip(("first", "second"), signal if n < 300 else chance, strict=True))
         for model in (watching, blind):
-            model.learn_one({"a": told[0], "b": told[1]}, y)
+            model.learn_one({"a": signal[0], "b": signal[1]}, y)
         if watching.drift_detected:
             sounded.append(n)
     assert sounded

@@ -67,7 +67,7 @@ def sync_handle(
     def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> H:
         return kind(self._connections, self._connections.run(method(self._requests, *args, **kwargs)))
 
-    return _described(call, method, kind.__name__)
+    return _described(call, method, kind.__name__, kind)
 
 
 def awaited_handle(
@@ -78,7 +78,7 @@ def awaited_handle(
     async def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> H:
         return kind(self._connections, await self._connections.run(method(self._requests, *args, **kwargs)))
 
-    return _described(call, method, kind.__name__)
+    return _described(call, method, kind.__name__, kind)
 
 
 def sync_events(
@@ -89,7 +89,7 @@ def sync_events(
     def call(self: SyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         return self._connections.watch(method(self._requests, *args, **kwargs))
 
-    return _described(call, method, "Iterator[{}]")
+    return _described(call, method, "Iterator[{}]", Iterator)
 
 
 def async_events(
@@ -100,7 +100,7 @@ def async_events(
     def call(self: AsyncResource[R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
         return self._connections.watch(method(self._requests, *args, **kwargs))
 
-    return _described(call, method, "AsyncIterator[{}]")
+    return _described(call, method, "AsyncIterator[{}]", AsyncIterator)
 
 
 def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
@@ -113,7 +113,7 @@ def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
     return documented
 
 
-def _described(call: F, method: Callable[..., Any], returns: str) -> F:
+def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:
     """Give a call the name, the parameters and the docstring of a method, and the return type that it has itself.
 
     Parameters
@@ -121,9 +121,11 @@ def _described(call: F, method: Callable[..., Any], returns: str) -> F:
     call : what carries out the method.
     method : what `inspect.signature` and `help` shall show.
     returns : the return type, with braces for the type that the method's exchange or event stream is of.
+    named : types that it names, and that the method's module may not know.
     """
     assert isinstance(method, FunctionType)
-    like = FunctionType(method.__code__, method.__globals__, method.__name__, method.__defaults__)
+    names = method.__globals__ | {one.__name__: one for one in named}
+    like = FunctionType(method.__code__, names, method.__name__, method.__defaults__)
     like.__kwdefaults__, like.__doc__ = method.__kwdefaults__, method.__doc__
     inner = method.__annotations__["return"].partition("[")[2].removesuffix("]")
     like.__annotations__ = {**method.__annotations__, "return": returns.format(inner)}
