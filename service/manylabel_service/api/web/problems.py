@@ -155,7 +155,7 @@ async def _framework_error(request: Request, error: HTTPException) -> Response:
 def _methods_at(request: Request) -> set[str]:
     path = request.scope["path"]
     matching = (route for route in request.app.routes if route.path_regex.match(path))
-    return {method for route in matching for method in route.methods}
+    return {method for route in matching for method in getattr(route, "methods", None) or ()}
 
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
