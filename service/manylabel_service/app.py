@@ -5,6 +5,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 
 from manylabel_service.api.context import Context
@@ -23,6 +24,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import open_jobs
@@ -80,7 +82,7 @@ def create_app(
         swagger_ui_parameters={"validatorUrl": None},  # of another server, which would be asked about this one
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # asked about at every request if left on
-        exception_handlers=HANDLERS,
+        exception_handlers={**HANDLERS, RequestValidationError: answer_wrong_parameters},
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready

@@ -1,8 +1,10 @@
-"""What the endpoints are handed."""
+"""The parts of an application, which endpoints are handed."""
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from fastapi import Depends
 from starlette.requests import Request
 
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -14,7 +16,7 @@ from manylabel_service.telemetry.metrics import Telemetry
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The parts of one application.
+    """A context holds the parts of one application.
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload that may be under way: it has a whole model in memory. `examining` is held by those that have a
@@ -32,6 +34,14 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """The context of the application that a request came to."""
+    """Return the context of the application that a request came to."""
     context: Context = request.app.state.context
     return context
+
+
+async def _context(request: Request) -> Context:
+    return context_of(request)  # a coroutine, since FastAPI calls others in a thread
+
+
+ContextOf = Annotated[Context, Depends(_context)]
+"""The context as a parameter of an endpoint, filled in by FastAPI."""

@@ -13,7 +13,8 @@ from tests.service.online.folds import learn, named, new_model
 
 from manylabel_core.online.thresholding import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest
-from manylabel_service.api.web.validation import invalid_body, path_in_spec
+from manylabel_service.api.translation.from_json import path_in_spec
+from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 

@@ -1,91 +1,95 @@
 """/v1/datasets: labelled files to train from."""
 
-from __future__ import annotations
-
 import csv
 import re
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from typing import Annotated, Any
 
-import pydantic_core
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.datasets import FORMATS
 from manylabel_service.api import schemas
-from manylabel_service.api.context import context_of
+from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
+from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.query import described, parameters, read_flag, wrong
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, content, problems
+from manylabel_service.api.web.routes import content, json_answer, problems
 from manylabel_service.datasets.records import NAME
 from manylabel_service.errors import NotReady
 
-router = APIRouter(route_class=DirectRoute, tags=["data sets"])
+router = APIRouter(tags=["data sets"])
 
 _STORED = ("not_ready", "storage_unavailable")
 _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
-def _read_name(value: str) -> str:
-    if not NAME.fullmatch(value):
+def _check_name(value: object) -> object:
+    if isinstance(value, str) and not NAME.fullmatch(value):
         raise ValueError("must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them")
     return value
 
 
-def _read_format(value: str) -> str:
-    if value not in FORMATS:
-        raise ValueError(f"must be one of {', '.join(FORMATS)}")
+def _check_rows(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+        raise ValueError("must be a number of rows, at least 1")
     return value
 
 
-def _read_columns(value: str) -> int | list[str]:
-    """A number, or names as a line of CSV."""
-    if _COUNT.fullmatch(value):
-        return int(value)
-    try:
-        (names,) = csv.reader([value], strict=True)
-    except (csv.Error, ValueError):
-        names = []
-    if not all(names) or not names:
-        raise ValueError("must be a number of columns, or names with commas between them")
-    return names
+class Upload(Parameters):
+    """What an upload is, and how it is to be read."""
+
+    name: Annotated[str, BeforeValidator(_check_name)]
+    """The name of the data set."""
+    format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
+    """The format of the file."""
+    label_columns: str | None = None
+    """Which columns are labels: names with commas between them; or a number, in arff of the first (of the last if it is
+    negative), in csv of the last columns. In arff without it, the part `labels` of a multipart body (a Mulan XML file)
+    says it, or MEKA's option in the relation's name."""
+    zero_based: Flag | None = None
+    """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
+    split: Annotated[int, BeforeValidator(_check_rows), Field(ge=1)] | None = None
+    """How many rows, the first, are the split `train`; the others are `test`."""
+
+    def columns(self) -> int | list[str] | None:
+        """Return the columns that are labels: a number, or names from a line of CSV; raises a Problem."""
+        if self.label_columns is None or _COUNT.fullmatch(self.label_columns):
+            return None if self.label_columns is None else int(self.label_columns)
+        try:
+            (names,) = csv.reader([self.label_columns], strict=True)
+        except (csv.Error, ValueError):
+            names = []
+        if not all(names) or not names:
+            raise wrong("label_columns", "must be a number of columns, or names with commas between them")
+        return names
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the reader of the format; raises a Problem for one that it does not have."""
+        for parameter, formats in _OF_FORMAT.items():
+            if getattr(self, parameter) is not None and self.format not in formats:
+                raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
+        columns = self.columns()
+        if self.format == "csv":
+            if columns is None:
+                raise wrong("label_columns", "is missing: csv needs it")
+            options: dict[str, Any] = {"label_columns": abs(columns) if isinstance(columns, int) else columns}
+        else:
+            options = {"labels": columns, "zero_based": self.zero_based}
+        given = {**options, "train_rows": self.split}
+        return {name: value for name, value in given.items() if value is not None}
 
 
-def _read_rows(value: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
-        raise ValueError("must be a number of rows, at least 1")
-    return int(value)
+class Details(Parameters):
+    """How much is shown of a data set."""
+
+    details: Flag = False
+    """Whether its labels are named, with the rows of each."""
 
 
-_READ = {
-    "name": _read_name,
-    "format": _read_format,
-    "label_columns": _read_columns,
-    "zero_based": read_flag,
-    "split": _read_rows,
-}
 _OF_FORMAT = {"label_columns": ("arff", "csv"), "zero_based": ("libsvm",)}
-
-_PARAMETERS = [
-    {**described("name", "What to call it.", {"type": "string"}), "required": True},
-    {**described("format", "What the file is.", {"enum": list(FORMATS)}), "required": True},
-    described(
-        "label_columns",
-        "Which columns are labels: names with commas between them; or a number, in arff of the first (of the last if "
-        "it is negative), in csv of the last columns. In arff without it, the part labels of a multipart body (a Mulan "
-        "XML file), or what MEKA's option in the relation's name says.",
-        {"type": "string"},
-    ),
-    described(
-        "zero_based",
-        "Whether the features of libsvm count from 0; without it, they do if the file has a feature 0.",
-        {"type": "boolean"},
-    ),
-    described("split", "So many rows, the first, are the split train, and the others test.", {"type": "integer"}),
-]
 
 
 def _body() -> dict[str, Any]:
@@ -111,48 +115,25 @@ def _body() -> dict[str, Any]:
         "storage_full",
         *_STORED,
     ),
-    openapi_extra={"parameters": _PARAMETERS, **_body()},
+    openapi_extra=_body(),
+    dependencies=[Depends(each_once)],
 )
-async def upload_dataset(request: Request) -> Response:
+async def upload_dataset(request: Request, context: ContextOf, query: Annotated[Upload, Query()]) -> Response:
     """The body is the file; for arff with a Mulan XML file, two parts, `file` and `labels`. It is read before the
     answer. Its address is in the header Location."""
-    context = context_of(request)
-    name, format, options = _ordered(parameters(request, _READ))
+    options = query.options()
     context.registry.require_ready()
     datasets = context.datasets
     if datasets.uploading.locked():
         raise NotReady("as many data sets are being uploaded as the server takes at a time")
     async with datasets.uploading:
-        await datasets.check_free(name)
+        await datasets.check_free(query.name)
         with ExitStack() as stack:
             files = await receive(request, datasets, context.settings, stack)
-            if LABELS in files and (format != "arff" or "labels" in options):
+            if LABELS in files and (query.format != "arff" or "labels" in options):
                 raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
-            record = await datasets.add(name, files[FILE], format, options, files.get(LABELS))
-    return _json(record.model_dump(), 201, [(b"location", f"/v1/datasets/{name}".encode())])
-
-
-def _ordered(given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    """Name, format and the options of its reader."""
-    for due in ("name", "format"):
-        if due not in given:
-            raise wrong(due, "is missing")
-    format = given["format"]
-    for parameter, formats in _OF_FORMAT.items():
-        if parameter in given and format not in formats:
-            raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {format}")
-    if format == "csv":
-        columns = given.get("label_columns")
-        if columns is None:
-            raise wrong("label_columns", "is missing: csv needs it")
-        options = {"label_columns": abs(columns) if isinstance(columns, int) else columns}
-    else:
-        options = {"labels": given["label_columns"]} if "label_columns" in given else {}
-    if "zero_based" in given:
-        options["zero_based"] = given["zero_based"]
-    if "split" in given:
-        options["train_rows"] = given["split"]
-    return given["name"], format, options
+            record = await datasets.add(query.name, files[FILE], query.format, options, files.get(LABELS))
+    return json_answer(record.model_dump(), 201, [(b"location", f"/v1/datasets/{query.name}".encode())])
 
 
 @router.get(
@@ -161,11 +142,10 @@ def _ordered(given: Mapping[str, Any]) -> tuple[str, str, dict[str, Any]]:
     response_model=schemas.DatasetList,
     responses=problems(*_STORED),
 )
-async def list_datasets(request: Request) -> Response:
+async def list_datasets(context: ContextOf) -> Response:
     """All data sets, by name."""
-    context = context_of(request)
     context.registry.require_ready()
-    return _json({"datasets": [record.model_dump() for record in await context.datasets.list()]})
+    return json_answer({"datasets": [record.model_dump() for record in await context.datasets.list()]})
 
 
 @router.get(
@@ -173,17 +153,13 @@ async def list_datasets(request: Request) -> Response:
     summary="Show a data set",
     response_model=schemas.Dataset,
     responses=problems("dataset_not_found", "invalid_request", *_STORED),
-    openapi_extra={
-        "parameters": [described("details", "Whether to name its labels, with the rows of each.", {"type": "boolean"})]
-    },
+    dependencies=[Depends(each_once)],
 )
-async def show_dataset(request: Request, name: str) -> Response:
+async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
     """What is in it."""
-    context = context_of(request)
-    details = parameters(request, {"details": read_flag}).get("details", False)
     context.registry.require_ready()
     record = await context.datasets.get(name)
-    return _json({**record.model_dump(), **(await context.datasets.details(name) if details else {})})
+    return json_answer({**record.model_dump(), **(await context.datasets.details(name) if query.details else {})})
 
 
 @router.delete(
@@ -192,13 +168,8 @@ async def show_dataset(request: Request, name: str) -> Response:
     status_code=204,
     responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
 )
-async def delete_dataset(request: Request, name: str) -> Response:
+async def delete_dataset(context: ContextOf, name: str) -> Response:
     """Models that were trained from it stay. While a job that has not ended needs it, it stays too."""
-    context = context_of(request)
     context.registry.require_ready()
     await context.datasets.delete(name, context.jobs.uses_dataset)
     return Response(status_code=204)
-
-
-def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:
-    return JSONAnswer(pydantic_core.to_json(document), status, headers)

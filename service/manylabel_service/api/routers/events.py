@@ -7,15 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import context_of
-from manylabel_service.api.web.query import read_position
-from manylabel_service.api.web.routes import DirectRoute, content, problems
+from manylabel_service.api.context import ContextOf
+from manylabel_service.api.translation.from_json import read_position
+from manylabel_service.api.web.routes import content, problems
 from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
 from manylabel_service.hosting.events import Event
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import START, position_key
 
-router = APIRouter(route_class=DirectRoute, tags=["models"])
+router = APIRouter(tags=["models"])
 
 
 @router.get(
@@ -39,25 +39,30 @@ router = APIRouter(route_class=DirectRoute, tags=["models"])
     },
     openapi_extra={"parameters": [PARAMETER]},
 )
-async def watch(request: Request, name: str) -> Response:
+async def watch(request: Request, context: ContextOf, name: str) -> Response:
     """An `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`, `promoted`
     (of a trained model: another version predicts from here on), `metrics` at most once a second, and `dropped` where
     some are missing: the client was too slow, or away for too long. The id of an event is the position in the log up to
     which whoever has read it has read all."""
-    context = context_of(request)
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
         if _ahead(after, replica):  # of another model that had the name, or of a log that was lost
             after = START
-    return EventStream(context, replica.events.subscribe(after), _written, "events of this model follow")
+    return EventStream(
+        replica.events.subscribe(after),
+        _event_bytes,
+        "events of this model follow",
+        context.draining,
+        context.settings.stream_idle_seconds,
+    )
 
 
 def _ahead(position: str, replica: HostedModel) -> bool:
     return position_key(position) > position_key(replica.position)
 
 
-def _written(event: Event) -> bytes:
+def _event_bytes(event: Event) -> bytes:
     data = pydantic_core.to_json(event.data, inf_nan_mode="null").decode()
     return format_sse_event(data_str=data, event=event.kind, id=event.resume or event.position)

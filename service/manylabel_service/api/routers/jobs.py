@@ -1,28 +1,46 @@
 """/v1/jobs and /v1/trainers: have models trained, and watch it."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
 from fastapi.sse import format_sse_event
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import context_of
+from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
-from manylabel_service.api.web import idempotency, query
+from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, content, problems
+from manylabel_service.api.web.parameters import Parameters, each_once, one_of
+from manylabel_service.api.web.routes import body, content, json_answer, problems
 from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
 from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer
 
-router = APIRouter(route_class=DirectRoute, tags=["jobs"])
+router = APIRouter(tags=["jobs"])
 
 DEFAULT_LISTED = 100
 MAX_LISTED = 1000
+
+
+def _read_limit(value: object) -> object:
+    if isinstance(value, str) and (not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MAX_LISTED):
+        raise ValueError(f"must be an integer from 1 to {MAX_LISTED}")
+    return value
+
+
+class Listing(Parameters):
+    """Which jobs are listed."""
+
+    state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
+    """Only jobs in this state are listed."""
+    limit: Annotated[int, BeforeValidator(_read_limit), Field(ge=1, le=MAX_LISTED)] = DEFAULT_LISTED
+    """How many jobs are listed at most."""
+
 
 _STORED = ("job_not_found", "not_ready", "storage_unavailable")
 _EXAMPLE = {
@@ -57,15 +75,14 @@ _EXAMPLE = {
     ),
     openapi_extra={**body(JobSpec, example=_EXAMPLE), **idempotency.PARAMETER},
 )
-async def submit(request: Request) -> Response:
+async def submit(request: Request, context: ContextOf) -> Response:
     """The job is queued; its address is in the header Location. What comes of it is a new version of the model that
     it names."""
-    context = context_of(request)
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "jobs", raw)
     job, replayed = await context.jobs.submit(to_spec(document), key)
     headers = [(b"location", f"/v1/jobs/{job.id}".encode())]
-    return _json(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
+    return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
 
 
 @router.get(
@@ -73,32 +90,25 @@ async def submit(request: Request) -> Response:
     summary="List jobs",
     response_model=schemas.JobList,
     responses=problems("invalid_request", "not_ready", "storage_unavailable"),
-    openapi_extra={
-        "parameters": [
-            query.described("state", "Only jobs in this state.", {"enum": ["queued", "running", *sorted(ENDED)]}),
-            query.described("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": MAX_LISTED}),
-        ]
-    },
+    dependencies=[Depends(each_once)],
 )
-async def list_jobs(request: Request) -> Response:
+async def list_jobs(context: ContextOf, query: Annotated[Listing, Query()]) -> Response:
     """The newest first. Those that ended long ago are forgotten."""
-    given = query.parameters(request, {"state": _read_state, "limit": _read_limit})
-    jobs = await context_of(request).jobs.list(given.get("state"), given.get("limit", DEFAULT_LISTED))
-    return _json({"jobs": jobs})
+    return json_answer({"jobs": await context.jobs.list(query.state, query.limit)})
 
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
-async def show(request: Request, id: str) -> Response:
+async def show(context: ContextOf, id: str) -> Response:
     """How far it is, and what came of it."""
-    return _json(await context_of(request).jobs.get(id))
+    return json_answer(await context.jobs.get(id))
 
 
 @router.get(
     "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
-async def read_log(request: Request, id: str) -> Response:
+async def read_log(context: ContextOf, id: str) -> Response:
     """What it has said so far."""
-    return _json({"lines": await context_of(request).jobs.log(id)})
+    return json_answer({"lines": await context.jobs.log(id)})
 
 
 @router.get(
@@ -114,19 +124,24 @@ async def read_log(request: Request, id: str) -> Response:
     },
     openapi_extra={"parameters": [PARAMETER]},
 )
-async def watch(request: Request, id: str) -> Response:
+async def watch(request: Request, context: ContextOf, id: str) -> Response:
     """`state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where the job
     stands, or after the event named. The answer ends when the job has."""
-    context = context_of(request)
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
     job = await context.jobs.get(id)
-    return EventStream(context, context.jobs.watch(job.id, after), _written, "events of this job follow")
+    return EventStream(
+        context.jobs.watch(job.id, after),
+        _event_bytes,
+        "events of this job follow",
+        context.draining,
+        context.settings.stream_idle_seconds,
+    )
 
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
-async def cancel(request: Request, id: str) -> Response:
+async def cancel(context: ContextOf, id: str) -> Response:
     """It stops within two seconds, and nothing comes of it."""
-    return _json(await context_of(request).jobs.cancel(id))
+    return json_answer(await context.jobs.cancel(id))
 
 
 @router.post(
@@ -136,32 +151,20 @@ async def cancel(request: Request, id: str) -> Response:
     response_model=Job,
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
 )
-async def retry(request: Request, id: str) -> Response:
+async def retry(context: ContextOf, id: str) -> Response:
     """A job that failed or was cancelled is queued again, and goes on from its last checkpoint if it has one."""
-    return _json(await context_of(request).jobs.retry(id), 202)
+    return json_answer(await context.jobs.retry(id), 202)
 
 
 @router.get("/v1/trainers", summary="List trainers", response_model=schemas.TrainerList, responses=problems())
-async def list_trainers(request: Request) -> Response:
+async def list_trainers() -> Response:
     """What `trainer` of a job may be, and the parameters of each."""
-    return _json({"trainers": [_described(TRAINERS[name]) for name in sorted(TRAINERS)]})
+    return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})
 
 
-def _described(trainer: Trainer) -> dict[str, Any]:
+def _to_dict(trainer: Trainer) -> dict[str, Any]:
     schema = trainer.params.model_json_schema()
     return {"name": trainer.name, "title": trainer.title, "needs": trainer.needs, "params": schema}
-
-
-def _read_state(value: str) -> str:
-    if value not in (known := ("queued", "running", *sorted(ENDED))):
-        raise ValueError(f"must be one of {', '.join(known)}")
-    return value
-
-
-def _read_limit(value: str) -> int:
-    if not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MAX_LISTED:
-        raise ValueError(f"must be an integer from 1 to {MAX_LISTED}")
-    return int(value)
 
 
 def _read_revision(value: str) -> int:
@@ -170,10 +173,6 @@ def _read_revision(value: str) -> int:
     return int(value)
 
 
-def _written(event: tuple[int, str, dict[str, Any]]) -> bytes:
+def _event_bytes(event: tuple[int, str, dict[str, Any]]) -> bytes:
     revision, kind, data = event
     return format_sse_event(data_str=pydantic_core.to_json(data).decode(), event=kind, id=str(revision))
-
-
-def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:
-    return JSONAnswer(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)

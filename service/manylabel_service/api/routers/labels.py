@@ -14,14 +14,14 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
-from manylabel_service.api.translation.from_json import to_labels
+from manylabel_service.api.translation.from_json import path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
-from manylabel_service.api.web.validation import Path, invalid_body, path_in_item
+from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey

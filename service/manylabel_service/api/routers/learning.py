@@ -4,9 +4,10 @@ import os
 import time
 from collections.abc import Awaitable, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter
+from pydantic import AfterValidator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,11 +15,12 @@ from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_flag, to_items
-from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
+from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
-from manylabel_service.api.web import idempotency, query
+from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
@@ -52,11 +54,15 @@ LEARNING = (
 )
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
-_PARAMETERS = {"keep": query.read_flag, "at_least": query.read_position}
-_DESCRIBED = [
-    query.described("keep", "Keep the examples, so that their labels can be told later.", {"type": "boolean"}),
-    query.described("at_least", "Position that the answer shall have seen.", {"type": "string"}),
-]
+
+
+class Predicting(Parameters):
+    """How examples are predicted."""
+
+    keep: Flag = False
+    """Whether the examples are kept, so that their labels can be told later."""
+    at_least: Annotated[str, AfterValidator(read_position)] | None = None
+    """A position in the model's log that the answer must have seen."""
 
 
 @router.post(
@@ -72,7 +78,7 @@ _DESCRIBED = [
             schemas.TrainedBatch,
             example={"x": {"word=cat": 1}, "probabilities": True},
         ),
-        "parameters": _DESCRIBED,
+        "parameters": described(Predicting),
     },
 )
 async def predict(request: Request, name: str) -> Response:
@@ -80,7 +86,7 @@ async def predict(request: Request, name: str) -> Response:
     batch, in its order."""
     context = context_of(request)
     settings = context.settings
-    wanted = query.parameters(request, _PARAMETERS)
+    wanted = read_parameters(request, Predicting)
     hosted = await context.registry.get(name)
     document, _ = await read_json(request, settings.max_body_bytes)
     started = time.perf_counter()
@@ -90,12 +96,12 @@ async def predict(request: Request, name: str) -> Response:
         document, partial(to_any, max_features=settings.max_features), settings.max_batch_examples
     )
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    predicted = await _predict(context, hosted, items, wanted.get("at_least"), probabilities)
+    predicted = await _predict(context, hosted, items, wanted.at_least, probabilities)
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
-    if wanted.get("keep"):
+    if wanted.keep:
         ids, facts["expires"] = await _keep(context, online(hosted), items.values)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)

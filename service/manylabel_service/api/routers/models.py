@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import pydantic_core
 from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -11,13 +10,14 @@ from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import online, trained
 from manylabel_service.api.web.bodies import BYTES, read_body, read_json
+from manylabel_service.api.web.parameters import wrong
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.query import wrong
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, RawHeaders, body, problems
-from manylabel_service.api.web.validation import invalid_body, path_in_spec
+from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import go_on
@@ -25,7 +25,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
-router = APIRouter(route_class=DirectRoute, tags=["models"])
+router = APIRouter(tags=["models"])
 
 CREATING = (
     "model_exists",
@@ -59,9 +59,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes"
     ),
     openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
-async def create_model(request: Request) -> Response:
+async def create_model(request: Request, context: ContextOf) -> Response:
     """A new model, which has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
-    context = context_of(request)
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.ModelRequest.model_validate(document)
@@ -86,9 +85,9 @@ async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource
     response_model=schemas.ModelList,
     responses=problems("not_ready", "storage_unavailable"),
 )
-async def list_models(request: Request) -> Response:
+async def list_models(context: ContextOf) -> Response:
     """All models, by name. Of those that are not in this server's memory it says only what they are."""
-    return _json({"models": await context_of(request).registry.list()})
+    return json_answer({"models": await context.registry.list()})
 
 
 @router.get(
@@ -97,9 +96,9 @@ async def list_models(request: Request) -> Response:
     response_model=schemas.ModelStatus | schemas.TrainedStatus,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
-async def show_model(request: Request, name: str) -> Response:
+async def show_model(context: ContextOf, name: str) -> Response:
     """What the model is, how much it has learnt, and how well it predicted."""
-    return _json(shown(await context_of(request).registry.get(name)))
+    return json_answer(to_dict(await context.registry.get(name)))
 
 
 @router.delete(
@@ -108,9 +107,8 @@ async def show_model(request: Request, name: str) -> Response:
     status_code=204,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
-async def delete_model(request: Request, name: str) -> Response:
+async def delete_model(context: ContextOf, name: str) -> Response:
     """Its log and its snapshots, or its versions, go with it. The name is free then."""
-    context = context_of(request)
     await context.registry.delete(name)
     return Response(status_code=204)
 
@@ -121,21 +119,21 @@ async def delete_model(request: Request, name: str) -> Response:
     response_model=schemas.Metrics,
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
-async def show_metrics(request: Request, name: str) -> Response:
+async def show_metrics(context: ContextOf, name: str) -> Response:
     """Prequential measures: every example is predicted before it is learnt, and counts here."""
-    replica = online(await context_of(request).registry.get(name))
+    replica = online(await context.registry.get(name))
     status = replica.status()
-    return _json({**status["metrics"], "position": status["position"], "updates": status["updates"]})
+    return json_answer({**status["metrics"], "position": status["position"], "updates": status["updates"]})
 
 
-def shown(replica: HostedModel) -> dict[str, Any]:
+def to_dict(replica: HostedModel) -> dict[str, Any]:
     """A model as it is now."""
     return {**replica.status(), "loaded": True}
 
 
 def created(replica: HostedModel) -> Response:
     """The answer to who has created a model."""
-    return _json(shown(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
+    return json_answer(to_dict(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 
 @router.put(
@@ -146,10 +144,9 @@ def created(replica: HostedModel) -> Response:
     responses=problems("stream_idle", *CREATING),
     openapi_extra=body(media_type="application/octet-stream"),
 )
-async def upload(request: Request, name: str) -> Response:
+async def upload(request: Request, context: ContextOf, name: str) -> Response:
     """The body is a snapshot as it was downloaded, from this server or another. The new model predicts as the old one
     did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""
-    context = context_of(request)
     _check_name(name)
     context.registry.require_ready()
     if context.uploading.locked():
@@ -183,7 +180,3 @@ def _model(data: bytes) -> OnlineModel:
         return OnlineModel.from_bytes(data)
     except DamagedState as error:
         raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
-
-
-def _json(document: object, status: int = 200, headers: RawHeaders = ()) -> Response:
-    return JSONAnswer(pydantic_core.to_json(document), status, headers)

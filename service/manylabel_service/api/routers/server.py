@@ -4,21 +4,19 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pydantic_core
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
+from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.web.routes import json_answer, problems
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 
-router = APIRouter(route_class=DirectRoute, tags=["server"])
+router = APIRouter(tags=["server"])
 
 _GAUGES = {
     "model_labels": "Labels known.",
@@ -35,9 +33,9 @@ _GAUGES = {
 
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
-async def live(request: Request) -> Response:
+async def live() -> Response:
     """200 as soon as the process answers at all."""
-    return JSONAnswer(b'{"live":true}')
+    return json_answer({"live": True})
 
 
 @router.get(
@@ -46,15 +44,15 @@ async def live(request: Request) -> Response:
     response_model=schemas.Ready,
     responses=problems("not_ready"),
 )
-async def ready(request: Request) -> Response:
+async def ready(context: ContextOf) -> Response:
     """503 while the server starts or stops. A model that cannot be restored does not hold up the others; without
     the store, predictions go on, and updates are answered 503."""
-    registry = context_of(request).registry
+    registry = context.registry
     registry.require_ready()
     document: dict[str, Any] = {"ready": True, "failed": registry.failed}
     if registry.storage_gone_seconds is not None:
         document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
-    return JSONAnswer(pydantic_core.to_json(document))
+    return json_answer(document)
 
 
 @router.get(
@@ -63,9 +61,8 @@ async def ready(request: Request) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
-async def metrics(request: Request) -> Response:
+async def metrics(context: ContextOf) -> Response:
     """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
-    context = context_of(request)
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:
         content = await workers.joined(content)

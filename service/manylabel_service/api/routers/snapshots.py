@@ -3,21 +3,20 @@
 from collections.abc import Awaitable
 from typing import Any
 
-import pydantic_core
 from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.query import read_position
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.routes import body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
@@ -27,7 +26,7 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import Updated
 from manylabel_service.storage import SnapshotRecord
 
-router = APIRouter(route_class=DirectRoute, tags=["snapshots"])
+router = APIRouter(tags=["snapshots"])
 
 _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
 
@@ -38,12 +37,11 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
     response_model=schemas.SnapshotList,
     responses=problems(*_STORED),
 )
-async def list_snapshots(request: Request, name: str) -> Response:
+async def list_snapshots(context: ContextOf, name: str) -> Response:
     """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
-    context = context_of(request)
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
-    return JSONAnswer(pydantic_core.to_json({"snapshots": [_shown(record) for record in records]}))
+    return json_answer({"snapshots": [_to_dict(record) for record in records]})
 
 
 @router.post(
@@ -53,13 +51,12 @@ async def list_snapshots(request: Request, name: str) -> Response:
     response_model=schemas.Snapshot,
     responses=problems(*_STORED),
 )
-async def take_snapshot(request: Request, name: str) -> Response:
+async def take_snapshot(context: ContextOf, name: str) -> Response:
     """Of the state right now. Its address is in the header Location."""
-    context = context_of(request)
     replica = online(await context.registry.get(name))
     record = await context.registry.ask(replica, lambda replica: replica.take_snapshot())
     location = f"/v1/models/{name}/snapshots/{record.position}"
-    return JSONAnswer(pydantic_core.to_json(_shown(record)), 201, [(b"location", location.encode())])
+    return json_answer(_to_dict(record), 201, [(b"location", location.encode())])
 
 
 @router.get(
@@ -71,9 +68,8 @@ async def take_snapshot(request: Request, name: str) -> Response:
         **problems(*_STORED, "snapshot_not_found"),
     },
 )
-async def download_snapshot(request: Request, name: str, position: str) -> Response:
+async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """All that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
-    context = context_of(request)
     replica = online(await context.registry.get(name))
     position = _position(position, name)
     data = await context.registry.ask(replica, lambda replica: replica.read_snapshot(position))
@@ -97,10 +93,9 @@ async def download_snapshot(request: Request, name: str, position: str) -> Respo
     ),
     openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
 )
-async def roll_back(request: Request, name: str) -> Response:
+async def roll_back(request: Request, context: ContextOf, name: str) -> Response:
     """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
     server. What is learnt from then on comes on top."""
-    context = context_of(request)
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
@@ -110,7 +105,7 @@ async def roll_back(request: Request, name: str) -> Response:
         raise invalid_body(error, (), tuple) from error
     updated = await _rolled_back(context, replica, _checked(position), key)
     facts = {**receipt(updated), "rolled_back_to": position}
-    return JSONAnswer(pydantic_core.to_json(facts), headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
 async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> Updated:
@@ -134,7 +129,7 @@ def _position(text: str, name: str) -> str:
         raise SnapshotNotFound(name, text) from None
 
 
-def _shown(record: SnapshotRecord) -> dict[str, Any]:
+def _to_dict(record: SnapshotRecord) -> dict[str, Any]:
     return {
         "position": record.position,
         "bytes": record.size_bytes,

@@ -1,10 +1,11 @@
 """POST /v1/models/{name}/stream: NDJSON in, NDJSON out."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic_core
 from fastapi import APIRouter
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -15,8 +16,9 @@ from manylabel_service.api.translation.from_json import to_example
 from manylabel_service.api.translation.line_learner import LineLearner, StreamFailed
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
-from manylabel_service.api.web import idempotency, query
+from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import NDJSON, check_headers, json_value
+from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
 from manylabel_service.api.web.problems import problem_of
 from manylabel_service.api.web.routes import DirectRoute, content, problems
 from manylabel_service.api.web.streaming import Writer, beside
@@ -25,7 +27,14 @@ from manylabel_service.hosting.examples import Example
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
-_PARAMETERS = {"from": query.read_line_number, "probabilities": query.read_flag}
+
+class Streaming(Parameters):
+    """How the lines are numbered and answered."""
+
+    first: Annotated[Number, Field(alias="from")] = 1
+    """The number of the first line."""
+    probabilities: Flag = False
+    """Whether the answers have the probability of every label."""
 
 
 @router.post(
@@ -57,8 +66,7 @@ _PARAMETERS = {"from": query.read_line_number, "probabilities": query.read_flag}
         },
         "parameters": [
             idempotency.described("Names the stream: lines that come again under it are not learnt again."),
-            query.described("from", "Number of the first line.", {"type": "integer", "minimum": 1, "default": 1}),
-            query.described("probabilities", "Whether the answers have probabilities.", {"type": "boolean"}),
+            *described(Streaming),
         ],
     },
 )
@@ -68,13 +76,12 @@ async def stream(request: Request, name: str) -> Response:
     context = context_of(request)
     check_headers(request, NDJSON, None)
     key = idempotency.key_text(request)
-    wanted = query.parameters(request, _PARAMETERS)
-    probabilities = wanted.get("probabilities", False)
+    wanted = read_parameters(request, Streaming)
     replica = online(await context.registry.get(name))
-    if probabilities and not replica.has_probabilities:
-        raise query.wrong("probabilities", NoProbabilities().detail)
-    learner = LineLearner(context, replica, key, request.scope, probabilities)
-    return _StreamAnswer(context, learner, wanted.get("from", 1))
+    if wanted.probabilities and not replica.has_probabilities:
+        raise wrong("probabilities", NoProbabilities().detail)
+    learner = LineLearner(context, replica, key, request.scope, wanted.probabilities)
+    return _StreamAnswer(context, learner, wanted.first)
 
 
 class _StreamAnswer(Response):

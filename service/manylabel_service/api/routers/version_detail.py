@@ -2,27 +2,30 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import APIRouter
-from starlette.requests import Request
+from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.routers.versions import STORED
 from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.web import query
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, problems
+from manylabel_service.api.web.parameters import Number, Parameters, each_once
+from manylabel_service.api.web.routes import JSONAnswer, problems
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
-router = APIRouter(route_class=DirectRoute, tags=["versions"])
+router = APIRouter(tags=["versions"])
 
-_PARAMETERS = {"version": query.read_line_number}
-_DESCRIBED = [
-    query.described("version", "Number of the version; without it the one served.", {"type": "integer", "minimum": 1})
-]
+
+class WhichVersion(Parameters):
+    """Which version is shown."""
+
+    version: Number | None = None
+    """The number of the version; without it the one served is shown."""
+
+
 _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", "version_damaged")
 
 
@@ -31,15 +34,13 @@ _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", 
     summary="Look into a trained model",
     response_model=schemas.ModelDetail,
     responses=problems(*_CODES),
-    openapi_extra={"parameters": _DESCRIBED},
+    dependencies=[Depends(each_once)],
 )
-async def show_detail(request: Request, name: str) -> Response:
+async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
     """Scores of the labels, how they go together, how much each view counts, and how the training went."""
-    context = context_of(request)
-    number = query.parameters(request, _PARAMETERS).get("version")
     async with context.examining:
-        detail = await _detail(context, name, number)
-        content = await asyncio.to_thread(_written, detail)
+        detail = await _detail(context, name, query.version)
+        content = await asyncio.to_thread(_to_json, detail)
     return JSONAnswer(content)
 
 
@@ -49,7 +50,7 @@ async def _detail(context: Context, name: str, number: int | None) -> Detail:
     return await asyncio.to_thread(read_detail, name, version, data)
 
 
-def _written(detail: Detail) -> bytes:
+def _to_json(detail: Detail) -> bytes:
     """The answer as JSON. Long lists are written in parts: one call would hold up everything else."""
     meta, trace = detail.version.meta, detail.convergence
     facts = {

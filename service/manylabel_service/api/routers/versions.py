@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import pydantic_core
 from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.requests import Request
@@ -11,11 +10,11 @@ from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
-from manylabel_service.api.context import context_of
+from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, content, problems
+from manylabel_service.api.web.routes import body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
@@ -23,7 +22,7 @@ from manylabel_service.errors import VersionDamaged
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version import Version
 
-router = APIRouter(route_class=DirectRoute, tags=["versions"])
+router = APIRouter(tags=["versions"])
 
 MAX_DIGITS = 15
 
@@ -36,13 +35,11 @@ STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailabl
     response_model=schemas.VersionList,
     responses=problems(*STORED),
 )
-async def list_versions(request: Request, name: str) -> Response:
+async def list_versions(context: ContextOf, name: str) -> Response:
     """What jobs have made of the model, the newest first. Versions never change, and stay until they are deleted."""
-    context = context_of(request)
     model = trained(await context.registry.get(name))
     versions, served = await context.registry.ask(model, lambda model: model.versions())
-    shown = [_shown(version, served) for version in versions]
-    return JSONAnswer(pydantic_core.to_json({"versions": shown}))
+    return json_answer({"versions": [_to_dict(version, served) for version in versions]})
 
 
 @router.post(
@@ -60,10 +57,9 @@ async def list_versions(request: Request, name: str) -> Response:
     ),
     openapi_extra=body(schemas.PromoteRequest, example={"version": 1}),
 )
-async def promote(request: Request, name: str) -> Response:
+async def promote(request: Request, context: ContextOf, name: str) -> Response:
     """Predictions come from this version from now on: on this server when the answer is there, on others as soon as
     they have loaded it; until then they come from the one before. Promoting that one switches back."""
-    context = context_of(request)
     model = trained(await context.registry.get(name))
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
@@ -71,7 +67,7 @@ async def promote(request: Request, name: str) -> Response:
     except ValidationError as error:
         raise invalid_body(error, (), tuple) from error
     promoted = await context.registry.ask(model, lambda model: model.promote(number))
-    return JSONAnswer(pydantic_core.to_json({"model": name, **promoted._asdict()}))
+    return json_answer({"model": name, **promoted._asdict()})
 
 
 @router.get(
@@ -83,9 +79,8 @@ async def promote(request: Request, name: str) -> Response:
         **problems(*STORED, "version_not_found", "version_damaged"),
     },
 )
-async def download_version(request: Request, name: str, version: str) -> Response:
+async def download_version(context: ContextOf, name: str, version: str) -> Response:
     """The fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
-    context = context_of(request)
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     async with context.examining:
@@ -103,9 +98,8 @@ async def download_version(request: Request, name: str, version: str) -> Respons
     status_code=204,
     responses=problems(*STORED, "version_not_found", "version_served"),
 )
-async def delete_version(request: Request, name: str, version: str) -> Response:
+async def delete_version(context: ContextOf, name: str, version: str) -> Response:
     """Any but the one served. Its number is not given again."""
-    context = context_of(request)
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     await context.registry.ask(model, lambda model: model.retire(number))
@@ -119,7 +113,7 @@ def read_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _shown(version: Version, served: int | None) -> dict[str, Any]:
+def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
     meta = version.meta
     return {
         "version": version.number,

@@ -51,10 +51,6 @@ from manylabel_service.api.schemas.models import (
     TrainedStatus,
     WindowMeasures,
 )
-from manylabel_service.api.schemas.problems import (
-    ProblemDocument,
-    WrongPlace,
-)
 from manylabel_service.api.schemas.requests import (
     Batch,
     LabelBatch,
@@ -83,6 +79,7 @@ from manylabel_service.api.schemas.versions import (
     Version,
     VersionList,
 )
+from manylabel_service.api.web.problems import ProblemDocument
 
 __all__ = [
     "Alarms",
@@ -147,5 +144,4 @@ __all__ = [
     "Version",
     "VersionList",
     "WindowMeasures",
-    "WrongPlace",
 ]

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from manylabel_service.api.schemas.base import Answer, At
-from manylabel_service.api.schemas.problems import ProblemDocument
+from manylabel_service.api.web.problems import ProblemDocument
 from manylabel_service.storage import Durability
 
 

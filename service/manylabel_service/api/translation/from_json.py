@@ -8,10 +8,24 @@ from pydantic import ValidationError
 
 from manylabel_service.api.schemas import PredictItem, SparseFeatures, TrainedItem, UpdateItem
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.validation import Path, invalid_body, path_in_item
+from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
+from manylabel_service.storage import position_key
 from manylabel_service.trained.inputs import Inputs, Views
+
+MAX_POSITION_CHARACTERS = 64
+
+
+def read_position(value: str) -> str:
+    """Return a position as an answer of this server had it; raises ValueError if it is none."""
+    try:
+        if len(value) <= MAX_POSITION_CHARACTERS:
+            position_key(value)
+            return value
+    except ValueError:
+        pass
+    raise ValueError("must be a position that an answer of this model had")
 
 
 def to_features(item: Any, at: Path, max_features: int) -> Features:
@@ -107,3 +121,25 @@ def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
     for place, name in enumerate(names):
         if len(name.encode()) > MAX_NAME_BYTES:
             raise invalid((*at, name if isinstance(names, dict) else place), "must have 1 to 256 bytes")
+
+
+def path_in_item(location: Sequence[str | int]) -> Path:
+    """Path inside an item. In `x`, `y` and each view the next part of a location is the form that was recognised."""
+    if len(location) > 1 and location[0] == "views":
+        _, view, *inside = location
+        return ("views", view, *path_in_item(("x", *inside))[1:])
+    if len(location) < 2 or location[0] not in ("x", "y"):
+        return tuple(location)
+    field, form, *place = location
+    if form == "several":
+        return (field, *path_in_item(place))
+    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
+        return (field, *place[:1])
+    return (field, *place)
+
+
+def path_in_spec(location: Sequence[str | int]) -> Path:
+    """Path inside a model's spec, where the form recognised comes after `features` and after `passes`."""
+    if location and location[0] == "features":
+        location = ("features", *(part for part in location[1:] if not isinstance(part, str)))
+    return tuple(part for before, part in zip(("", *location), location, strict=False) if before != "passes")

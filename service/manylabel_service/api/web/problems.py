@@ -5,10 +5,11 @@ Here, and only here, the errors of the service get their status codes.
 
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import pydantic_core
+from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -60,6 +61,41 @@ KINDS: Mapping[str, tuple[int, str]] = {
 """Status and title of each code."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
+
+
+class WrongPlace(BaseModel):
+    """What is wrong, and where: in the body, in a header, or in the address."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    detail: str
+    """What is allowed there."""
+    pointer: str | None = None
+    """JSON pointer (RFC 6901) into the body."""
+    header: str | None = None
+    """Name of the header."""
+    parameter: str | None = None
+    """Name of the parameter in the query string."""
+
+
+class ProblemDocument(BaseModel):
+    """An error (RFC 9457)."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    type: Literal["about:blank"]
+    title: str
+    status: int
+    detail: str
+    """What happened to this request, and what to do about it."""
+    code: str
+    """What happened, for programs."""
+    instance: str
+    """Path of the request."""
+    request_id: str
+    """As in the header X-Request-ID and in the server's log."""
+    errors: list[WrongPlace]
+    """The places that are wrong; at most ten."""
 
 
 class Problem(Exception):

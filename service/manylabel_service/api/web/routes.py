@@ -1,28 +1,29 @@
-"""How endpoints are attached: documented by FastAPI, called without its dependency machinery.
+"""How endpoints are attached and described.
 
-FastAPI resolves an endpoint's parameters anew for every request, which takes longer than a prediction. The
-endpoints here take the request and the parts of the path, and return a finished response; their bodies are
-declared with `body`, their errors with `problems`.
+FastAPI reads parameters and describes answers. Endpoints return finished responses: validating an answer takes longer
+than making it, and the tests hold the answers against the models. The few calls that make up a stream are attached with
+`DirectRoute`, since resolving an endpoint's parameters takes FastAPI longer than a prediction. Bodies are declared with
+`body`, errors with `problems`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import pydantic_core
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from manylabel_service.api.schemas import ProblemDocument
-from manylabel_service.api.web.problems import KINDS, MEDIA_TYPE
+from manylabel_service.api.web.problems import KINDS, MEDIA_TYPE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
 class DirectRoute(APIRoute):
-    """A route whose endpoint is called as ``await endpoint(request, **path_parameters)``."""
+    """A route that calls its endpoint as ``await endpoint(request, **path_parameters)``, past FastAPI's parameters."""
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
         super().__init__(path, endpoint, **description)
@@ -46,6 +47,11 @@ class JSONAnswer(Response):
             (b"content-length", b"%d" % len(content)),
             *headers,
         ]
+
+
+def json_answer(document: object, status: int = 200, headers: RawHeaders = ()) -> JSONAnswer:
+    """Return a document as an answer; numbers that are not finite are null."""
+    return JSONAnswer(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)
 
 
 def body(*models: type[BaseModel], media_type: str = "application/json", example: Any = None) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from manylabel_service.api.context import Context
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.streaming import Writer, beside
 
@@ -24,39 +23,48 @@ PARAMETER = {
     "name": HEADER,
     "in": "header",
     "required": False,
-    "description": "The id of the last event seen: go on after it.",
+    "description": "The id of the last event seen; the events after it follow.",
     "schema": {"type": "string"},
 }
 """The header in the description of an operation."""
 
 
 class EventStream(Response, Generic[E]):
-    """Writes events as they come, until they end, the client goes, or the server stops.
+    """An event stream writes events as they come, until they end, the client goes, or the server stops.
 
     The next event is asked for when the client has taken the one before: a slow one makes nothing pile up here.
 
     Parameters
     ----------
-    context : of the application.
     events : closed at the end, if they can be.
-    written : an event as `format_sse_event` writes it.
+    to_bytes : writes an event as `format_sse_event` does.
     greeting : a comment that is sent at once, so that the client knows that it is connected.
+    draining : ends the answer when it is set.
+    idle_seconds : a client that takes nothing for so long is cut off.
     """
 
+    background = None
+
     def __init__(
-        self, context: Context, events: AsyncIterator[E], written: Callable[[E], bytes], greeting: str
+        self,
+        events: AsyncIterator[E],
+        to_bytes: Callable[[E], bytes],
+        greeting: str,
+        draining: asyncio.Event,
+        idle_seconds: float,
     ) -> None:
-        self._context = context
         self._events = events
-        self._written = written
+        self._to_bytes = to_bytes
         self._greeting = greeting
+        self._draining = draining
+        self._idle_seconds = idle_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = Writer(scope, send, self._context.settings.stream_idle_seconds)
+        writer = Writer(scope, send, self._idle_seconds)
         over = asyncio.Event()
 
         async def drain() -> None:
-            await self._context.draining.wait()
+            await self._draining.wait()
             over.set()
 
         async def leave() -> None:
@@ -70,14 +78,14 @@ class EventStream(Response, Generic[E]):
                 await writer.write(format_sse_event(comment=self._greeting))
                 async with aclosing(self._until(over)) as events:
                     async for event in events:
-                        await writer.write(_COMMENT if event is None else self._written(event))
+                        await writer.write(_COMMENT if event is None else self._to_bytes(event))
                 await writer.end()
         finally:
             if hasattr(self._events, "aclose"):
                 await self._events.aclose()
 
     async def _until(self, over: asyncio.Event) -> AsyncGenerator[E | None]:
-        """The events; None where none came for a while, which breaks off no waiting for the next."""
+        """Yield the events; None where none came for a while, which breaks off no waiting for the next."""
         asked: asyncio.Task[E] | None = None
         async with beside(over.wait) as (ending,):
             try:
@@ -112,7 +120,7 @@ async def _next(events: AsyncIterator[E]) -> E:
 
 
 def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:
-    """What the header Last-Event-ID says; None without it.
+    """Return what the header Last-Event-ID says; None without it.
 
     Parameters
     ----------

@@ -64,7 +64,9 @@ class Writer:
 
 
 class Download(Response):
-    """Bytes in portions, so that no more than one waits for a slow client."""
+    """A download sends bytes in portions, so that no more than one waits for a slow client."""
+
+    background = None
 
     def __init__(self, data: bytes, idle_seconds: float) -> None:
         self._data = memoryview(data)

@@ -1,6 +1,6 @@
 """What pydantic found wrong, in the words and the pointers of this interface."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -63,7 +63,7 @@ def invalid_body(
         return Problem("invalid_request", sentence(at, detail), [{"pointer": pointer(at), "detail": detail}])
     found = list(islice(_errors(error), MAX_ERRORS))
     places = [
-        ((*at, *(path := path_of(location))), _words(each, (known or {}).get(path[:-1]))) for location, each in found
+        ((*at, *(path := path_of(location))), words(each, (known or {}).get(path[:-1]))) for location, each in found
     ]
     summary = "; ".join(sentence(path, detail) for path, detail in places)
     return Problem("invalid_request", summary, [{"pointer": pointer(p), "detail": d} for p, d in places])
@@ -80,7 +80,8 @@ def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]
             yield location, each
 
 
-def _words(error: Any, known: Collection[str] | None) -> str:
+def words(error: Any, known: Collection[str] | None = None) -> str:
+    """Return what an error of pydantic's says, in the words of this interface."""
     if error["type"] == "extra_forbidden" and known is not None:
         return f"is not known here, only {', '.join(known)}"
     template: str | None = _WORDS.get(error["type"])
@@ -88,25 +89,3 @@ def _words(error: Any, known: Collection[str] | None) -> str:
         message: str = error["msg"]
         return message.removeprefix("Value error, ")
     return template.format(**error.get("ctx", {}))
-
-
-def path_in_item(location: Sequence[str | int]) -> Path:
-    """Path inside an item. In `x`, `y` and each view the next part of a location is the form that was recognised."""
-    if len(location) > 1 and location[0] == "views":
-        _, view, *inside = location
-        return ("views", view, *path_in_item(("x", *inside))[1:])
-    if len(location) < 2 or location[0] not in ("x", "y"):
-        return tuple(location)
-    field, form, *place = location
-    if form == "several":
-        return (field, *path_in_item(place))
-    if form in ("named", "partial"):  # further parts only say that the name itself is wrong
-        return (field, *place[:1])
-    return (field, *place)
-
-
-def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Path inside a model's spec, where the form recognised comes after `features` and after `passes`."""
-    if location and location[0] == "features":
-        location = ("features", *(part for part in location[1:] if not isinstance(part, str)))
-    return tuple(part for before, part in zip(("", *location), location, strict=False) if before != "passes")
