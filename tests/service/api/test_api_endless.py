@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from manylabel_service.api.web import sse
 from manylabel_service.hosting.events import MAX_SUBSCRIBERS, Events
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.settings import Settings
 
 GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}\n'
 HEAD = b"POST /v1/models/%b/stream%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n%b\r\n"
@@ -407,7 +405,6 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
 
     async def run() -> None:
         gone = asyncio.Event()
-        context: Any = SimpleNamespace(settings=Settings(), draining=asyncio.Event())
         model = OnlineModel(ModelSpec(name="m", algorithm="falt"))
         recent = Events("m", lambda: model)
 
@@ -420,7 +417,9 @@ def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -
             if len(written) > 5:
                 gone.set()
 
-        response = sse.EventStream(context, recent.subscribe(), events._written, "events follow")
+        response = sse.EventStream(
+            recent.subscribe(), events._event_bytes, "events follow", asyncio.Event(), idle_seconds=60.0
+        )
         await asyncio.wait_for(response({"type": "http", "path": "/"}, receive, send), 20)
         assert recent.subscribers == 0
 
