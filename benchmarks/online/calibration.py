@@ -76,8 +76,8 @@ def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
     """Scores and probabilities of every example before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
     model.grow(n_features, Y.shape[1])
-    probabilities = np.empty(Y.shape)
-    return model.learn(rows, as_targets(Y), probabilities), probabilities
+    learnt = model.learn(rows, as_targets(Y), probabilities=True)
+    return learnt.scores, learnt.probabilities
 
 
 def reliability(probabilities: Array, Y: NDArray[np.int8]) -> Curve:

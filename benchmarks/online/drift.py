@@ -70,13 +70,13 @@ def compare(kind: str, runs: int) -> None:
 def measure(model: Any, stream: Drifting) -> tuple[float, int, int, int]:
     """Micro-F1, changes that their detectors noticed soon, further alarms of labels, alarms of all labels together."""
     model.grow(FEATURES, LABELS)
-    scores = model.learn(as_rows(stream.X)[0], as_targets(stream.Y))
-    alarms = [(at, column - 1) for at, column in model.sounded if column > 0]
+    learnt = model.learn(as_rows(stream.X)[0], as_targets(stream.Y))
+    alarms = [(at, column - 1) for at, column in learnt.alarms if column > 0]
     found = sum(
         any(first <= at < first + SOON and own == label for at, own in alarms) for first, label in stream.changes
     )
-    quality = micro_f1(stream.Y, (scores[:, 1:] > scores[:, :1]).astype(np.int8))
-    return quality, found, len(alarms) - found, len(model.sounded) - len(alarms)
+    quality = micro_f1(stream.Y, (learnt.scores[:, 1:] > learnt.scores[:, :1]).astype(np.int8))
+    return quality, found, len(alarms) - found, len(learnt.alarms) - len(alarms)
 
 
 def costs() -> None:

@@ -34,7 +34,7 @@ def _falt() -> Iterator[Setting]:
         for eta, scale in product(_powers(0.4, below, above), _SCALES):
             yield {"step": step, "eta": eta, **scale}
     for eta, scale in product(_powers(0.25, 2, 3), _SCALES):
-        yield {"passes": 1.0, "eta": eta, **scale}
+        yield {"passes_per_label": 1.0, "eta": eta, **scale}
 
 
 def _salt() -> Iterator[Setting]:
@@ -71,7 +71,7 @@ def search(learners: dict[str, Callable[..., Any]], X: Any, Y: NDArray[np.int8])
         def reached(setting: Setting, make: Callable[..., Any] = make) -> tuple[float, float]:
             model = make(**setting)
             model.grow(n_features, Y.shape[1])
-            scores = model.learn(rows, targets)
+            scores = model.learn(rows, targets).scores
             predicted = (scores[:, 1:] > scores[:, :1]).astype(np.int8)
             return micro_f1(Y, predicted), macro_f1(Y, predicted)
 

@@ -155,16 +155,15 @@ RIVER = "river PerOutputClassifier"
 STEPS: dict[str, Callable[[], Any]] = {
     FALT_1: lambda: FALT(passes=1, calibrate=False),
     FALT_100: lambda: FALT(passes=100, calibrate=False),
-    FALT_L: lambda: FALT(passes=1.0, calibrate=False),
+    FALT_L: lambda: FALT(passes_per_label=1.0, calibrate=False),
     "FALT, implicit": lambda: FALT(step="implicit", scaling="none", calibrate=False),
     "FALT, adaptive": lambda: FALT(step="adaptive", scaling="none", calibrate=False),
     FALT_PAIRED: lambda: FALT(scaling="none", calibrate=False),
     "FALT, paired, average": lambda: FALT(scaling="none", calibrate=False, average=True),
     FALT_DEFAULT: FALT,
     SALT_1: lambda: SALT(passes=1, calibrate=False),
-    SALT_L: lambda: SALT(passes=1.0, calibrate=False),
+    SALT_L: lambda: SALT(passes_per_label=1.0, calibrate=False),
     "SALT, implicit": lambda: SALT(step="implicit", scaling="none", calibrate=False),
-    "SALT, coin": lambda: SALT(step="coin", scaling="none", calibrate=False),
     SALT_PAIRED: lambda: SALT(scaling="none", calibrate=False),
     SALT_DEFAULT: SALT,
 }

@@ -126,7 +126,7 @@ def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
     """What each example was predicted to be before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
     model.grow(n_features, Y.shape[1])
-    scores = model.learn(rows, as_targets(Y))
+    scores = model.learn(rows, as_targets(Y)).scores
     return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int8)
 
 

@@ -46,8 +46,8 @@ SCALING = {"bibtex": "unit"}
 """None for the others."""
 
 WIDE = (-10, 10)
-RANGES = {"eta": WIDE, "delta": WIDE, "s2": WIDE, "passes": (-3, 2), "C": (-15, 10)}
-"""Exponents of 2. `passes` is a multiple of the number of labels, s2 the squared width of the kernel."""
+RANGES = {"eta": WIDE, "delta": WIDE, "s2": WIDE, "passes_per_label": (-3, 2), "C": (-15, 10)}
+"""Exponents of 2. `passes_per_label` is a multiple of the number of labels, s2 the squared width of the kernel."""
 
 Matrix = NDArray[Any]
 Setting = dict[str, int]
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 def methods(name: str) -> list[Method]:
     """The learners that a set's part of Table 2 has."""
     wide = range(-10, 11, 4)
-    aggressive, half = {"C": range(-15, 11, 4)}, {"passes": (-2, 1)}
+    aggressive, half = {"C": range(-15, 11, 4)}, {"passes_per_label": (-2, 1)}
     scaling = {"scaling": SCALING.get(name, "none"), "fit_intercept": False}
     if name in LINEAR:
         return [
@@ -91,7 +91,7 @@ def methods(name: str) -> list[Method]:
             Method("FALT, M passes", FALT_ROW, FALT, scaling, {"eta": wide, **half}),
             Method("FALT, implicit", FALT_ROW, FALT, {"step": "implicit", **scaling}, {"eta": wide}),
             Method("FALT, defaults", FALT_ROW, FALT, {}, {}),
-            Method("SALT, M passes", SALT_ROW, SALT, scaling, {"eta": wide, "delta": wide, "passes": (0,)}),
+            Method("SALT, M passes", SALT_ROW, SALT, scaling, {"eta": wide, "delta": wide, "passes_per_label": (0,)}),
             Method("SALT, implicit", SALT_ROW, SALT, {"step": "implicit", **scaling}, {"eta": wide, "delta": wide}),
             Method("SALT, defaults", SALT_ROW, SALT, {}, {}),
         ]
@@ -171,7 +171,7 @@ def _search(method: Method, folds: list[Split], pool: Executor) -> tuple[Setting
 
 def _around(name: str, exponent: int, distance: int) -> set[int]:
     low, high = RANGES[name]
-    step = min(distance, 1) if name == "passes" else distance
+    step = min(distance, 1) if name == "passes_per_label" else distance
     return {min(max(exponent + k * step, low), high) for k in (-1, 0, 1)}
 
 

@@ -49,6 +49,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
         self._learner = learner
         self._encoder = Encoder(learner.dtype)
+        self._drift_detected = False
 
     def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
         """Learn one example.
@@ -71,7 +72,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         encoder = self._encoder
         rows, targets = encoder.example(x, y)
         self._learner.grow(len(encoder.features), len(encoder.labels))
-        self._learner.learn(rows, targets)
+        self._drift_detected = bool(self._learner.learn(rows, targets).alarms)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
@@ -102,7 +103,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     @property
     def drift_detected(self) -> bool:
         """Whether a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
-        return bool(self._learner.sounded)
+        return self._drift_detected
 
     @property
     def n_drifts_detected(self) -> int:

@@ -16,7 +16,7 @@ PROBLEMS = (
 
 @compiled
 def find_problem(  # type: ignore[no-untyped-def]
-    n_features, n_columns, indptr, indices, values, listed_indptr, listed, signs, complete, n_labels
+    n_features, n_columns, indptr, indices, values, listed_indptr, listed, listed_signs, complete, n_labels
 ):
     """Give the number of the first problem with rows and targets that are to be learnt."""
     n_samples = len(indptr) - 1
@@ -24,7 +24,7 @@ def find_problem(  # type: ignore[no-untyped-def]
         return 1
     if not _ascends(indptr, len(indices)) or len(indices) != len(values):
         return 2
-    if not _ascends(listed_indptr, len(listed)) or len(listed) != len(signs):
+    if not _ascends(listed_indptr, len(listed)) or len(listed) != len(listed_signs):
         return 2
     outside = 0
     for p in range(len(indices)):
@@ -37,7 +37,7 @@ def find_problem(  # type: ignore[no-untyped-def]
         for p in range(listed_indptr[i], listed_indptr[i + 1]):
             if listed[p] < 0 or listed[p] >= n_labels[i]:
                 return 5
-            if signs[p] != 1 and signs[p] != -1:
+            if listed_signs[p] != 1 and listed_signs[p] != -1:
                 return 6
     return 0
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.online.margin import ThresholdingLearner
 from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
-from manylabel_core.online.models.linear.model import LinearLearner
-from manylabel_core.online.parameters import GRADIENT, PAIRED
-from manylabel_core.online.storage import check_range, enlarged
-from manylabel_core.online.thresholding import ThresholdingLearner
-from manylabel_core.rows import MAX_MAGNITUDE
-
-MAX_SEEN = 4.0 * MAX_MAGNITUDE**2 * 2**53
-"""More than the squares of a feature can come to."""
+from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.parameters import GRADIENT, PAIRED, Documentation
 
 
-class LinearModel(Protocol):
-    """A linear model with a score for each label and 0 for a threshold: a linear M3L, MLRL or SSMLRL.
+class FittedLinear(Protocol):
+    """A fitted linear model has a score for each label and 0 for a threshold: a linear M3L, MLRL or SSMLRL.
 
     Attributes
     ----------
@@ -32,61 +27,14 @@ class LinearModel(Protocol):
     intercept_: NDArray[Any]
 
 
-class FALT(ThresholdingLearner, LinearLearner):
-    """First-order adaptive label thresholding.
+class FALT(ThresholdingLearner):
+    """FALT is first-order adaptive label thresholding.
 
     Every label has a linear score and so has the threshold; labels that score above the threshold are
     predicted. An example costs its mean hinge loss over the relevant labels plus the one over the irrelevant
     labels, Eq. (4); the weights take gradient steps against it, Eqs. (5) and (6). A mean over no labels is 0.
 
-    Parameters
-    ----------
-    eta : float, default=None
-        Step size, in (0, 2^20]; None is 0.4 (paired, adaptive) or 0.25. It suits examples of unit norm; take a
-        smaller one, by |x|^2, for larger ones. The loss is multiplied by it, and for all but the gradient step by
-        the number of labels too: an irrelevant label then moves by about as much, however many labels there are.
-    step : {"paired", "adaptive", "implicit", "gradient"}, default=None
-        How an example is learnt. "gradient": by `passes` steps, as in the paper. "implicit": its round is solved
-        exactly, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose.
-        "adaptive": likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its
-        squares in earlier rounds with a loss. "paired": an adaptive and an implicit model side by side, of which the
-        one with the better micro-F1 over the last 350 examples or so predicts; the constant of the latter is 1,
-        which lets it follow the frequencies of labels. None is "paired", or "gradient" where
-        `passes` are given. With "paired" and "adaptive" steps shrink. The sums s_f are shared by all labels: the
-        alarm of all forgets them, and that of one label, which has no steps of its own, does not.
-    passes : int or float, default=None
-        The paper's M, for the gradient step: most passes over one example. An int, 1 to 100,000, is the number
-        itself; a float, in (0, 100], is a multiple of the number of labels (1.0 is M = L, 1 is M = 1; None is
-        1.0). A round ends earlier once the loss of its example is 0.
-    average : bool, default=False
-        Predict with the mean of the weights after each example since the label appeared, those without a loss
-        included, in place of the present ones. Learning goes by the present ones. It takes as much memory again as
-        the weights.
-    fit_intercept : bool, default=True
-        Add a constant feature (after scaling).
-    intercept_scaling : float, default=0.3
-        The constant, in (0, 2^20]. Set it by the norm of the examples: at 0.3, the intercept takes a twelfth of
-        each step on an example of unit norm; at 1 it takes half, which costs much on sparse text.
-    scaling : {"auto", "none", "unit", "standard"}, default=None
-        Scaling of features as part of the model. "auto": quantities that most examples have are standardised
-        over the stream so far, other features divided by their usual size, and every example brought to unit
-        norm. "none": features as they are. "unit": every example to unit norm. "standard": standardisation over
-        the stream so far (which makes examples dense). None is "auto", or "none" where `passes` are given.
-    calibrate : bool, default=True
-        Keep, label by label, what turns a score into a probability. Scores and predictions do not depend on it
-        (but for `optimise`).
-    optimise : {"none", "micro_f1", "macro_f1", "hamming"}, default=None
-        The measure for which every label's cut is chosen, from the probabilities so far; needs `calibrate`. "none": a
-        label is predicted when it scores above the learnt threshold. None is "micro_f1", or "none" where `passes` are
-        given or `calibrate` is False.
-    drift : {"adwin"}, default=None
-        Watch the errors of every label, and of all labels together, for a rise; see `alarms`. None: watch nothing.
-    on_drift : {"raise", "restart"}, default=None
-        What an alarm does before the next example is learnt; needs `drift`. "raise": the steps of the label, or of
-        all when the detector for all labels sounds, are as large as at the start; only for steps that shrink, see
-        `step`. "restart": the label is forgotten and learnt anew. None: nothing.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the weights. Scores are summed in float64 in either case.
+    {parameters}
 
     Attributes
     ----------
@@ -107,6 +55,8 @@ class FALT(ThresholdingLearner, LinearLearner):
     T. Zhai, H. Tang, H. Wang: Adaptive label thresholding methods for online multi-label classification,
     Pattern Recognition.
 
+    B. Kulis, P. Bartlett: Implicit online learning, ICML 2010 ("implicit").
+
     Examples
     --------
     >>> import numpy as np
@@ -122,13 +72,35 @@ class FALT(ThresholdingLearner, LinearLearner):
            [1, 1, 0]], dtype=uint8)
     """
 
-    _etas = MappingProxyType({PAIRED: 0.4, "adaptive": 0.4, "implicit": 0.25, GRADIENT: 0.25})
+    steps = MappingProxyType({PAIRED: 0.4, "adaptive": 0.4, "implicit": 0.25, GRADIENT: 0.25})
+
+    _documentation: ClassVar[Documentation] = {
+        "eta": (
+            "float",
+            "Step size, in (0, 2^20]; None is 0.4 (paired, adaptive) or 0.25. It suits examples of unit norm; take a "
+            "smaller one, by |x|^2, for larger ones. The loss is multiplied by it, and for all but the gradient step "
+            "by the number of labels too: an irrelevant label then moves by about as much, however many labels there "
+            "are.",
+        ),
+        "step": (
+            '{"paired", "adaptive", "implicit", "gradient"}',
+            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
+            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
+            '"adaptive": likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its '
+            'squares over earlier examples with a loss. "paired": two experts, an adaptive and an implicit one, of '
+            "which the one with the better micro-F1 over the last 350 examples or so predicts; the constant of the "
+            'latter is 1, which lets it follow the frequencies of labels. None is "paired", or "gradient" where passes '
+            'are given. With "paired" and "adaptive" steps shrink. The sums s_f are shared by all labels: the alarm of '
+            "all forgets them, and that of one label, which has no steps of its own, does not.",
+        ),
+    }
 
     def __init__(
         self,
         eta: float | None = None,
         step: str | None = None,
-        passes: int | float | None = None,
+        passes: int | None = None,
+        passes_per_label: float | None = None,
         average: bool = False,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
@@ -142,6 +114,7 @@ class FALT(ThresholdingLearner, LinearLearner):
         self.eta = eta
         self.step = step
         self.passes = passes
+        self.passes_per_label = passes_per_label
         self.average = average
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
@@ -153,7 +126,7 @@ class FALT(ThresholdingLearner, LinearLearner):
         self.dtype = dtype
 
     @classmethod
-    def from_linear(cls, model: LinearModel, **parameters: Any) -> Self:
+    def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and go on learning from the stream.
 
         Scores are those of the model, to the precision of `dtype`, if it was learnt on features scaled as the
@@ -162,7 +135,7 @@ class FALT(ThresholdingLearner, LinearLearner):
 
         Parameters
         ----------
-        model : LinearModel
+        model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
             Of the constructor; scaling must not be "standard", whose statistics come from the stream alone.
@@ -186,7 +159,7 @@ class FALT(ThresholdingLearner, LinearLearner):
         """
         coef, intercept = _linear_parts(model)
         learner = cls(**{"scaling": "none", **parameters})
-        if learner._chosen_scaling() in ("auto", "standard"):
+        if learner._resolved_scaling() in ("auto", "standard"):
             raise ValueError("scaling must be 'none' or 'unit': the statistics of others come from the stream alone")
         learner.grow(coef.shape[1], len(coef))
         if not learner.fit_intercept and intercept.any():
@@ -201,45 +174,18 @@ class FALT(ThresholdingLearner, LinearLearner):
         learner.restore({**learner.state(), **weights})
         return learner
 
-    def _create(self) -> None:
-        super()._create()
-        self._seen = np.zeros(1 if self._shrinks else 0)
-
     @property
     def _shrinks(self) -> bool:
-        """Whether every feature has a step size of its own."""
         return self._kind in (PAIRED, "adaptive")
 
-    def _quicken(self, label: int | None) -> None:
-        if label is None:
-            self._seen[:] = 0.0
-
-    def _enlarge(self, n_features: int, n_labels: int) -> None:
-        super()._enlarge(n_features, n_labels)
-        if self._shrinks:
-            self._seen = enlarged(self._seen, (1 + n_features,))
-
-    def _model(self) -> dict[str, NDArray[Any]]:
-        if not self._shrinks:
-            return super()._model()
-        return {**super()._model(), "seen": self._seen[: 1 + self._n_features]}
-
-    def _model_bytes(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        weights = super()._model_bytes(n_features, n_labels, n_samples, n_values)
-        return weights + (self._seen.itemsize * (1 + n_features) if self._shrinks else 0)
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        n_features, n_labels = super()._restore(arrays)
-        if self._shrinks:
-            if arrays["seen"].shape != (1 + n_features,):
-                raise ValueError("state must hold one seen for each feature and the constant")
-            check_range("seen", arrays["seen"], 0.0, MAX_SEEN)
-            self._seen = arrays["seen"]
-        return n_features, n_labels
+    def _make_model(self) -> LinearModel:
+        return LinearModel(
+            self._read_update(), self._constant, self.average, self.dtype, paired=self._paired, by_feature=self._shrinks
+        )
 
 
-def _linear_parts(model: LinearModel) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Weights (n_labels, n_features) and intercepts (n_labels,) of a fitted linear model."""
+def _linear_parts(model: FittedLinear) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weights (n_labels, n_features) and intercepts (n_labels,) of a fitted linear model."""
     if not hasattr(model, "coef_") or not hasattr(model, "intercept_"):
         raise ValueError(f"model must be fitted and linear, with coef_ and intercept_; {model!r} has none")
     coef, intercept = (np.asarray(part, dtype=np.float64) for part in (model.coef_, model.intercept_))

@@ -1,19 +1,31 @@
-"""The face of the online learners: matrices in and out, in the manners of scikit-learn."""
+"""Online learners: parameters, matrices in and out, in the manners of scikit-learn."""
 
 from __future__ import annotations
 
-from typing import Self
+from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from manylabel_core.online.arrays import ArrayLearner
-from manylabel_core.rows import Matrix, as_rows, as_targets
+from manylabel_core.checks import check_choice, check_flag
+from manylabel_core.online.calibration.calibration import make_calibration
+from manylabel_core.online.drift.detectors import Alarms, make_detectors
+from manylabel_core.online.models.model import Model
+from manylabel_core.online.parameters import Documentation, describe_parameters
+from manylabel_core.online.pipeline import Learnt, Pipeline
+from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets
+
+DTYPES = ("float32", "float64")
+"""Types that weights may have."""
 
 
-class OnlineLearner(ArrayLearner):
-    """A multi-label model that learns one example after the other, in order.
+class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
+    """A multi-label model learns one example after the other, in order.
 
     The model gives every label and a threshold a score; labels that score above the threshold are predicted.
     Column 0 of an array of raw scores is the threshold, column 1 + l the label l.
@@ -22,8 +34,74 @@ class OnlineLearner(ArrayLearner):
     they are grouped into calls, nor on when features and labels were announced by `grow`, nor on a `state`
     and `restore` in between. This holds bit for bit.
 
-    Parameters are read at the first use and at every `partial_fit`.
+    Parameters are read at the first use and at every `partial_fit`. A subclass has parameters of its own, checks them
+    in `_check_parameters`, and makes its model of them in `_make_model`. In its docstring, `{parameters}` stands for
+    the section on all of them, composed of `_documentation`.
     """
+
+    scaling: str | None
+    calibrate: bool
+    optimise: str | None
+    drift: str | None
+    on_drift: str | None
+    dtype: str
+
+    _fixed: tuple[str, ...] = ("scaling", "calibrate", "optimise", "drift", "on_drift", "dtype")
+    """Parameters that cannot be changed once the learner is in use."""
+
+    _documentation: ClassVar[Documentation] = {
+        "scaling": (
+            '{"auto", "none", "unit", "standard"}',
+            'Scaling of features as part of the model. "auto": quantities that most examples have are standardised '
+            "over the stream so far, other features divided by their usual size, and every example brought to unit "
+            'norm. "none": features as they are. "unit": every example to unit norm. "standard": standardisation over '
+            "the stream so far (which makes examples dense).",
+        ),
+        "calibrate": (
+            "bool",
+            "Keep, label by label, what turns a score into a probability. Scores and predictions do not depend on it "
+            "(but for `optimise`).",
+        ),
+        "optimise": (
+            '{"none", "micro_f1", "macro_f1", "hamming"}',
+            "The measure for which every label's decision threshold is chosen, from the probabilities so far; needs "
+            '`calibrate`. "none": a label is predicted when it scores above the learnt threshold.',
+        ),
+        "drift": (
+            '{"adwin"}',
+            "Watch the errors of every label, and of all labels together, for a rise; see `alarms`. None: watch "
+            "nothing.",
+        ),
+        "on_drift": (
+            '{"raise", "restart"}',
+            'What an alarm does before the next example is learnt; needs `drift`. "raise": the steps of the label, or '
+            "of all at the alarm for all labels together, are as large as at the start; only for steps that shrink. "
+            '"restart": the label is forgotten and learnt anew. None: nothing.',
+        ),
+        "dtype": (
+            '{"float32", "float64"}',
+            "Type of the weights. Scores are summed in float64 in either case.",
+        ),
+    }
+    """What the parameters do, by name; a subclass has those of its own, and those that it means otherwise."""
+
+    _pipeline: Pipeline | None = None
+    _fixed_values: tuple[object, ...] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__doc__ and "{parameters}" in cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{parameters}", describe_parameters(cls))
+
+    @property
+    def n_features_(self) -> int:
+        """Number of feature columns."""
+        return 0 if self._pipeline is None else self._pipeline.n_features
+
+    @property
+    def n_labels_(self) -> int:
+        """Number of label columns."""
+        return 0 if self._pipeline is None else self._pipeline.n_labels
 
     def partial_fit(self, X: Matrix, Y: Matrix, known: Matrix | None = None) -> Self:
         """Learn the rows of X in order.
@@ -47,15 +125,15 @@ class OnlineLearner(ArrayLearner):
             If a parameter or argument is not allowed, or has fewer columns than before. Nothing has been
             learnt then.
         """
-        self._settle(again=True)
+        self._read_parameters()
         rows, n_features = as_rows(X, self.dtype)
         targets = as_targets(Y, known)
         n_samples = len(rows.indptr) - 1
         if len(targets.complete) != n_samples:
             raise ValueError(f"Y must have as many rows as X, {n_samples}, not {len(targets.complete)}")
-        n_labels = int(targets.n_labels[0]) if n_samples else self._n_labels
-        self._check_width("X", n_features, self._n_features)
-        self._check_width("Y", n_labels, self._n_labels)
+        n_labels = int(targets.n_labels[0]) if n_samples else self.n_labels_
+        _check_width("X", n_features, self.n_features_)
+        _check_width("Y", n_labels, self.n_labels_)
         self.grow(n_features, n_labels)
         self.learn(rows, targets)
         return self
@@ -78,7 +156,7 @@ class OnlineLearner(ArrayLearner):
         return (self.decision_function(X) > 0).astype(np.uint8)
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """Probability of every label.
+        """Return the probability of every label.
 
         Each label has its own: they do not sum to 1 over the labels of an example.
 
@@ -96,15 +174,15 @@ class OnlineLearner(ArrayLearner):
         return self.probabilities(self._scores(X))
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
-        """Score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`.
+        """Return score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`.
 
-        With `optimise`, half of what the label's log-odds are above its cut.
+        With `optimise`, it is half of what the label's log-odds are above its decision threshold.
         """
         labels, thresholds = self.scores(X)
         return labels - thresholds[:, np.newaxis]
 
     def scores(self, X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Scores of the labels, with `optimise` less their cuts, and of the threshold.
+        """Return the scores of the labels, with `optimise` less their decision thresholds, and of the threshold.
 
         Returns
         -------
@@ -120,17 +198,218 @@ class OnlineLearner(ArrayLearner):
         return scores[:, 1:], scores[:, 0]
 
     def _scores(self, X: Matrix) -> NDArray[np.float64]:
-        """Scores, threshold first."""
+        """Return scores, threshold first."""
         if not self.__sklearn_is_fitted__():
             raise NotFittedError(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
         rows, n_features = as_rows(X, self.dtype)
-        self._check_width("X", n_features, self._n_features)
+        _check_width("X", n_features, self.n_features_)
         return self.score(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is something to predict with."""
-        return self._settled is not None and self._n_labels > 0
+        """Return whether there is something to predict with."""
+        return self.n_labels_ > 0
 
-    def _check_width(self, name: str, columns: int, seen: int) -> None:
-        if columns < seen:
-            raise ValueError(f"{name} must have at least the {seen} columns seen before, not {columns}")
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
+        """Learn examples, given as index arrays, in order.
+
+        Parameters
+        ----------
+        rows : Rows of n_samples examples
+            Feature columns must be below `n_features_`.
+        targets : Targets of the same examples
+            Label columns must be below their example's `n_labels`, and that at most `n_labels_`.
+        probabilities : bool, default=False
+            Whether probabilities are wanted too.
+
+        Returns
+        -------
+        Learnt
+            What would have been predicted for each example just before it was learnt, and the alarms.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together or to the learner, or `probabilities` are asked of a learner with
+            calibrate=False; nothing has been learnt then.
+        """
+        return self._in_use().learn(rows, targets, probabilities)
+
+    def score(self, rows: Rows) -> NDArray[np.float64]:
+        """Score examples, given as index arrays, without learning.
+
+        Parameters
+        ----------
+        rows : Rows of n_samples examples
+            Columns of `n_features_` and above are features never learnt: they have no weight, and count in
+            the norm of an example.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 1 + n_labels), float64
+            Scores, threshold first: the same bits that `learn` would give for that example next.
+        """
+        return self._in_use().score(rows)
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities of the labels, given what `score` gave at the present state.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, 1 + n_labels), float64
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), float64
+
+        Raises
+        ------
+        ValueError
+            If scores are not of this shape; if the learner has calibrate=False.
+        """
+        return self._in_use().probabilities(scores)
+
+    def alarms(self) -> Alarms:
+        """Return what the detectors of drift have found; without `drift`, no alarms."""
+        return self._in_use().alarms()
+
+    def grow(self, n_features: int, n_labels: int) -> None:
+        """Make room for at least this many features and labels. A learner never shrinks.
+
+        Raises
+        ------
+        ValueError
+            If a parameter of the constructor is not allowed.
+        """
+        self._in_use().grow(n_features, n_labels)
+
+    def reserve(self, n_features: int, n_labels: int) -> None:
+        """Take the memory for so many features and labels, changing nothing else.
+
+        `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`.
+        """
+        self._in_use().reserve(n_features, n_labels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state; memory in use is up to eight times as much, for room to grow."""
+        return self.nbytes_after(self.n_features_, self.n_labels_, 0, 0)
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return the most bytes that the state can have once it has grown and learnt.
+
+        Parameters
+        ----------
+        n_features, n_labels : int
+            Columns it will then have, at least those it has.
+        n_samples, n_values : int
+            Examples it will have learnt by then beyond those it has, and their values.
+        """
+        return self._in_use().nbytes_after(n_features, n_labels, n_samples, n_values)
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return copies of the arrays that, with the parameters, are the learner."""
+        return {name: np.array(array, order="C") for name, array in self._in_use().arrays().items()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the `state` of a learner with the same parameters.
+
+        The arrays may come from anybody: whatever a compiled function relies on is checked.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, does not fit to the parameters, or holds what no learner does; the learner
+            is unchanged then.
+        """
+        pipeline = self._make_pipeline()
+        pipeline.restore(arrays)
+        self._begin(pipeline)
+
+    def resolved_params(self) -> dict[str, Any]:
+        """Return the parameters, with what None leaves to the learner filled in: a learner of these is the same.
+
+        Raises
+        ------
+        ValueError
+            If one is not allowed, or does not go with the others. The message begins with its name.
+        """
+        self._check()
+        return {**self.get_params(), **self._resolved()}
+
+    def _resolved(self) -> dict[str, Any]:
+        """Return what stands for the parameters that leave a choice to the learner, once they have been checked."""
+        return {"scaling": self._resolved_scaling(), "optimise": self._resolved_optimise()}
+
+    def _resolved_scaling(self) -> str:
+        """Return the scaling asked for, or what suits the learner."""
+        return "auto" if self.scaling is None else self.scaling
+
+    def _resolved_optimise(self) -> str:
+        """Return the measure asked for, or what suits the learner: micro-F1, where there are probabilities."""
+        if self.optimise is not None:
+            return self.optimise
+        return "micro_f1" if check_flag("calibrate", self.calibrate) else "none"
+
+    def _in_use(self) -> Pipeline:
+        """Return the pipeline, made at the first use."""
+        if self._pipeline is None:
+            self._begin(self._make_pipeline())
+        return self._pipeline  # type: ignore[return-value]
+
+    def _begin(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._fixed_values = self._read_fixed()
+
+    def _read_parameters(self) -> None:
+        """Read the parameters again, as they may have changed since the first use."""
+        pipeline = self._in_use()
+        if self._fixed_values != self._read_fixed():
+            raise ValueError(f"{', '.join(self._fixed)} cannot be changed once a learner is in use")
+        self._check()
+        self._adjust(pipeline.model)
+
+    def _read_fixed(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self._fixed)
+
+    def _make_pipeline(self) -> Pipeline:
+        """Return an empty pipeline of the present parameters."""
+        self._check()
+        return Pipeline(
+            SCALINGS[self._resolved_scaling()](),
+            self._make_model(),
+            make_calibration(self.calibrate, self._resolved_optimise()),
+            make_detectors(self.drift, self.on_drift),
+            self.on_drift,
+            self.dtype,
+        )
+
+    def _check(self) -> None:
+        """Check the parameters, at no cost in memory."""
+        self._check_parameters()
+        check_choice("scaling", self._resolved_scaling(), SCALINGS)
+        check_choice("dtype", self.dtype, DTYPES)
+        make_calibration(self.calibrate, self._resolved_optimise())
+        make_detectors(self.drift, self.on_drift)
+        if self.on_drift == "raise" and not self._shrinks:
+            raise ValueError("on_drift must be None or 'restart': the steps of this learner do not shrink")
+
+    @property
+    def _shrinks(self) -> bool:
+        """Whether steps become smaller as more is learnt, so that `reset_step_sizes` has something to undo."""
+        return False
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Check the parameters that only this learner has."""
+
+    @abstractmethod
+    def _make_model(self) -> Model:
+        """Return an empty model of checked parameters."""
+
+    def _adjust(self, model: Any) -> None:
+        """Let the model take over what has changed of the parameters that are not fixed."""
+
+
+def _check_width(name: str, columns: int, seen: int) -> None:
+    if columns < seen:
+        raise ValueError(f"{name} must have at least the {seen} columns seen before, not {columns}")

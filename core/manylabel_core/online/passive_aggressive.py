@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy.typing import NDArray
-
-from manylabel_core.online.aggressive import AggressiveLearner, check_threshold
-from manylabel_core.online.models.linear.model import LinearLearner
+from manylabel_core.online.margin import AggressiveLearner
+from manylabel_core.online.models.linear.model import LinearModel
 
 
-class PassiveAggressive(AggressiveLearner, LinearLearner):
-    """Passive-aggressive binary relevance.
+class PassiveAggressive(AggressiveLearner):
+    """Passive-aggressive binary relevance learns each label by itself.
 
     Every label is a binary problem of its own: it has a linear score s, is predicted when that is above 0, and costs
     the hinge loss l = max(0, 1 - y s) with y = +1 where it is relevant and -1 where it is not. Its weights move by
@@ -20,33 +16,7 @@ class PassiveAggressive(AggressiveLearner, LinearLearner):
         PA-I       tau = min(C, l / k)
         PA-II      tau = l / (k + 1 / (2 C))
 
-    Parameters
-    ----------
-    C : float, default=1.0
-        Aggressiveness, in (0, 2^20]: the price of the loss that is left after a step. It suits examples of unit norm.
-    variant : {"PA-I", "PA-II"}, default="PA-I"
-        Whether C is the price of that loss or of its square.
-    average : bool, default=False
-        Predict with the mean of the weights after each example so far, those without a loss included,
-        in place of the present ones. Learning goes by the present ones. It takes one more plane of memory.
-    fit_intercept : bool, default=True
-        Add a constant feature (after scaling).
-    intercept_scaling : float, default=0.3
-        The constant, in (0, 2^20], as for `FALT`.
-    scaling : {"auto", "none", "unit", "standard"}, default=None
-        Scaling of features as part of the model, as for `FALT`; None is "auto".
-    calibrate : bool, default=True
-        Keep, label by label, what turns a score into a probability. Scores and predictions do not depend on it
-        (but for `optimise`).
-    optimise : {"none", "micro_f1", "macro_f1", "hamming"}, default=None
-        The measure for which every label's cut is chosen, from the probabilities so far; needs `calibrate`. "none": a
-        label is predicted when it scores above 0. None is "none".
-    drift : {None, "adwin"}, default=None
-        Watch the errors of every label, and of all labels together, for a rise; see `alarms`. None: watch nothing.
-    on_drift : {None, "restart"}, default=None
-        What an alarm does; needs `drift`. None: it is counted. "restart": the label is forgotten, and learnt anew.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the weights. Scores are summed in float64 in either case.
+    {parameters}
 
     Attributes
     ----------
@@ -99,6 +69,5 @@ class PassiveAggressive(AggressiveLearner, LinearLearner):
         self.on_drift = on_drift
         self.dtype = dtype
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        check_threshold(arrays, "weights", "drag")
-        return super()._restore(arrays)
+    def _make_model(self) -> LinearModel:
+        return LinearModel(self._read_update(), self._constant, self.average, self.dtype)

@@ -1,12 +1,18 @@
 """Arrays that grow, and what may stand in those of a state."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.rows import MAX_COLUMNS
+
 MAX_WEIGHT = 1e60
 """No learner gets to weights of this size, and sums of smaller ones stay finite; float32 ends before it."""
+
+MAX_COUNT = 2**53
+"""More examples than any stream has."""
 
 
 def check_range(name: str, array: NDArray[Any], least: float, most: float) -> None:
@@ -15,8 +21,30 @@ def check_range(name: str, array: NDArray[Any], least: float, most: float) -> No
         raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
 
 
+def check_n_seen(n_seen: NDArray[Any], n_labels: int) -> None:
+    """Raise ValueError if this cannot be how many examples each column has seen."""
+    if n_seen.shape != (1 + n_labels,):
+        raise ValueError("state must hold n_seen for each label and the threshold")
+    check_range("n_seen", n_seen, 0, MAX_COUNT)
+
+
+def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the numbers of features and labels of a state; raise ValueError if it has none."""
+    if size.shape != (2,):
+        raise ValueError("state must hold a size of two numbers")
+    check_range("size", size, 0, MAX_COLUMNS)
+    return int(size[0]), int(size[1])
+
+
+def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
+    """Raise ValueError if the first column, the threshold's, of one of these arrays is not 0, where there are such."""
+    for name in names:
+        if name in arrays and np.any(arrays[name][:, :1]):
+            raise ValueError(f"state must hold {name} with a first column of 0: the threshold never moves")
+
+
 def enlarged(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Give the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
+    """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
 
     Axes that are too short become at least twice as long, so that growing by one again and again costs a
     constant number of copies for each element.

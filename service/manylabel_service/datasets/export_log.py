@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset
+from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.last_rows import EVERY, LastRows
@@ -101,7 +102,6 @@ class _Recorder:
     """
 
     nbytes = 0
-    sounded: tuple[tuple[int, int], ...] = ()
 
     def __init__(self, last_rows: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
         self.last_rows = last_rows
@@ -123,12 +123,8 @@ class _Recorder:
     def grow(self, n_features: int, n_labels: int) -> None:
         """As a learner: nothing."""
 
-    def learn(
-        self, rows: Rows, targets: Targets, probabilities: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
         """As a learner; all scores and probabilities are 0."""
-        if probabilities is not None:
-            probabilities.fill(0.0)
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
             self.n_forgotten += n_rows
@@ -139,7 +135,8 @@ class _Recorder:
                 # To say of every label that there is whether it is relevant is as good as a complete list.
                 n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
                 self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
-        return np.zeros((n_rows, 1 + int(targets.n_labels.max(initial=0))))
+        scores = np.zeros((n_rows, 1 + int(targets.n_labels.max(initial=0))))
+        return Learnt(scores, scores[:, 1:] if probabilities else None, [])
 
     def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
         """As measures: nothing."""

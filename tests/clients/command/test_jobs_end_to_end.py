@@ -212,7 +212,7 @@ def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], ye
     """Learnt online, trained from what was recorded, compared on the rest; then online again from a trained start."""
     rows, Y = named_rows(yeast), np.asarray(yeast.Y.todense())
     truths = [[name for name, one in zip(yeast.label_names, row, strict=True) if one] for row in Y]
-    genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes": 1.0}, scaling="unit")
+    genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes_per_label": 1.0}, scaling="unit")
     genes.update_many(list(zip(rows, truths, strict=True))[:N_TRAIN])
     job = client.train("mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3})
     done = job.wait(WAIT_SECONDS)

@@ -40,7 +40,7 @@ METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}}
 STATUS = {
     "name": "m",
     "algorithm": "falt",
-    "params": {"eta": 0.5, "passes": 1.0},
+    "params": {"eta": 0.5, "passes_per_label": 1.0},
     "scaling": "unit",
     "durability": "log",
     "position": "0",
@@ -382,8 +382,8 @@ def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None
         {"updates": 1},
         {"algorithm": "salt"},
         {"scaling": "none"},
-        {"params": {"eta": 0.25, "passes": 1.0}},
-        {"params": {"passes": 1.0}},
+        {"params": {"eta": 0.25, "passes_per_label": 1.0}},
+        {"params": {"passes_per_label": 1.0}},
     ],
 )
 def test_a_model_that_is_not_what_was_asked_for_is_a_conflict(other: Any) -> None:

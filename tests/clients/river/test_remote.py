@@ -16,7 +16,7 @@ from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, remote
 from manylabel_clients.river.encoding import named_values
 
 PARAMS = {
-    "falt": (FALT, {"eta": 0.3, "passes": 2.0}),
+    "falt": (FALT, {"eta": 0.3, "passes_per_label": 2.0}),
     "salt": (SALT, {"eta": 0.3, "delta": 0.5}),
     "kernel_falt": (KernelFALT, {"eta": 0.5, "gamma": 2.0, "passes": 3}),
 }

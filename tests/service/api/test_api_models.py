@@ -63,7 +63,12 @@ def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
     client.post("/v1/models", json={"name": "untuned", "algorithm": "falt"}).raise_for_status()
     shown = client.get("/v1/models/untuned").json()
     assert shown["scaling"] == "auto"
-    assert [name for name, value in shown["params"].items() if value is None] == ["drift", "on_drift", "passes"]
+    assert [name for name, value in shown["params"].items() if value is None] == [
+        "drift",
+        "on_drift",
+        "passes",
+        "passes_per_label",
+    ]
     spec = {"name": "again", "algorithm": "falt", "params": shown["params"], "scaling": shown["scaling"]}
     again = client.post("/v1/models", json=spec)
     assert (again.status_code, again.json()["params"]) == (201, shown["params"])
@@ -108,6 +113,9 @@ def test_a_name_is_taken_once(
         ({"params": {"delta": 1}}, ["/params/delta"]),
         ({"params": {"passes": 0}}, ["/params/passes"]),
         ({"params": {"passes": 1_000_000}}, ["/params/passes"]),
+        ({"params": {"passes": 1.5}}, ["/params/passes"]),
+        ({"params": {"passes_per_label": 5.0}}, ["/params/passes_per_label"]),
+        ({"params": {"passes": 3, "passes_per_label": 1.0}}, ["/params/passes"]),
         ({"params": {"passes": 3, "step": "implicit"}}, ["/params/passes"]),
         ({"params": {"step": "newton"}}, ["/params/step"]),
         ({"params": {"calibrate": False, "optimise": "hamming"}}, ["/params/optimise"]),

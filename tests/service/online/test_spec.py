@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.service.online.folds import learn, named, new_model
 
-from manylabel_core.online.thresholding import ThresholdingLearner
+from manylabel_core.online.margin import ThresholdingLearner
 from manylabel_service.api.schemas import ModelRequest
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.web.validation import invalid_body
@@ -52,7 +52,7 @@ def test_every_choice_is_one_that_the_learner_has(algorithm: str) -> None:
     learner = type(spec_of(algorithm).learner())
     for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit", "standard"]}.items():
         with pytest.raises(ValueError, match=f"^{name} must be one of") as raised:
-            learner(**{"drift": "adwin" if name == "on_drift" else None, name: "nobody's"}).settled_params()
+            learner(**{"drift": "adwin" if name == "on_drift" else None, name: "nobody's"}).resolved_params()
         due = str(raised.value).partition("one of ")[2].partition(", not")[0]
         assert sorted(due.replace("'", "").split(", ")) == sorted(choices), name
 
@@ -91,8 +91,8 @@ def values_of(algorithm: str, name: str) -> st.SearchStrategy[Any]:
     annotation = str(PARAMS[algorithm].model_fields[name].annotation)
     if "bool" in annotation:
         return st.booleans()
-    if name == "passes":
-        return st.sampled_from([None, 1, 3, 0.5, 2.5])
+    if name == "passes_per_label":
+        return st.sampled_from([None, 1, 0.5, 2.5])
     numbers = NUMBERS[int if "int" in annotation else float]
     return st.none() | numbers if is_optional(algorithm, name) else numbers
 
@@ -130,7 +130,8 @@ def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str,
     ("algorithm", "params", "place"),
     [
         ("falt", {"step": "implicit", "passes": 3}, "passes"),
-        ("salt", {"step": "implicit", "passes": 1.0}, "passes"),
+        ("salt", {"step": "implicit", "passes_per_label": 1.0}, "passes_per_label"),
+        ("salt", {"passes": 2, "passes_per_label": 1.0}, "passes"),
         ("kernel_falt", {"step": "implicit", "passes": 3}, "passes"),
         ("salt", {"step": "adaptive"}, "step"),
         ("falt", {"step": "newton"}, "step"),
@@ -172,20 +173,20 @@ def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch
     spec = spec_of(algorithm)
     assert spec.scaling == "auto"
     left = {name for name, value in spec.params.model_dump().items() if value is None}
-    assert left <= {"passes", "drift", "on_drift", "budget", "strategy"}, "null where it means none"
+    assert left <= {"passes", "passes_per_label", "drift", "on_drift", "budget", "strategy"}, "null where it means none"
     learner = type(spec.learner())
     if issubclass(learner, ThresholdingLearner):
-        assert spec.params.model_dump()["step"] == next(iter(learner._etas))
-        monkeypatch.setattr(learner, "_etas", {"gradient": 0.1, **dict.fromkeys(learner._etas, 0.2)})
+        assert spec.params.model_dump()["step"] == next(iter(learner.steps))
+        monkeypatch.setattr(learner, "steps", {"gradient": 0.1, **dict.fromkeys(learner.steps, 0.2)})
         assert spec_of(algorithm) != spec, "defaults have changed"
     assert ModelSpec.from_bytes(spec.to_bytes()) == spec
-    assert spec.learner().settled_params() == {**spec.params.model_dump(), "scaling": "auto", "dtype": "float32"}
+    assert spec.learner().resolved_params() == {**spec.params.model_dump(), "scaling": "auto", "dtype": "float32"}
 
 
 def test_a_budget_has_a_strategy() -> None:
     assert spec_of("kernel_falt", {"budget": 10}).params.model_dump()["strategy"] is not None
     assert spec_of("kernel_falt").params.model_dump()["strategy"] is None
-    for params, place in (({"strategy": "drop"}, "budget"), ({"strategy": "rff", "budget": 3}, "budget")):
+    for params, place in (({"strategy": "merge"}, "budget"), ({"strategy": "rff", "budget": 3}, "budget")):
         assert places({"name": "m", "algorithm": "kernel_falt", "params": params}) == [f"/params/{place}"]
 
 
@@ -197,7 +198,10 @@ def test_passes_choose_the_gradient_step_and_no_scaling() -> None:
     assert spec.params.optimise == "none"
     assert [spec_of("falt", params).params.optimise for params in ({}, {"calibrate": False})] == ["micro_f1", "none"]
     step_only = spec_of("salt", {"step": "gradient"})
-    assert step_only.params.model_dump().items() >= {"eta": 0.5, "delta": 1.0, "passes": 1.0}.items()
+    assert (
+        step_only.params.model_dump().items()
+        >= {"eta": 0.5, "delta": 1.0, "passes": None, "passes_per_label": 1.0}.items()
+    )
     assert step_only.scaling == "auto"
 
 
@@ -210,7 +214,7 @@ def test_explicit_specs_are_as_they_were_meant(document: dict[str, Any]) -> None
     for name, value in document["params"].items():
         assert value in (None, getattr(spec.params, name))
     assert (
-        spec.learner().settled_params()
-        == type(spec.learner())(**document["params"], scaling=document["scaling"]).settled_params()
+        spec.learner().resolved_params()
+        == type(spec.learner())(**document["params"], scaling=document["scaling"]).resolved_params()
     )
     assert json.loads(spec.to_bytes())["scaling"] in (spec.scaling, document["scaling"])

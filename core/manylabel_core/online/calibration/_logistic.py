@@ -72,10 +72,10 @@ def find_probabilities(slope, intercept, margins, probabilities):  # type: ignor
 
 
 @compiled
-def gather(centre, spread, weight, sides, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Take the margins of an example into the curvature; a label's side is +1, -1, or 0 where the truth is unknown."""
-    for label in range(len(sides)):
-        known = np.float64(sides[label] != 0)
+def gather(centre, spread, weight, signs, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Take the margins of an example into the curvature; a label's sign is +1, -1, or 0 where the truth is unknown."""
+    for label in range(len(signs)):
+        known = np.float64(signs[label] != 0)
         kept = 1.0 - (1.0 - KEPT) * known
         own = probabilities[label] * (1.0 - probabilities[label]) * known
         before = max(kept * weight[label], 1.0)
@@ -88,11 +88,11 @@ def gather(centre, spread, weight, sides, margins, probabilities):  # type: igno
 
 @compiled
 def correct(  # type: ignore[no-untyped-def]
-    slope, intercept, centre, spread, weight, sides, margins, probabilities
+    slope, intercept, centre, spread, weight, signs, margins, probabilities
 ):
     """Newton's step, after `gather`. A slope that would be negative becomes 0, the intercept the best one for it."""
-    for label in range(len(sides)):
-        known, true = np.float64(sides[label] != 0), np.float64(sides[label] > 0)
+    for label in range(len(signs)):
+        known, true = np.float64(signs[label] != 0), np.float64(signs[label] > 0)
         error = (probabilities[label] - true) * known
         steep = slope[label] - (margins[label] - centre[label]) * error / spread[label]
         steep = min(max(steep, 0.0), MAX_SLOPE)

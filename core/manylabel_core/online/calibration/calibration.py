@@ -1,4 +1,4 @@
-"""What a learner makes of its scores: probabilities, and a cut for every label."""
+"""Calibration of a learner: probabilities of its scores, and a decision threshold for every label."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.calibration import _logistic, _thresholds
-from manylabel_core.online.calibration._calibrate import cut_rows, decide_rows, rate_rows
-from manylabel_core.online.scaling.scaling import MAX_COUNT
-from manylabel_core.online.storage import check_range, enlarged
+from manylabel_core.online.calibration._calibrate import calibrate_rows, decide_rows, find_row_probabilities
+from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import Targets
 
 MEASURES = {
@@ -21,7 +20,7 @@ MEASURES = {
     "macro_f1": _thresholds.MACRO_F1,
     "hamming": _thresholds.HAMMING,
 }
-"""What cuts may be chosen for; "none": there are none."""
+"""Measures that decision thresholds may be chosen for; "none": there are no such thresholds."""
 
 RANGES = {
     "slope": (0.0, _logistic.MAX_SLOPE),
@@ -33,74 +32,80 @@ RANGES = {
 }
 """What may stand in the rows of the table of labels."""
 
-LEAST_TOTAL = 1e-20
+MIN_TOTAL = 1e-20
 """No total gets there: probabilities end before it."""
 
 
-def chosen_decisions(calibrate: object, optimise: object) -> Decisions | NoDecisions:
-    """Check the two parameters; make what they ask for.
+def make_calibration(calibrate: object, optimise: object) -> Calibration | NoCalibration:
+    """Check the two parameters; return what they ask for.
 
     Raises
     ------
     ValueError
-        If one is not allowed, or cuts are to be chosen without probabilities.
+        If one is not allowed, or decision thresholds are to be chosen without probabilities.
     """
     measure = MEASURES[check_choice("optimise", optimise, MEASURES)]
     if check_flag("calibrate", calibrate):
-        return Decisions(measure)
+        return Calibration(measure)
     if measure != _thresholds.NONE:
-        raise ValueError(f"optimise must be 'none' with calibrate=False, not {optimise!r}: cuts need probabilities")
-    return NoDecisions()
+        raise ValueError(
+            f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"
+        )
+    return NoCalibration()
 
 
-class NoDecisions:
-    """Scores as they are: no probabilities, no cuts, no state."""
+class NoCalibration:
+    """Scores stay as they are: there are no probabilities, no decision thresholds, no state."""
 
     def reserve(self, n_labels: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def grow(self, n_labels: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
-    def cut(self, scores: NDArray[np.float64]) -> None:
-        """Nothing to do."""
+    def decide(self, scores: NDArray[np.float64]) -> None:
+        """Do nothing."""
 
-    def rate(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """There are no probabilities."""
+    def check(self) -> None:
+        """Raise ValueError: there are no probabilities."""
         raise ValueError("calibrate must be True for probabilities")
 
-    def restart(self, label: int) -> None:
-        """Nothing to do."""
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Raise ValueError: there are no probabilities."""
+        raise ValueError("calibrate must be True for probabilities")
+
+    def forget(self, label: int) -> None:
+        """Do nothing."""
 
     def nbytes(self, n_labels: int) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
-class Decisions:
-    """Calibrated probabilities of the labels, and cuts chosen by them.
+class Calibration:
+    """Calibrated probabilities of the labels, and decision thresholds chosen by them.
 
     Every label has a logistic curve from score minus threshold to probability, fitted online, as in Gupta and Ramdas:
     Online Platt Scaling with Calibeating, ICML 2023. It never falls: probabilities are in the order of the scores.
     `_logistic` and `_thresholds` have the equations.
 
-    Both are prequential: an example's probabilities and cuts come from the examples before it. A label does not count
-    in the example that brings it, nor where its truth is unknown.
+    Both are prequential: an example's probabilities and thresholds come from the examples before it. A label does not
+    count in the example that brings it, nor where its truth is unknown.
 
     Parameters
     ----------
     measure : int
-        What cuts are chosen for; `NONE`: labels are predicted where they score above the threshold.
+        What decision thresholds are chosen for; `NONE`: labels are predicted where they score above the threshold.
     """
 
     def __init__(self, measure: int) -> None:
@@ -124,70 +129,74 @@ class Decisions:
         self._n_labels = max(n_labels, self._n_labels)
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Take the cuts off raw scores of examples, fill in their probabilities, and learn from them, in order."""
+        """Lower raw scores of examples by the thresholds, write their probabilities, and learn from them, in order."""
         wanted = np.empty((0, 0)) if probabilities is None else probabilities
-        decide_rows(self._labels, self._counts, self._measure, self._existing, *targets, scores, wanted)
+        calibrate_rows(self._labels, self._counts, self._measure, self._existing, *targets, scores, wanted)
 
-    def cut(self, scores: NDArray[np.float64]) -> None:
-        """Take the cuts off raw scores of shape (n_samples, 1 + n_labels), threshold first."""
+    def decide(self, scores: NDArray[np.float64]) -> None:
+        """Lower raw scores of shape (n_samples, 1 + n_labels) by the decision thresholds; learnt threshold first."""
         if self._measure != _thresholds.NONE:
-            cut_rows(self._labels, self._counts, self._measure, scores)
+            decide_rows(self._labels, self._counts, self._measure, scores)
 
-    def rate(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities, (n_samples, n_labels), that belong to scores with the cuts taken off."""
+    def check(self) -> None:
+        """Do nothing: there are probabilities."""
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
         probabilities = np.empty((len(scores), self._n_labels), dtype=np.float64)
-        rate_rows(self._labels, self._counts, self._measure, scores, probabilities)
+        find_row_probabilities(self._labels, self._counts, self._measure, scores, probabilities)
         return probabilities
 
-    def restart(self, label: int) -> None:
+    def forget(self, label: int) -> None:
         """Forget what was seen of a label."""
         self._labels[:, label] = _logistic.START
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, label] = _thresholds.START_COUNTS
 
     def nbytes(self, n_labels: int) -> int:
-        """Bytes of the state for so many labels."""
+        """Return the bytes of the state for so many labels."""
         return self._existing.nbytes + 8 * (
             len(self._labels) * n_labels + len(self._counts) * self._n_counted(n_labels)
         )
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The number of labels so far, their table and the counts of the cuts; views, not copies."""
+        """Return the number of labels so far, their table and the counts; views, not copies."""
         n_counted = self._n_counted(self._n_labels)
         return {
-            "decisions.existing": self._existing,
-            "decisions.labels": self._labels[:, : self._n_labels],
-            "decisions.counts": self._counts[:, :n_counted],
+            "calibration.existing": self._existing,
+            "calibration.labels": self._labels[:, : self._n_labels],
+            "calibration.counts": self._counts[:, :n_counted],
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
         """Take over a state for so many labels; raises ValueError, changing nothing, if it is none."""
-        existing, labels, counts = (arrays[f"decisions.{name}"] for name in ("existing", "labels", "counts"))
+        existing, labels, counts = (arrays[f"calibration.{name}"] for name in ("existing", "labels", "counts"))
         if existing.shape != (1,) or labels.shape != (len(RANGES), n_labels):
-            raise ValueError(f"state must hold one decisions.existing, and {len(RANGES)} rows of n_labels decisions")
-        if counts.shape != (len(_thresholds.START_COUNTS), self._n_counted(n_labels)):
             raise ValueError(
-                f"state must hold {len(_thresholds.START_COUNTS)} rows of {self._n_counted(n_labels)} decisions.counts"
+                f"state must hold one calibration.existing, and {len(RANGES)} rows of n_labels calibration.labels"
             )
-        check_range("decisions.existing", existing, 0, n_labels)
+        if counts.shape != (len(_thresholds.START_COUNTS), self._n_counted(n_labels)):
+            n_rows, n_columns = len(_thresholds.START_COUNTS), self._n_counted(n_labels)
+            raise ValueError(f"state must hold {n_rows} rows of {n_columns} calibration.counts")
+        check_range("calibration.existing", existing, 0, n_labels)
         for (name, (least, most)), row in zip(RANGES.items(), labels, strict=True):
-            check_range(f"decisions.labels ({name})", row, least, most)
-        check_range("decisions.counts (hits)", counts[_thresholds.HITS], 0.0, MAX_COUNT)
-        check_range("decisions.counts (total)", counts[_thresholds.TOTAL], LEAST_TOTAL, MAX_COUNT)
+            check_range(f"calibration.labels ({name})", row, least, most)
+        check_range("calibration.counts (hits)", counts[_thresholds.HITS], 0.0, MAX_COUNT)
+        check_range("calibration.counts (total)", counts[_thresholds.TOTAL], MIN_TOTAL, MAX_COUNT)
         self._existing, self._labels, self._counts, self._n_labels = existing, labels, counts, n_labels
 
     def _n_counted(self, n_labels: int) -> int:
-        """Columns of the counts for so many labels."""
+        """Return the columns of the counts for so many labels."""
         return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: n_labels}.get(self._measure, 0)
 
 
 def _columns(column: tuple[float, ...], n: int) -> NDArray[np.float64]:
-    """As many columns like this one."""
+    """Return as many columns like this one."""
     return np.repeat(np.array(column)[:, np.newaxis], n, axis=1)
 
 
 def _lengthened(table: NDArray[np.float64], n_labels: int, start: tuple[float, ...]) -> NDArray[np.float64]:
-    """The table with room for so many labels; new ones are as at the start."""
+    """Return the table with room for so many labels; new ones are as at the start."""
     larger = enlarged(table, (len(table), n_labels))
     n_new = larger.shape[1] - table.shape[1]
     larger[:, table.shape[1] :] = _columns(start, n_new)

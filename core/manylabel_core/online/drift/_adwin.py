@@ -18,7 +18,7 @@ order in which river's `drift.ADWIN` computes it, for the same alarms to the bit
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.updates._multipass import set_sides
+from manylabel_core.online.updates._targets import set_signs
 
 CLOCK, RUNS = 32, 5
 """Errors from one check to the next, and most runs in a row."""
@@ -41,9 +41,9 @@ COUNT, LAST = 0, 1
 
 @compiled
 def watch(  # type: ignore[no-untyped-def]
-    scores, listed_indptr, listed, signs, complete, n_labels, seen, lengths, sums, runs, alarms, sounded
+    scores, listed_indptr, listed, listed_signs, complete, n_labels, seen, lengths, sums, runs, alarms, alarmed
 ):
-    """Take in the errors of predictions made from scores; mark where a detector sounded, and give how often any did.
+    """Take in the errors of predictions made from scores; mark the alarms of detectors, and return their number.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ def watch(  # type: ignore[no-untyped-def]
         Of each example before it was learnt.
     seen, lengths, sums, runs, alarms : arrays
         The state, see `Detectors`; `runs` with rows enough for n_samples more errors.
-    sounded : array of shape (n_samples, 1 + n_labels), bool
+    alarmed : array of shape (n_samples, 1 + n_labels), bool
         Only ever set to True: where the mean error is found to have risen.
     """
     width = scores.shape[1]
-    sides, errors, changes = np.empty(width, np.int8), np.empty(width), np.empty(width, np.int8)
+    signs, errors, changes = np.empty(width, np.int8), np.empty(width), np.empty(width, np.int8)
     n_alarms = 0
     for i in range(len(scores)):
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         now = slice(0, 1 + min(seen[LABELS], n_labels[i]))  # labels that appear with an example have no prediction
-        set_sides(listed[truth], signs[truth], complete[i], sides)
-        _set_errors(scores[i, now], sides, errors)
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs)
+        _set_errors(scores[i, now], signs, errors)
         take_in(errors[now], lengths, sums, runs, changes)
         seen[EXAMPLES] += 1
         seen[LABELS] = max(seen[LABELS], n_labels[i])
@@ -73,19 +73,19 @@ def watch(  # type: ignore[no-untyped-def]
             if changes[column] > 0:
                 alarms[COUNT, column] += 1
                 alarms[LAST, column] = seen[EXAMPLES]
-                sounded[i, column] = True
+                alarmed[i, column] = True
                 n_alarms += 1
     return n_alarms
 
 
 @compiled
-def _set_errors(scores, sides, errors):  # type: ignore[no-untyped-def]
+def _set_errors(scores, signs, errors):  # type: ignore[no-untyped-def]
     """Write each label's error, 0 or 1, and their mean before them; UNKNOWN where there is no truth."""
     known, wrong = 0, 0.0
     for column in range(1, len(scores)):
         errors[column] = UNKNOWN
-        if sides[column] != 0:
-            errors[column] = 1.0 if (scores[column] > scores[0]) != (sides[column] > 0) else 0.0
+        if signs[column] != 0:
+            errors[column] = 1.0 if (scores[column] > scores[0]) != (signs[column] > 0) else 0.0
             known += 1
             wrong += errors[column]
     errors[0] = wrong / known if known > 0 else UNKNOWN

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.checks import check_choice
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
-from manylabel_core.online.scaling.scaling import MAX_COUNT
-from manylabel_core.online.storage import check_range, enlarged
+from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import Targets
 
 DETECTORS = ("adwin",)
@@ -22,22 +21,22 @@ REACTIONS = ("raise", "restart")
 
 
 class Alarms(NamedTuple):
-    """What detectors of drift have found.
+    """Alarms are what detectors of drift have found.
 
     Attributes
     ----------
     counts : ndarray of shape (1 + n_labels,), int64
         Number of alarms: of the detector for all labels together, then of that for each label.
     last : ndarray of shape (1 + n_labels,), int64
-        Number of examples learnt when it last sounded, that one included; 0 if it never has.
+        Number of examples learnt at the last alarm, that example included; 0 if there was none.
     """
 
     counts: NDArray[np.int64]
     last: NDArray[np.int64]
 
 
-def chosen_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors:
-    """Check the two parameters; make what they ask for."""
+def make_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors:
+    """Check the two parameters; return what they ask for."""
     if on_drift is not None:
         check_choice("on_drift", on_drift, REACTIONS)
     if drift is not None:
@@ -49,47 +48,47 @@ def chosen_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors
 
 
 class NoDetectors:
-    """Nothing is watched: no alarms, no state."""
+    """Nothing is watched: there are no alarms, and no state."""
 
-    n_calm = 2**62
+    n_without_alarm = 2**62
     _n_labels = 0
 
     def reserve(self, n_labels: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def grow(self, n_labels: int) -> None:
         """Have at least this many labels."""
         self._n_labels = max(n_labels, self._n_labels)
 
     def alarms(self) -> Alarms:
-        """None."""
+        """Return no alarms."""
         return Alarms(*np.zeros((2, 1 + self._n_labels), dtype=np.int64))
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Nothing to do."""
+        """Return no alarms."""
         return []
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Nothing but the number of labels."""
+        """Take over the number of labels."""
         self._n_labels = n_labels
 
 
 class Detectors:
-    """One ADWIN detector for every label, and one for all of them together.
+    """One ADWIN detector watches every label, and one all of them together.
 
     A label's detector is given whether the label was predicted wrongly, 0 or 1, for each example where its truth is
     known; that for all labels together the part of an example's known labels that were. Predictions are those shown, as
     they were before an example was learnt. Labels that appear with an example had none, and do not count in it.
 
-    A detector sounds when the mean error has risen: when the newer part of its window has the higher mean. When it has
+    A detector alarms when the mean error has risen: when the newer part of its window has the higher mean. When it has
     fallen, the model has become better, and nobody is told. Either way the detector then begins anew, as river's does.
     It looks for a change with 32, 64, ... errors since it began, never in between.
 
@@ -114,12 +113,12 @@ class Detectors:
         self._runs = np.zeros((n_rows(0), 1, RUNS), dtype=np.float64)
 
     @property
-    def n_calm(self) -> int:
-        """Most examples that can come next so that a detector can sound at the last of them only."""
+    def n_without_alarm(self) -> int:
+        """Most examples that can come next so that a detector can alarm at the last of them only."""
         return int((CLOCK - self._lengths[: 1 + self._n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
-        """What has been found so far."""
+        """Return what has been found so far."""
         live = self._alarms[:, : 1 + self._n_labels]
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
@@ -152,24 +151,24 @@ class Detectors:
         """
         if n_rows(int(self._seen[EXAMPLES]) + len(scores)) > len(self._runs):
             self._runs = enlarged(self._runs, (n_rows(self._longest + len(scores)), *self._runs.shape[1:]))
-        sounded = np.zeros(scores.shape, dtype=np.bool_)
+        alarmed = np.zeros(scores.shape, dtype=np.bool_)
         state = self._seen, self._lengths, self._sums, self._runs, self._alarms
-        if not watch(scores, *targets, *state, sounded):
+        if not watch(scores, *targets, *state, alarmed):
             return []
-        return [(int(i), int(column)) for i, column in np.argwhere(sounded)]
+        return [(int(i), int(column)) for i, column in np.argwhere(alarmed)]
 
     @property
     def _longest(self) -> int:
         return int(self._lengths[: 1 + self._n_labels].max())
 
     def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """Most bytes of the state for so many labels after so many more examples; the bytes it has, for 0 of them."""
+        """Return the most bytes of the state for so many labels after so many more examples; for 0, those it has."""
         runs = RUNS * n_rows(self._longest + n_samples)
         integers, floats = self._alarms.itemsize * (2 + 1), self._runs.itemsize * (2 + runs)
         return self._seen.nbytes + (integers + floats) * (1 + n_labels)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Alarms and windows; views, not copies."""
+        """Return alarms and windows; views, not copies."""
         live = slice(1 + self._n_labels)
         return {
             "drift.seen": self._seen,
@@ -200,5 +199,5 @@ class Detectors:
 
 
 def n_rows(length: int) -> int:
-    """Rows of runs of a window that has taken in so many errors; see `_drift.n_runs`."""
+    """Return the rows of runs of a window that has taken in so many errors; see `_drift.n_runs`."""
     return (length + 4).bit_length() - 2

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.scaling._automatic import find_dense, scale_automatically
-from manylabel_core.online.scaling.scaling import MAX_COUNT, MAX_SCALED_VALUES
-from manylabel_core.online.storage import check_range, enlarged
+from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES
+from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 

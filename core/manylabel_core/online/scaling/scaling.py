@@ -9,14 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.scaling import _scaling
-from manylabel_core.online.storage import check_range, enlarged
+from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 MAX_SCALED_VALUES = 2**20
 """Most values that a scaling which fills rows up produces at once."""
-
-MAX_COUNT = 2**53
-"""More examples than any stream has."""
 
 
 class Scaling(Protocol):

@@ -1,6 +1,6 @@
-"""One round solved exactly: the implicit step, seen from the scores of its example.
+"""The implicit update of one example, seen from its scores: its problem is solved, not linearised.
 
-The round's problem is the paper's Eq. (3) with the loss itself, not its linearisation,
+The problem is the paper's Eq. (3) with the loss itself,
 
     min_W  1/2 sum_c (w_c - w_c,t)' H_c (w_c - w_c,t) + eta n loss(W; x, Y),
 
@@ -19,55 +19,60 @@ and the threshold is the root of an increasing, piecewise linear function,
 
 found by Newton's method, which ends on the piece that holds the root, guarded by bisection.
 
-Column 0 is the threshold and column 1 + l the label l, in every array of this file.
+References
+----------
+B. Kulis, P. Bartlett: Implicit online learning, ICML 2010.
+
+H. Asi, J. Duchi: Stochastic (approximate) proximal point methods: convergence, optimality, and adaptivity, SIAM Journal
+on Optimization 29(3), 2019.
 """
 
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.updates._multipass import group
+from manylabel_core.online.updates._targets import group_known
 
-MOST_STEPS = 200
+MAX_STEPS = 200
 """Newton steps and bisections. Bisection alone would meet float64's resolution sooner."""
 
 GAINS, STEPS, SCRATCH = 4, 5, 6
 """Rows of `work`: first a label's rate, its kink, and, for a threshold, its step and its slope; then two for callers
 that have no place for the gains and the steps; their number."""
 
-SMALLEST_GAIN = 1e-200
+MIN_GAIN = 1e-200
 """Gains are at least this, so that nothing overflows when it is divided by one."""
 
 
 @compiled
-def has_loss(scores, sides):  # type: ignore[no-untyped-def]
-    """Whether any margin is below 1."""
+def has_loss(scores, signs):  # type: ignore[no-untyped-def]
+    """Return whether any margin is below 1."""
     violations = 0
-    for column in range(1, len(sides)):
-        violations += (sides[column] != 0) & (sides[column] * (scores[column] - scores[0]) < 1.0)
+    for column in range(1, len(signs)):
+        violations += (signs[column] != 0) & (signs[column] * (scores[column] - scores[0]) < 1.0)
     return violations > 0
 
 
 @compiled
-def settle_exactly(scores, sides, eta, gains, steps, order, work):  # type: ignore[no-untyped-def]
-    """Solve the round of one example.
+def implicit_update(scores, signs, eta, gains, steps, order, work):  # type: ignore[no-untyped-def]
+    """Solve the problem of one example.
 
     Parameters
     ----------
-    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
-        Scores before the round; +1 relevant, -1 irrelevant, 0 unknown.
+    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
+        Scores before the update; +1 relevant, -1 irrelevant, 0 unknown.
     eta : float
     gains : array of shape (1 + n_labels,)
-        k of every column, at least SMALLEST_GAIN: by how much a step of 1 moves its score.
+        k of every column, at least MIN_GAIN: by how much a step of 1 moves its score.
     steps : array of shape (1 + n_labels,)
         Result: the step of every column along its inv(H) x.
     order, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
         Scratch.
     """
-    n_relevant, n_known = group(sides, order)
+    n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):
         column = order[p]
         work[0, p] = 1.0 / gains[column]
-        work[1, p] = scores[column] - sides[column]  # a relevant label moves above it, an irrelevant one below
+        work[1, p] = scores[column] - signs[column]  # a relevant label moves above it, an irrelevant one below
     most_up, most_down = eta * n_known / max(n_relevant, 1), eta * n_known / max(n_known - n_relevant, 1)
     _find_threshold(scores[0], np.float64(gains[0]), work, n_relevant, n_known, most_up, most_down)
     steps[:] = 0
@@ -87,7 +92,7 @@ def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):
     the root of the piece: two of them in turn, and the last one is the root.
     """
     threshold, low, high, piece = start, -np.inf, np.inf, -1
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         raised, raising, below = _take_steps(work, 0, n_relevant, 1.0, most_up, threshold)
         lowered, lowering, above = _take_steps(work, n_relevant, n_known, -1.0, most_down, threshold)
         before, piece = piece, below + 2 * (n_known - n_relevant) - above
@@ -105,12 +110,12 @@ def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):
 
 
 @compiled
-def _take_steps(work, first, last, side, most, threshold):  # type: ignore[no-untyped-def]
-    """The steps of the labels of one side; give their sum, its slope, and the number of kinks passed."""
+def _take_steps(work, first, last, sign, most, threshold):  # type: ignore[no-untyped-def]
+    """Write the steps of the labels of one sign; return their sum, its slope, and the number of kinks passed."""
     rate, kink, step, slope = work[0, first:last], work[1, first:last], work[2, first:last], work[3, first:last]
     passed = 0
     for p in range(len(rate)):
-        wanted = side * (threshold - kink[p]) * rate[p]
+        wanted = sign * (threshold - kink[p]) * rate[p]
         step[p] = min(max(wanted, 0.0), most)
         slope[p] = rate[p] if (wanted > 0.0) & (wanted < most) else 0.0
         passed += (wanted > 0.0) + (wanted >= most)
@@ -119,7 +124,7 @@ def _take_steps(work, first, last, side, most, threshold):  # type: ignore[no-un
 
 @compiled
 def _sum(values):  # type: ignore[no-untyped-def]
-    """By four sums of a fixed order: quick, and the same bits every time."""
+    """Return the sum, by four sums of a fixed order: quick, and the same bits every time."""
     last = len(values) // 4 * 4
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     for p in range(0, last, 4):

@@ -1,15 +1,14 @@
-"""One round of adaptive label thresholding, seen from the scores of its example.
+"""The update of the paper: several gradient passes over one example, seen from its scores.
 
 A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
-of its coefficient, and nothing else about x matters. So the M passes of a round run on the 1 + n_labels
+of its coefficient, and nothing else about x matters. So the M passes of an update run on the 1 + n_labels
 scores alone, and the model is written once, by the sum of the steps.
-
-Column 0 is the threshold and column 1 + l the label l, in every array of this file.
 """
 
 import numpy as np
 
 from manylabel_core.compiled import compiled
+from manylabel_core.online.updates._targets import group_known
 
 MAX_PASSES = 100_000
 """Most passes over one example, whatever the number of labels."""
@@ -17,34 +16,25 @@ MAX_PASSES = 100_000
 
 @compiled
 def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-def]
-    """M of a round: `passes`, or if that is 0 a multiple of the number of labels."""
+    """Return M: `passes`, or if that is 0 a multiple of the number of labels."""
     if passes > 0:
         return passes
     return min(max(1, int(np.rint(passes_per_label * n_labels))), MAX_PASSES)
 
 
 @compiled
-def set_sides(listed, signs, complete, sides):  # type: ignore[no-untyped-def]
-    """Write +1 (relevant), -1 (irrelevant) or 0 (unknown) for every label into `sides`."""
-    sides[:] = -1 if complete else 0
-    sides[0] = 0
-    for p in range(len(listed)):
-        sides[1 + listed[p]] = signs[p]
-
-
-@compiled
-def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
+def multipass_update(scores, signs, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
     """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example.
 
     Parameters
     ----------
-    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
+    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
     eta, k : float
         Step size and squared norm of the example.
     passes : int
-        M. The round ends earlier when the loss of Eq. (4) is 0.
+        M. The update ends earlier when the loss of Eq. (4) is 0.
     tau : array of shape (1 + n_labels,), float32 or float64
-        Result, written only when something moved: the coefficient of x (or of K(x, .)) that the round adds to
+        Result, written only when something moved: the coefficient of x (or of K(x, .)) that the update adds to
         each column.
     order, start, moves : arrays of shape (1 + n_labels,), int32, float64, int32
         Scratch.
@@ -60,7 +50,7 @@ def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ig
     moves, and a score is never the sum of many rounded steps. Relevant labels stand first, then irrelevant
     ones, so that both loops below are free of branches.
     """
-    n_relevant, n_known = group(sides, order)
+    n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):
         start[p] = scores[order[p]]
         moves[p] = 0
@@ -89,26 +79,11 @@ def settle(scores, sides, eta, k, passes, tau, order, start, moves):  # type: ig
 
 
 @compiled
-def group(sides, order):  # type: ignore[no-untyped-def]
-    """Order the known labels, relevant ones first; give the number of the relevant and of all."""
-    n_relevant = 0
-    for column in range(1, len(sides)):
-        order[n_relevant] = column
-        n_relevant += sides[column] > 0
-    n_known = n_relevant
-    for column in range(1, len(sides)):
-        if sides[column] < 0:
-            order[n_known] = column
-            n_known += 1
-    return n_relevant, n_known
-
-
-@compiled
-def _move(start, moves, step, threshold, side):  # type: ignore[no-untyped-def]
-    """One pass over the labels of one side: move those with a margin below 1, and count them."""
+def _move(start, moves, step, threshold, sign):  # type: ignore[no-untyped-def]
+    """Move the labels of one sign with a margin below 1, once; return their number."""
     violated = np.int32(0)
     for p in range(len(start)):
-        margin = side * (start[p] + side * (moves[p] * step) - threshold)
+        margin = sign * (start[p] + sign * (moves[p] * step) - threshold)
         violation = np.int32(margin < 1.0)
         moves[p] += violation
         violated += violation

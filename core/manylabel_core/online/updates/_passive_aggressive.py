@@ -1,4 +1,4 @@
-"""One round of passive-aggressive learning, seen from the scores of its example.
+"""The passive-aggressive update of one example, seen from its scores.
 
 Every label is a binary problem of its own, with the hinge loss l of its margin, and its weights move along x by
 
@@ -9,16 +9,16 @@ PA-I has most = C and slack = 0, PA-II slack = 1 / (2 C) (Crammer et al., Fig. 1
 
 from manylabel_core.compiled import compiled
 
-MOST = 1e15
+MAX_STEP = 1e15
 """Far more than a step of PA-II can be where k is the square of a norm, as it is not for values of a kernel that
 saturate; keeps them finite."""
 
 
 @compiled
-def move_along(scores, sides, most, slack, k, tau):  # type: ignore[no-untyped-def]
-    """Write the step of every column; arguments are those of `run_round`."""
+def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
+    """Write the step of every column; arguments are those of `run_update`."""
     tau[0] = 0.0
     for column in range(1, len(scores)):
-        side = sides[column]
-        loss = max(1.0 - side * (scores[column] - scores[0]), 0.0)
-        tau[column] = side * min(most, loss / (k + slack))
+        sign = signs[column]
+        loss = max(1.0 - sign * (scores[column] - scores[0]), 0.0)
+        tau[column] = sign * min(most, loss / (k + slack))

@@ -1,55 +1,88 @@
-"""One round of learning along one example: by gradient passes, exactly, or passive-aggressively."""
+"""One update along one example: by gradient passes, implicit, or passive-aggressive."""
+
+from typing import NamedTuple
 
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.updates._implicit import GAINS, SCRATCH, SMALLEST_GAIN, has_loss, settle_exactly
-from manylabel_core.online.updates._multipass import pass_limit, set_sides, settle
-from manylabel_core.online.updates._passive_aggressive import move_along
+from manylabel_core.online.updates._implicit import GAINS, MIN_GAIN, SCRATCH, has_loss, implicit_update
+from manylabel_core.online.updates._multipass import multipass_update, pass_limit
+from manylabel_core.online.updates._passive_aggressive import passive_aggressive_update
+from manylabel_core.online.updates._targets import set_signs
 
-BY_GRADIENT, EXACTLY, PASSIVE_AGGRESSIVE, BY_COIN = 0, 1, 2, 3
-"""How a round is run; the last is SALT's alone."""
+MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
+"""Kinds of updates."""
+
+
+class Update(NamedTuple):
+    """How an example is learnt; a field that the kind does not use is 0.
+
+    Attributes
+    ----------
+    kind : int
+        MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE.
+    eta : float
+        Step size; of PASSIVE_AGGRESSIVE the largest step.
+    passes : int
+        M of MULTIPASS; 0 where it is a multiple of the number of labels.
+    passes_per_label : float
+        That multiple.
+    slack : float
+        Of PASSIVE_AGGRESSIVE: what is added to k.
+    delta : float
+        Added to the root of the summed squares, where each weight has a metric of its own.
+    steady : float
+        Step size of the steady one of two experts, as a multiple of eta.
+    """
+
+    kind: int
+    eta: float
+    passes: int = 0
+    passes_per_label: float = 0.0
+    slack: float = 0.0
+    delta: float = 0.0
+    steady: float = 1.0
 
 
 @compiled
-def run_round(scores, sides, step, n_labels, k, tau, order, moves, work):  # type: ignore[no-untyped-def]
-    """Write the coefficient of x that the round adds to each column; give whether there is any but 0.
+def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
+    """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
 
     Parameters
     ----------
-    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
-        Before the round; +1 relevant, -1 irrelevant, 0 unknown.
-    step : tuple (eta, passes, passes_per_label, kind)
-        For PASSIVE_AGGRESSIVE: (most, 0, slack, kind), see `_passive_aggressive`.
+    update : Update
+    eta : float
+        In place of that of the update.
     n_labels : int
         Labels that exist.
     k : float
         |x|^2 or K(x, x).
+    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
+        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
     tau : array of shape (1 + n_labels,)
         Result, written only when something moves.
     order, moves, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
         Scratch.
     """
-    eta, passes, passes_per_label, kind = step
-    if kind == BY_GRADIENT:
-        limit = pass_limit(passes, passes_per_label, n_labels)
-        return settle(scores, sides, eta, k, limit, tau, order, work[0], moves)
-    if k < SMALLEST_GAIN or not has_loss(scores, sides):
+    if update.kind == MULTIPASS:
+        limit = pass_limit(update.passes, update.passes_per_label, n_labels)
+        return multipass_update(scores, signs, eta, k, limit, tau, order, work[0], moves)
+    if k < MIN_GAIN or not has_loss(scores, signs):
         return False
-    if kind == PASSIVE_AGGRESSIVE:
-        move_along(scores, sides, eta, passes_per_label, k, tau)
+    if update.kind == PASSIVE_AGGRESSIVE:
+        passive_aggressive_update(scores, signs, eta, update.slack, k, tau)
         return True
     gains = work[GAINS, : len(scores)]
     gains[:] = k
-    settle_exactly(scores, sides, eta, gains, tau, order, work)
+    implicit_update(scores, signs, eta, gains, tau, order, work)
     return True
 
 
 @compiled
-def run_alone(scores, listed, signs, complete, step, n_labels, k, tau):  # type: ignore[no-untyped-def]
-    """`run_round` of one example from its truth, with everything it needs."""
+def update_one(update, n_labels, k, scores, listed, listed_signs, complete, tau):  # type: ignore[no-untyped-def]
+    """`run_update` of one example from its truth, with everything it needs."""
     width = 1 + n_labels
-    sides = np.empty(width, np.int8)
-    set_sides(listed, signs, complete, sides)
+    signs = np.empty(width, np.int8)
+    set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_round(scores, sides, step, n_labels, k, tau, order, moves, work)
+    return run_update(update, update.eta, n_labels, k, scores, signs, tau, order, moves, work)

@@ -40,7 +40,7 @@ CREATING = (
 UPLOAD_SECONDS = 600.0
 """Longest upload of a snapshot: one that trickles in would keep all others from theirs."""
 
-_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes": 1.0}, "scaling": "unit"}
+_EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_per_label": 1.0}, "scaling": "unit"}
 
 
 @router.post(

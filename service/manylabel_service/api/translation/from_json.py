@@ -139,7 +139,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
 
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Path inside a model's spec, where the form recognised comes after `features` and after `passes`."""
+    """Path inside a model's spec, where the form recognised comes after `features`."""
     if location and location[0] == "features":
-        location = ("features", *(part for part in location[1:] if not isinstance(part, str)))
-    return tuple(part for before, part in zip(("", *location), location, strict=False) if before != "passes")
+        return ("features", *(part for part in location[1:] if not isinstance(part, str)))
+    return tuple(location)

@@ -7,7 +7,7 @@ learner: `ModelSpec` asks it.
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
 from manylabel_core.online.kernel_salt import KernelSALT
@@ -18,20 +18,9 @@ _Positive = Annotated[float, Field(strict=True, gt=0, le=2.0**20, allow_inf_nan=
 _NotNegative = Annotated[float, Field(strict=True, ge=0, le=2.0**20, allow_inf_nan=False)]
 
 
-def _kind_of_number(value: Any) -> str | None:
-    return {int: "count", float: "multiple"}.get(type(value))
-
-
 # The paper searches M up to 4 L; the bounds keep one example's learning short.
-_Passes = Annotated[
-    Annotated[int, Field(strict=True, ge=1, le=1000), Tag("count")]
-    | Annotated[float, Field(strict=True, gt=0, le=4), Tag("multiple")],
-    Discriminator(
-        _kind_of_number,
-        custom_error_type="passes",
-        custom_error_message="must be an integer, or a float as a multiple of the number of labels",
-    ),
-]
+_Passes = Annotated[int, Field(strict=True, ge=1, le=1000)]
+_PassesPerLabel = Annotated[float, Field(strict=True, gt=0, le=4, allow_inf_nan=False)]
 
 
 def _one_of(names: Iterable[str]) -> Any:
@@ -77,10 +66,12 @@ class _ThresholdingParams(Params):
     """What FALT, SALT and their kernel versions have."""
 
     eta: _Positive | None = None
-    """Step size; null takes what suits the step, or none where it needs none (coin)."""
+    """Step size; null takes what suits the step."""
     passes: _Passes | None = None
-    """Most passes over one example of the gradient step: an integer, or a float as a multiple of the number of labels.
-    Without a step, they choose the gradient step."""
+    """Most passes over one example of the gradient step. Without a step, they choose the gradient step."""
+    passes_per_label: _PassesPerLabel | None = None
+    """The same as a multiple of the number of labels, in place of `passes`; null with the gradient step and no `passes`
+    takes 1."""
 
 
 class FaltParams(_ThresholdingParams):
@@ -88,7 +79,7 @@ class FaltParams(_ThresholdingParams):
 
     _learner = FALT
 
-    step: str | None = _one_of(FALT._etas)
+    step: str | None = _one_of(FALT.steps)
     """How an example is learnt: its round solved exactly, with a step size for each feature (adaptive), with one for
     all (implicit), or by two such models of which the better one predicts (paired); or by passes (gradient)."""
 
@@ -106,9 +97,9 @@ class SaltParams(_ThresholdingParams, _DampedParams):
 
     _learner = SALT
 
-    step: str | None = _one_of(SALT._etas)
+    step: str | None = _one_of(SALT.steps)
     """How an example is learnt: its round solved exactly (implicit), also beside a model of one step size where the
-    better one predicts (paired); by bets that need no step size (coin); or by passes (gradient)."""
+    better one predicts (paired); or by passes (gradient)."""
 
 
 class _KernelParams(Params):
@@ -129,8 +120,8 @@ class _KernelParams(Params):
     budget: _Budget | None = None
     """Most support vectors, or features that stand for the kernel; null keeps all vectors, up to the size limit of a
     model."""
-    strategy: str | None = _one_of(KernelFALT._strategies)
-    """How the budget is kept to: one vector is projected onto the others, merged with another, or dropped; or the model
+    strategy: str | None = _one_of(KernelFALT.strategies)
+    """How the budget is kept to: one vector is projected onto the others, or merged with another; or the model
     is linear in features of the kernel (rff, nystroem). Null takes the best one."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = 0
     """Of random features."""
@@ -139,7 +130,7 @@ class _KernelParams(Params):
 class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
     """What kernel FALT and kernel SALT have."""
 
-    step: str | None = _one_of(KernelFALT._etas)
+    step: str | None = _one_of(KernelFALT.steps)
     """How an example is learnt: its round solved exactly (implicit), or by passes (gradient)."""
 
 
@@ -156,7 +147,7 @@ class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
 
     budget: _Budget = 500
     """Features of the kernel."""
-    strategy: str | None = _one_of(KernelSALT._strategies)
+    strategy: str | None = _one_of(KernelSALT.strategies)
     """Which features: those of examples (nystroem), or random ones (rff). Null takes the best one."""
 
 
@@ -212,8 +203,7 @@ _BEFORE: Mapping[str, Any] = {
 
 
 def _as_before(params: Mapping[str, Any]) -> dict[str, Any]:
-    budgeted = {"strategy": "drop"} if params.get("budget") is not None else {}
-    return {**_BEFORE, **budgeted}
+    return {**_BEFORE}
 
 
 def with_those_of_before(algorithm: Any, stored: Any) -> Any:

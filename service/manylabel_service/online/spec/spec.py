@@ -103,16 +103,16 @@ class ModelSpec(BaseModel):
         return value if params is None else params.model_validate(value)
 
     @model_validator(mode="after")
-    def _settle(self) -> Self:
+    def _resolve(self) -> Self:
         """Have the learner check its parameters, and fill in what is left to it."""
         try:
-            settled = self.learner().settled_params()
+            resolved = self.learner().resolved_params()
         except ValueError as error:
             raise _refused(str(error), self.params) from error
-        params = {name: settled[name] for name in type(self.params).model_fields}
+        params = {name: resolved[name] for name in type(self.params).model_fields}
         # Frozen from here on.
         object.__setattr__(self, "params", self.params.model_copy(update=params))
-        object.__setattr__(self, "scaling", settled["scaling"])
+        object.__setattr__(self, "scaling", resolved["scaling"])
         return self
 
     @classmethod

@@ -123,11 +123,10 @@ class _Block:
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
 
-    def probabilities(self, n_labels: int) -> NDArray[np.float64] | None:
-        """Room for the probabilities, if any of the entries wants them."""
-        if not any(entry.update.want_probabilities for entry in self.entries):
-            return None
-        return np.empty((len(self), n_labels), dtype=np.float64)
+    @property
+    def want_probabilities(self) -> bool:
+        """Whether any of the entries wants them."""
+        return any(entry.update.want_probabilities for entry in self.entries)
 
     def targets(self) -> Targets:
         return Targets(
@@ -261,8 +260,7 @@ class Fold:
     def _learn(self, block: _Block) -> None:
         model, targets = self._model, block.targets()
         model.learner.grow(len(model.features), len(model.labels))
-        probabilities = block.probabilities(len(model.labels))
-        scores = model.learner.learn(as_rows(block.columns), targets, probabilities)
+        scores, probabilities, alarms = model.learner.learn(as_rows(block.columns), targets, block.want_probabilities)
         self.learnt += len(block)
         model.prequential.update(scores, targets, np.array(block.n_known, dtype=np.int64))
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
@@ -270,7 +268,7 @@ class Fold:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
             if entry.update.want_probabilities and probabilities is not None:
                 entry.probabilities.append(probabilities[row, :n_known].copy())
-        for row, column in model.learner.sounded:
+        for row, column in alarms:
             label = model.labels.names[column - 1] if column else None
             block.entries[row].alarms.append((block.numbers[row], label))
 

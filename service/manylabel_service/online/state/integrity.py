@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MAX_UPDATES = 2**53
 """More examples than any stream has."""
 _MAX_POSITION = 64
-_EXAMPLES = ("scaling.count", "ages", "drift.seen")
+_EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
 """Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
-_LABELS = "decisions.existing"
+_LABELS = "calibration.existing"
 """The one that is the number of labels in the latest."""
 
 

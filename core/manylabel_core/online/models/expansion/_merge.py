@@ -20,35 +20,35 @@ GOLDEN = 0.6180339887498949
 STEPS = 24
 """Of the golden section: h comes within 5e-6, and the loss, flat there, within rounding."""
 
-FARTHEST = 690.0
+MAX_DISTANCE = 690.0
 """Of c: beyond it the kernel is 0 but for rounding."""
 
 
 @compiled
-def find_partner(alpha, weights, slot, column, n_vectors):  # type: ignore[no-untyped-def]
+def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
     """Give the vector to merge that of a slot with, and h.
 
     Parameters
     ----------
     alpha : array of shape (>= n_vectors, n_planes, n_columns)
         Coefficients; plane 0 counts.
-    weights : array of shape (>= n_vectors,), float64
+    alpha_norms : array of shape (>= n_vectors,), float64
         Their squared norms; that of `slot` is the smallest.
     column : array of shape (>= n_vectors,), float64
         K(x_v, x_slot).
     """
-    a, nearest = weights[slot], -1
+    a, nearest = alpha_norms[slot], -1
     for v in range(n_vectors):
         if v != slot and (nearest < 0 or column[v] > column[nearest]):
             nearest = v
-    h, least = best_mixture(a, weights[nearest], _product(alpha, slot, nearest), column[nearest])
+    h, least = best_mixture(a, alpha_norms[nearest], _product(alpha, slot, nearest), column[nearest])
     partner = nearest
     for v in range(n_vectors):
         if v in (slot, nearest):
             continue
         ab = _product(alpha, slot, v)
-        if _least_loss(a, weights[v], ab, column[v]) < least:  # else no h can be better
-            mixture, loss = best_mixture(a, weights[v], ab, column[v])
+        if _least_loss(a, alpha_norms[v], ab, column[v]) < least:  # else no h can be better
+            mixture, loss = best_mixture(a, alpha_norms[v], ab, column[v])
             if loss < least:
                 partner, h, least = v, mixture, loss
     return partner, h
@@ -57,7 +57,7 @@ def find_partner(alpha, weights, slot, column, n_vectors):  # type: ignore[no-un
 @compiled
 def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
     """Give h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
-    c = -math.log(value) if value > 0.0 else FARTHEST
+    c = -math.log(value) if value > 0.0 else MAX_DISTANCE
     low, high = 0.0, 0.5
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     kept_left, kept_right = _kept(aa, bb, ab, c, left), _kept(aa, bb, ab, c, right)
@@ -104,13 +104,13 @@ def _product(alpha, u, v):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def shrink(alpha, weights, n_vectors, kept):  # type: ignore[no-untyped-def]
+def shrink(alpha, alpha_norms, n_vectors, kept):  # type: ignore[no-untyped-def]
     """Multiply the coefficients of the first vectors, all planes, by `kept`; weigh them anew."""
     for v in range(n_vectors):
         for plane in range(alpha.shape[1]):
             for column in range(alpha.shape[2]):
                 alpha[v, plane, column] *= kept
-        weights[v] = squared_norm(alpha[v, 0], 0.0)
+        alpha_norms[v] = squared_norm(alpha[v, 0], 0.0)
 
 
 @compiled

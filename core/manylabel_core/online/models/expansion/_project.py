@@ -18,7 +18,7 @@ import numpy as np
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.expansion._expansion import kernel_column
+from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.linear._table import squared_norm
 
 RIDGE = 1e-4
@@ -72,14 +72,14 @@ def border(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def least_missed(Q, product, rest, scales, weights, n_vectors):  # type: ignore[no-untyped-def]
+def least_missed(Q, product, rest, scales, alpha_norms, n_vectors):  # type: ignore[no-untyped-def]
     """Give the vector that is best projected on the others: |alpha|^2 K(x, x) / q is smallest.
 
-    Q and `product` are those before the newest vector, `scales` and `weights` those with it.
+    Q and `product` are those before the newest vector, `scales` and `alpha_norms` those with it.
     """
-    slot, least = n_vectors, weights[n_vectors] * scales[n_vectors] ** 2 * rest
+    slot, least = n_vectors, alpha_norms[n_vectors] * scales[n_vectors] ** 2 * rest
     for v in range(n_vectors):
-        missed = weights[v] * scales[v] ** 2 / (Q[v, v] + product[v] * (product[v] / rest))
+        missed = alpha_norms[v] * scales[v] ** 2 / (Q[v, v] + product[v] * (product[v] / rest))
         if missed < least:
             slot, least = v, missed
     return slot
@@ -107,7 +107,7 @@ def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-unty
 
 
 @compiled
-def project(alpha, weights, slot, shares, scales, n_vectors):  # type: ignore[no-untyped-def]
+def project(alpha, alpha_norms, slot, shares, scales, n_vectors):  # type: ignore[no-untyped-def]
     """Add to the coefficients of every other vector its share of those of the slot, all planes; weigh them anew."""
     for v in range(n_vectors):
         if v == slot:
@@ -117,7 +117,7 @@ def project(alpha, weights, slot, shares, scales, n_vectors):  # type: ignore[no
             for column in range(alpha.shape[2]):
                 value = alpha[v, plane, column] + share * alpha[slot, plane, column]
                 alpha[v, plane, column] = min(max(value, -MAX_COEFFICIENT), MAX_COEFFICIENT)
-        weights[v] = squared_norm(alpha[v, 0], 0.0)
+        alpha_norms[v] = squared_norm(alpha[v, 0], 0.0)
 
 
 @compiled

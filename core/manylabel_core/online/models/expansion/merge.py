@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
-from manylabel_core.online.models.expansion._expansion import kernel_column
+from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink
-from manylabel_core.online.models.expansion.model import KeepAll, Newcomer
+from manylabel_core.online.models.expansion.strategy import Example, KeepAll
 from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
 
 MEMORY = 100
 """With each merger the coefficients of all but the newest vector shrink by a part of 1 in so many times the budget.
@@ -30,19 +30,19 @@ class Merge(KeepAll):
     section 4.3. With a budget of 1 everything is merged into one vector.
     """
 
-    apart = True
+    separate_intercept = True
 
     def __init__(self, settings: KernelSettings, budget: int) -> None:
         self._shape, self._budget = settings.shape, budget
 
-    def add(self, support: SupportVectors, x: Newcomer, tau: NDArray[np.float64]) -> None:
+    def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Add it, and merge two of too many vectors."""
         super().add(support, x, tau)
         if support.n_points > self._budget:
-            shrink(support.alpha, support.weights, self._budget, 1.0 - 1.0 / (MEMORY * self._budget))
-            slot = int(np.argmin(support.weights[: support.n_points]))
+            shrink(support.alpha, support.alpha_norms, self._budget, 1.0 - 1.0 / (MEMORY * self._budget))
+            slot = int(np.argmin(support.alpha_norms[: support.n_points]))
             column = self._column(support, slot, x.work)
-            partner, h = find_partner(support.alpha, support.weights, slot, column, support.n_points)
+            partner, h = find_partner(support.alpha, support.alpha_norms, slot, column, support.n_points)
             self._merge(support, slot, partner, column[partner], h)
 
     def _column(self, support: SupportVectors, slot: int, work: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -60,7 +60,7 @@ class Merge(KeepAll):
         values = np.empty(len(indices), dtype=support.values.dtype)
         n = mix(*one, *other, h, indices, values)
         support.move(partner, indices[:n], values[:n], inner_product(values[:n], values[:n]))
-        support.weigh(partner)
+        support.update_norm(partner)
         support.remove(slot)
 
 

@@ -19,9 +19,9 @@ from manylabel_core.online.models.expansion._project import (
     project,
     replace,
 )
-from manylabel_core.online.models.expansion.model import Newcomer
+from manylabel_core.online.models.expansion.strategy import Example
 from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.storage import check_range, enlarged
 
 REFRESH = 4
@@ -39,7 +39,7 @@ class Project:
     in proportion to the square of the budget.
     """
 
-    apart = True
+    separate_intercept = True
 
     def __init__(self, settings: KernelSettings, budget: int) -> None:
         self._shape, self._budget = settings.shape, budget
@@ -47,7 +47,7 @@ class Project:
         self._scales = np.ones(1)
         self._replaced = np.zeros(1, dtype=np.int64)
 
-    def add(self, support: SupportVectors, x: Newcomer, tau: NDArray[np.float64]) -> None:
+    def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Add it while there is room; else project it, or another vector whose slot it takes."""
         n = support.n_points
         cosines, product = np.empty(n), np.empty(n)
@@ -68,7 +68,7 @@ class Project:
         self, support: SupportVectors, product: NDArray[np.float64], rest: float, work: NDArray[np.float64]
     ) -> None:
         n = support.n_points - 1
-        slot = least_missed(self._inverse, product, rest, self._scales, support.weights, n)
+        slot = least_missed(self._inverse, product, rest, self._scales, support.alpha_norms, n)
         if slot == n:
             self._project(support, n, product)
             return
@@ -90,7 +90,7 @@ class Project:
     def _project(self, support: SupportVectors, slot: int, shares: NDArray[np.float64]) -> None:
         """Project a vector, and give up its slot."""
         n = support.n_points
-        project(support.alpha, support.weights, slot, np.resize(shares, n), self._scales, n)
+        project(support.alpha, support.alpha_norms, slot, np.resize(shares, n), self._scales, n)
         support.remove(slot)
         self._scales[slot] = self._scales[n - 1]
 

@@ -1,4 +1,4 @@
-"""Support vectors: where a kernel model keeps what it has learnt."""
+"""Support vectors: where a kernel expansion keeps what it has learnt."""
 
 from __future__ import annotations
 
@@ -8,99 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.models.linear._table import squared_norm
-from manylabel_core.online.storage import check_range, enlarged
-from manylabel_core.rows import MAX_MAGNITUDE, Rows
-
-
-class Points:
-    """Examples, each in a slot of its own.
-
-    Parameters
-    ----------
-    dtype : str
-        Type of their values.
-
-    Attributes
-    ----------
-    n_points : int
-        Slots in use, the first ones.
-    place : ndarray of shape (>= n_points, 2), int64
-        First and last + 1 entry of an example in the pool.
-    norms : ndarray of shape (>= n_points,), float64
-        Squared norms.
-    indices, values : ndarrays
-        The pool: feature columns and values of the examples, with gaps where some left.
-    """
-
-    def __init__(self, dtype: str) -> None:
-        self.n_points = 0
-        self.place = np.zeros((0, 2), dtype=np.int64)
-        self.norms = np.zeros(0, dtype=np.float64)
-        self.indices = np.zeros(0, dtype=np.int32)
-        self.values = np.zeros(0, dtype=dtype)
-        self._end = 0
-
-    @property
-    def parts(self) -> tuple[Any, Any, Any, Any, int]:
-        """What `kernel_column` needs of the examples."""
-        return self.place, self.norms, self.indices, self.values, self.n_points
-
-    def point(self, slot: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Columns and values of an example."""
-        first, last = self.place[slot]
-        return self.indices[first:last], self.values[first:last]
-
-    def append(self, indices: NDArray[np.int32], values: NDArray[Any], norm: float) -> None:
-        """Take an example, without zeros, and its squared norm into a new slot."""
-        self.place = enlarged(self.place, (self.n_points + 1, 2))
-        self.norms = enlarged(self.norms, (self.n_points + 1,))
-        self.place[self.n_points] = self._end, self._end
-        self.n_points += 1
-        self.move(self.n_points - 1, indices, values, norm)
-
-    def move(self, slot: int, indices: NDArray[np.int32], values: NDArray[Any], norm: float) -> None:
-        """Let the example of a slot be another."""
-        if len(values) > len(self.values) - self._end:
-            self._make_room(len(values))
-        start, self._end = self._end, self._end + len(values)
-        self.indices[start : self._end] = indices
-        self.values[start : self._end] = values
-        self.place[slot] = start, self._end
-        self.norms[slot] = norm
-
-    def remove(self, slot: int) -> None:
-        """Give up an example; the last one takes its slot."""
-        self.n_points -= 1
-        self.place[slot] = self.place[self.n_points]
-        self.norms[slot] = self.norms[self.n_points]
-
-    def _make_room(self, n_values: int) -> None:
-        """Move the examples, without gaps, to a pool of twice the size needed."""
-        indptr, indices, values = self.packed()
-        self._end = len(values)
-        self.place[: self.n_points] = np.stack([indptr[:-1], indptr[1:]], axis=1)
-        self.indices = np.zeros(2 * (self._end + n_values), dtype=indices.dtype)
-        self.values = np.zeros(2 * (self._end + n_values), dtype=values.dtype)
-        self.indices[: self._end] = indices
-        self.values[: self._end] = values
-
-    def packed(self) -> Rows:
-        """The examples as compressed sparse rows."""
-        place = self.place[: self.n_points]
-        lengths = place[:, 1] - place[:, 0]
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        entries = np.arange(indptr[-1]) + np.repeat(place[:, 0] - indptr[:-1], lengths)
-        return Rows(indptr, self.indices[entries], self.values[entries])
-
-    @property
-    def n_values(self) -> int:
-        """Number of values of all examples."""
-        place = self.place[: self.n_points]
-        return int((place[:, 1] - place[:, 0]).sum())
+from manylabel_core.online.models.points import Points
+from manylabel_core.online.storage import enlarged
 
 
 class SupportVectors(Points):
-    """Examples with rows of coefficients.
+    """Support vectors are examples with rows of coefficients.
 
     Parameters
     ----------
@@ -113,14 +26,14 @@ class SupportVectors(Points):
     ----------
     alpha : ndarray of shape (>= n_points, n_planes, >= 1 + n_labels)
         Coefficients, threshold first.
-    weights : ndarray of shape (>= n_points,), float64
+    alpha_norms : ndarray of shape (>= n_points,), float64
         Squared norms of the coefficients of plane 0.
     """
 
     def __init__(self, dtype: str, n_planes: int = 1) -> None:
         super().__init__(dtype)
         self.alpha = np.zeros((0, n_planes, 1), dtype=dtype)
-        self.weights = np.zeros(0, dtype=np.float64)
+        self.alpha_norms = np.zeros(0, dtype=np.float64)
 
     def grow(self, n_columns: int) -> None:
         """Make room for coefficients of at least this many columns."""
@@ -130,34 +43,18 @@ class SupportVectors(Points):
         """Take an example, its squared norm, and its coefficients (planes, columns; missing ones are 0)."""
         slot = self.n_points
         self.alpha = enlarged(self.alpha, (slot + 1, *self.alpha.shape[1:]))
-        self.weights = enlarged(self.weights, (slot + 1,))
+        self.alpha_norms = enlarged(self.alpha_norms, (slot + 1,))
         self.append(indices, values, norm)
         self.alpha[slot, :, : tau.shape[1]] = tau
         self.alpha[slot, :, tau.shape[1] :] = 0
-        self.weigh(slot)
+        self.update_norm(slot)
 
-    def weigh(self, slot: int) -> None:
-        """Take the norm of coefficients that have changed."""
-        self.weights[slot] = squared_norm(self.alpha[slot, 0], 0.0)
+    def update_norm(self, slot: int) -> None:
+        """Compute the norm of coefficients that have changed anew."""
+        self.alpha_norms[slot] = squared_norm(self.alpha[slot, 0], 0.0)
 
     def remove(self, slot: int) -> None:
         """Give up a vector; the last one takes its slot."""
         super().remove(slot)
         self.alpha[slot] = self.alpha[self.n_points]
-        self.weights[slot] = self.weights[self.n_points]
-
-
-def check_rows(name: str, rows: Rows, n_features: int) -> None:
-    """Raise ValueError if the kernels cannot rely on rows that are to become support vectors."""
-    indptr, indices, values = rows
-    if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
-        raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")
-    if (indptr[1:] < indptr[:-1]).any():
-        raise ValueError(f"state must hold a {name}.indptr that ascends")
-    begins = np.zeros(len(indices) + 1, dtype=np.bool_)
-    begins[indptr] = True
-    if ((indices[1:] <= indices[:-1]) & ~begins[1:-1]).any():
-        raise ValueError(f"state must hold {name}.indices that ascend in each row")
-    check_range(f"{name}.indices", indices, 0, n_features - 1)
-    # Rounding to float32 may have made the largest a little larger.
-    check_range(f"{name}.values", values, -1.001 * MAX_MAGNITUDE, 1.001 * MAX_MAGNITUDE)
+        self.alpha_norms[slot] = self.alpha_norms[self.n_points]

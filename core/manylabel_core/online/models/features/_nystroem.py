@@ -15,7 +15,7 @@ import numpy as np
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.expansion._expansion import kernel_column
+from manylabel_core.online.models._kernel_column import kernel_column
 
 MAX_LENGTH = 1e15
 """Most that sqrt(K(x, x)) counts for, as a value of an example."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.models.features._fourier import draw_table, to_random_features
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.storage import enlarged
 from manylabel_core.rows import Rows
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
-from manylabel_core.online.models.expansion.support import Points, check_rows
 from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.points import Points, check_rows
 from manylabel_core.online.storage import enlarged
 from manylabel_core.rows import Rows
 

@@ -1,6 +1,6 @@
-"""A round of SALT run exactly, in the metric that its weights have before the round.
+"""An implicit update of SALT, in the metric that its weights have before it.
 
-The gradient that the round ends with is the step of a column, over eta, times x; it goes into the sums of the metric
+The gradient that the update ends with is the step of a column, over eta, times x; its square goes into the metric
 afterwards.
 
 Examples are divided by a power of two about as large as their largest value: it changes no bit of the result, but
@@ -12,59 +12,50 @@ import math
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._metric import bet, set_bets, set_metric, step_by_rates
+from manylabel_core.online.models.linear._metric import set_metric, step_by_rates
 from manylabel_core.online.models.linear._table import padded
-from manylabel_core.online.updates._implicit import GAINS, STEPS, has_loss, settle_exactly
-from manylabel_core.online.updates._update import BY_COIN
+from manylabel_core.online.updates._implicit import GAINS, STEPS, has_loss, implicit_update
 
-SMALLEST_EXAMPLE = 1e-80
+MIN_EXAMPLE = 1e-80
 """An example whose values are all smaller teaches nothing: its gains would be too small for float64."""
 
 
 @compiled
-def run_adaptive_round(table, rows, x, eta, kind, delta, scores, sides, scratch):  # type: ignore[no-untyped-def]
-    """Solve one round, and write it into the table.
+def adaptive_implicit_update(table, rows, x, eta, delta, scores, signs, scratch):  # type: ignore[no-untyped-def]
+    """Solve the problem of one example, and write it into the table.
 
     Parameters
     ----------
     table, rows, x
-        Weights and their sums; the rows that the example touches, and its values there, which are overwritten.
+        Weights and their squares; the rows that the example touches, and its values there, which are overwritten.
     eta : float
-    kind : int
-        BY_COIN, or EXACTLY: by squares.
     delta : float, of the table's type
-    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
-        Before the round; +1 relevant, -1 irrelevant, 0 unknown.
+    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
+        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
     scratch : tuple of arrays
         (>= len(x), width) and (3, width), of the table's type, for a padded width; `order` and `work` as in
-        `settle_exactly`.
+        `implicit_update`.
     """
     rates, sums, order, work = scratch
     scale = _scale_down(x)
-    if scale < SMALLEST_EXAMPLE or not has_loss(scores, sides):
+    if scale < MIN_EXAMPLE or not has_loss(scores, signs):
         return
     wide = slice(0, padded(table, len(scores)))
     gains, moves, gradient = sums[0, wide], sums[1, wide], sums[2, wide]
-    if kind == BY_COIN:
-        set_bets(table, rows, x, rates, gains)
-    else:
-        set_metric(table, rows, x, delta, rates, gains)
+    set_metric(table, rows, x, delta, rates, gains)
     exact, steps = work[GAINS, : len(scores)], work[STEPS, : len(scores)]
     for column in range(len(scores)):
         exact[column] = scale * scale * gains[column]
-    settle_exactly(scores, sides, eta, exact, steps, order, work)
+    implicit_update(scores, signs, eta, exact, steps, order, work)
     moves[len(scores) :], gradient[len(scores) :] = 0.0, 0.0
     for column in range(len(scores)):
         moves[column], gradient[column] = scale * steps[column], scale * (steps[column] / eta)
-    if kind == BY_COIN:
-        bet(table, rows, x, gradient)
-    else:
-        step_by_rates(table, rows, x, moves, gradient, rates)
+    step_by_rates(table, rows, x, moves, gradient, rates)
 
 
 @compiled
 def _scale_down(x):  # type: ignore[no-untyped-def]
-    """Divide the values by a power of two, so that the largest is between 1/2 and 1; give it, or 0 if all are 0."""
+    """Divide the values by a power of two, so that the largest is between 1/2 and 1; return it, or 0 if all are 0."""
     largest = 0.0
     for value in x:
         largest = max(largest, abs(np.float64(value)))

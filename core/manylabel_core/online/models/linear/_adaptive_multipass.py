@@ -1,7 +1,7 @@
-"""A round of SALT by the passes of the paper, Algorithm 3.
+"""An update of SALT by the passes of the paper, Algorithm 3.
 
 Every step needs its own root and division, so the M passes are run literally; only labels with a violation move. The
-column of such a label is copied out of the table, takes its steps of this round there, in one contiguous run, and is
+column of such a label is copied out of the table, takes its steps there, in one contiguous run, and is
 copied back. Only when M is 1 and most labels move does it pay to go through the table itself, row by row.
 """
 
@@ -11,10 +11,10 @@ from manylabel_core.compiled import compiled
 
 
 @compiled
-def run_adaptive_passes(  # type: ignore[no-untyped-def]
-    table, rows, x, eta, delta, passes, scores, sides, scratch
+def adaptive_multipass_update(  # type: ignore[no-untyped-def]
+    table, rows, x, eta, delta, passes, scores, signs, scratch
 ):
-    """Run the passes of one round and write them into the table; `scores` follows the weights.
+    """Run the passes over one example and write them into the table; `scores` follows the weights.
 
     Parameters
     ----------
@@ -23,8 +23,8 @@ def run_adaptive_passes(  # type: ignore[no-untyped-def]
     eta : float
     delta : float, of the table's type
     passes : int
-    scores, sides : arrays of shape (1 + n_labels,), float64 and int8
-        Before the round; +1 relevant, -1 irrelevant, 0 unknown.
+    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
+        Before the update; +1 relevant, -1 irrelevant, 0 unknown.
     scratch : tuple of arrays
         (>= 1 + n_labels,), (>= 1 + n_labels, 2, >= len(x)), both of the table's type, (>= len(x),), float64, and
         (>= 1 + n_labels,), bool.
@@ -33,7 +33,7 @@ def run_adaptive_passes(  # type: ignore[no-untyped-def]
     eta, width = table.dtype.type(eta), len(scores)
     out[:width] = False
     for _ in range(passes):
-        violated = set_gradient(scores, sides, gradient)
+        violated = set_gradient(scores, signs, gradient)
         if violated == 0:
             break
         if passes == 1 and 2 * violated > width:
@@ -51,20 +51,20 @@ def run_adaptive_passes(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def set_gradient(scores, sides, gradient):  # type: ignore[no-untyped-def]
-    """Write the factor of x in the gradient of each column below Eq. (6); give the number of violations."""
+def set_gradient(scores, signs, gradient):  # type: ignore[no-untyped-def]
+    """Write the factor of x in the gradient of each column below Eq. (6); return the number of violations."""
     n_relevant, n_irrelevant, raised, lowered = 0, 0, 0, 0
     for column in range(1, len(scores)):
-        violation = np.int64(sides[column] * (scores[column] - scores[0]) < 1.0)
-        n_relevant += sides[column] > 0
-        n_irrelevant += sides[column] < 0
-        raised += violation * (sides[column] > 0)
-        lowered += violation * (sides[column] < 0)
+        violation = np.int64(signs[column] * (scores[column] - scores[0]) < 1.0)
+        n_relevant += signs[column] > 0
+        n_irrelevant += signs[column] < 0
+        raised += violation * (signs[column] > 0)
+        lowered += violation * (signs[column] < 0)
     up, down = 1.0 / max(n_relevant, 1), 1.0 / max(n_irrelevant, 1)
     gradient[0] = raised * up - lowered * down
     for column in range(1, len(scores)):
-        violated = sides[column] * (scores[column] - scores[0]) < 1.0
-        gradient[column] = -np.float64(violated) * (up * (sides[column] > 0) - down * (sides[column] < 0))
+        violated = signs[column] * (scores[column] - scores[0]) < 1.0
+        gradient[column] = -np.float64(violated) * (up * (signs[column] > 0) - down * (signs[column] < 0))
     return raised + lowered
 
 
@@ -80,7 +80,7 @@ def _step_rows(table, rows, x, gradient, eta, delta):  # type: ignore[no-untyped
 
 @compiled
 def _step_column(weights, x, factor, eta, delta, changes):  # type: ignore[no-untyped-def]
-    """Step the weights of one column for all features; give the change of its score."""
+    """Step the weights of one column for all features; return the change of its score."""
     for p in range(len(x)):
         before = weights[0, p]
         weights[0, p], weights[1, p] = _step(before, weights[1, p], x[p] * factor, eta, delta)
@@ -93,7 +93,7 @@ def _step_column(weights, x, factor, eta, delta, changes):  # type: ignore[no-un
 
 @compiled
 def _step(weight, squares, g, eta, delta):  # type: ignore[no-untyped-def]
-    """Give a weight and its sum of squared gradients after a step against g; all are of the weights' type."""
+    """Return a weight and its sum of squared gradients after a step against g; all are of the weights' type."""
     squares += g * g
     return weight - eta * g / (delta + np.sqrt(squares)), squares
 

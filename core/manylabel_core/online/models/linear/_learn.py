@@ -1,13 +1,21 @@
-"""FALT's learning: a round on the scores, then one rank-1 change of the weights (see `_table` for the table)."""
+"""Learning of a linear model: an update on the scores, then a change of the weights (see `_table` for the table).
+
+Without a metric of each weight the change is of rank 1: `x` or, where every feature has a step size of its own,
+`inv(H) x` times the coefficients of the update. With one (SALT), the first expert is updated in that metric: see
+`_adaptive_implicit` and `_adaptive_multipass`.
+"""
 
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._experts import constant_of, note
+from manylabel_core.online.models.linear._adaptive_implicit import adaptive_implicit_update
+from manylabel_core.online.models.linear._adaptive_multipass import adaptive_multipass_update
+from manylabel_core.online.models.linear._experts import constant_of, count_hits
+from manylabel_core.online.models.linear._metric import MIN_DELTA
 from manylabel_core.online.models.linear._table import (
+    accumulate,
     add_outer,
-    drag,
-    keep,
+    copy_rows,
     longest_row,
     padded,
     planes_scored,
@@ -16,81 +24,118 @@ from manylabel_core.online.models.linear._table import (
     squared_norm,
 )
 from manylabel_core.online.updates._implicit import SCRATCH
-from manylabel_core.online.updates._multipass import set_sides
-from manylabel_core.online.updates._update import run_round
+from manylabel_core.online.updates._multipass import pass_limit
+from manylabel_core.online.updates._targets import set_signs
+from manylabel_core.online.updates._update import MULTIPASS, run_update
 
 
 @compiled
-def learn_falt(  # type: ignore[no-untyped-def]
+def learn_linear(  # type: ignore[no-untyped-def]
     table,
-    ages,
-    record,
-    seen,
+    n_seen,
+    counts,
+    feature_squares,
     constant,
-    step,
+    update,
     indptr,
     indices,
     values,
     listed_indptr,
     listed,
-    signs,
+    listed_signs,
     complete,
     n_labels,
     scores,
 ):
-    """Learn rows in order; write each one's scores before it was learnt. `step` as in `run_round`.
+    """Learn rows in order; write each one's scores before it was learnt.
 
-    `ages` counts, for every column, the examples since it exists; of length 0, there are no means to keep.
-    `record` is that of a pair of models (see `_pair`), the second with steady steps; of length 0, there is one model.
-    `seen` holds, for every row of the table, the sum of the squares of its feature in rounds with a loss, and makes
-    its step smaller; of length 0, all features have the same step.
+    Parameters
+    ----------
+    table : array
+        See `_table`.
+    n_seen : array of shape (>= 1 + n_labels,), or (0,), int64
+        For every column, the examples since it exists; of length 0, there are no means to keep.
+    counts : array of shape (2, 2), or (0, 2), float64
+        Those of two experts (see `_experts`), the second with steady steps; of length 0, there is one.
+    feature_squares : array of shape (>= 1 + n_features,), or (0,), float64
+        For every row of the table, the sum of the squares of its feature over the examples with a loss, which makes
+        its step smaller; of length 0, all features have the same step.
+    constant : float
+        The constant feature; 0 for none.
+    update : Update
+        With a `delta` above 0, every weight of the first expert has a metric of its own.
+    scores : array of shape (n_samples, 1 + n_labels), float64
+        Result.
     """
-    width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, ages, record)
-    n_models, scored = 1 + (len(record) > 0), np.empty((len(planes), width), np.float64)
+    width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, n_seen, counts)
+    n_experts, scored = 1 + (len(counts) > 0), np.empty((len(planes), width), np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
-    sides, tau = np.empty(width, np.int8), np.empty(width, table.dtype)
+    signs, tau = np.empty(width, np.int8), np.empty(width, table.dtype)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    age, before = np.empty(len(ages), table.dtype), np.empty((longest if len(ages) > 0 else 0, width), table.dtype)
+    n_before = np.empty(len(n_seen), table.dtype)
+    before = np.empty((longest if len(n_seen) > 0 else 0, width), table.dtype)
+    adaptive = update.delta > 0.0
+    by_passes, implicit = adaptive and update.kind == MULTIPASS, adaptive and update.kind != MULTIPASS
+    columns = np.empty((width if by_passes else 0, 2, longest), table.dtype)
+    changes, gradient = np.empty(longest if by_passes else 0), np.empty(width if by_passes else 0, table.dtype)
+    out = np.empty(width if by_passes else 0, np.bool_)
+    rates = np.empty((longest if implicit else 0, width), table.dtype)
+    sums = np.empty((3, width if implicit else 0), table.dtype)
+    delta = table.dtype.type(max(update.delta, MIN_DELTA))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         now = slice(0, 1 + n_labels[i])  # columns of labels that do not exist yet stay untouched
         scores[i, now.stop :] = 0.0
         example = indices[row], values[row]
-        score_example(table, planes, ages[now], record, constant, *example, scored, scores[i, now])
-        set_sides(listed[truth], signs[truth], complete[i], sides[now])
+        score_example(table, planes, n_seen[now], counts, constant, *example, scored, scores[i, now])
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs[now])
         here, wide = slice(0, set_example(constant, *example, rows, x)), slice(0, padded(table, now.stop))
-        age[now], tau[now.stop :] = ages[now], 0.0
-        for q in range(n_models):
-            own = seen if q == 0 else seen[:0]
+        n_before[now], tau[now.stop :] = n_seen[now], 0.0
+        for q in range(n_experts - 1, -1, -1):  # the first one last: its update may scale x
             its = constant_of(q, constant)
             if its != 0.0:
                 x[0] = its
-            k = _set_direction(own, its, values[row], rows[here], x[here], direction)
-            if run_round(scored[q, now], sides[now], step, n_labels[i], k, tau[now], order, moves, work):
-                keep(table, planes[q], rows[here], before)
-                add_outer(table, planes[q], rows[here], direction, tau[wide])
-                drag(table, planes[q], planes[-n_models + q], rows[here], age[now], before)
-                _see(own, rows[here], x[here])
-        note(record, scored, sides[now])
-        ages[now] += 1
+            if q == 0 and adaptive:
+                copy_rows(table, 0, rows[here], before)
+                model = table, rows[here], x[here], update.eta, delta
+                if by_passes:
+                    limit = pass_limit(update.passes, update.passes_per_label, n_labels[i])
+                    scratch = gradient, columns, changes, out
+                    adaptive_multipass_update(*model, limit, scored[0, now], signs[now], scratch)
+                else:
+                    adaptive_implicit_update(*model, scored[0, now], signs[now], (rates, sums, order, work))
+                accumulate(table, 0, planes[-n_experts], rows[here], n_before[now], before)
+            else:
+                squares, eta = (
+                    (feature_squares, update.eta) if q == 0 else (feature_squares[:0], update.steady * update.eta)
+                )
+                k = _set_direction(squares, its, values[row], rows[here], x[here], direction)
+                if run_update(update, eta, n_labels[i], k, scored[q, now], signs[now], tau[now], order, moves, work):
+                    copy_rows(table, planes[q], rows[here], before)
+                    add_outer(table, planes[q], rows[here], direction, tau[wide])
+                    accumulate(table, planes[q], planes[-n_experts + q], rows[here], n_before[now], before)
+                    _add_squares(squares, rows[here], x[here])
+        count_hits(counts, scored, signs[now])
+        n_seen[now] += 1
 
 
 @compiled
-def _set_direction(seen, constant, values, rows, x, direction):  # type: ignore[no-untyped-def]
-    """Write inv(H) x; give k = x' inv(H) x, in float64."""
-    if len(seen) == 0:
+def _set_direction(squares, constant, values, rows, x, direction):  # type: ignore[no-untyped-def]
+    """Write inv(H) x; return k = x' inv(H) x, in float64."""
+    if len(squares) == 0:
         direction[: len(x)] = x
         return squared_norm(values, constant)
     k = 0.0
     for p in range(len(x)):
-        direction[p] = x[p] / np.sqrt(1.0 + seen[rows[p]])
+        direction[p] = x[p] / np.sqrt(1.0 + squares[rows[p]])
         k += np.float64(x[p]) * np.float64(direction[p])
     return k
 
 
 @compiled
-def _see(seen, rows, x):  # type: ignore[no-untyped-def]
-    if len(seen) > 0:
+def _add_squares(squares, rows, x):  # type: ignore[no-untyped-def]
+    """Add the squares of an example's values to those of its features, if there are such."""
+    if len(squares) > 0:
         for p in range(len(rows)):
-            seen[rows[p]] += np.float64(x[p]) * x[p]
+            squares[rows[p]] += np.float64(x[p]) * x[p]

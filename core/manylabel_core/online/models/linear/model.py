@@ -1,4 +1,4 @@
-"""What the linear learners share: a table of weights."""
+"""The linear model: a table of weights."""
 
 from __future__ import annotations
 
@@ -9,104 +9,144 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.checks import check_flag
-from manylabel_core.online.learner import OnlineLearner
-from manylabel_core.online.models.linear._experts import MOST_RECORDED
-from manylabel_core.online.models.linear._learn import learn_falt
+from manylabel_core.online.models.linear._experts import MAX_COUNTED
+from manylabel_core.online.models.linear._learn import learn_linear
+from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import PADDING, score_linear
-from manylabel_core.online.scaling.scaling import MAX_COUNT
-from manylabel_core.online.storage import MAX_WEIGHT, check_range, enlarged
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.online.storage import MAX_WEIGHT, check_n_seen, check_range, check_threshold, enlarged
+from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
+from manylabel_core.rows import MAX_MAGNITUDE, Rows, Targets
+
+MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53
+"""More than the squares of a feature can come to."""
+
+_RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, MAX_WEIGHT)})
+"""What the numbers of a plane lie between, if not as weights do."""
 
 
-class LinearLearner(OnlineLearner):
-    """A learner with one weight, and further numbers in planes of their own, per feature and column.
+class LinearModel:
+    """A linear model has one weight, and further numbers in planes of their own, per feature and column.
 
-    The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. A pair of models has the
-    weights of the second, "steady", in a plane of their own, and a record of how the two predict. With `average`
-    the last planes are the drags of the weights, and every column has an age.
+    The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. Of two experts the second,
+    "steady", has its weights in a plane of its own, and there are counts of how well each predicts. With `average` the
+    last planes are the accumulators of the weights, and every column counts the examples it has seen.
+
+    Parameters
+    ----------
+    update : Update
+        How an example is learnt. With a `delta` above 0, every weight has a metric of its own, in the plane "squares".
+    constant : float
+        The constant feature; 0 for none.
+    average : bool
+        Whether the means of the weights predict.
+    dtype : str
+        Type of the weights.
+    paired : bool
+        Whether there are two experts.
+    by_feature : bool
+        Whether every feature has a step size of its own.
     """
 
-    _ranges: Mapping[str, tuple[float, float]] = MappingProxyType({})
-    """What the numbers of a plane lie between, if not as weights do."""
+    def __init__(
+        self,
+        update: Update,
+        constant: float,
+        average: bool,
+        dtype: str,
+        paired: bool = False,
+        by_feature: bool = False,
+    ) -> None:
+        self.update = update
+        self._constant, self._average, self._paired, self._by_feature = constant, average, paired, by_feature
+        metric = ("squares",) if update.delta > 0.0 else ()
+        steady, accumulators = (
+            (("steady",), ("accumulator", "steady_accumulator")) if paired else ((), ("accumulator",))
+        )
+        self._planes = ("weights", *metric, *steady, *(accumulators if average else ()))
+        self._table = np.zeros((1, len(self._planes), _padded(1)), dtype=dtype)
+        self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
+        self._counts = np.zeros((2 if paired else 0, 2))
+        self._squares = np.zeros(1 if by_feature else 0)
 
-    _table: NDArray[Any]
-    _ages: NDArray[np.int64]
-    _record: NDArray[np.float64]
-    _seen: NDArray[np.float64]
-
-    @property
-    def _sums(self) -> tuple[str, ...]:
-        """Names of the planes that a learner keeps between weights and drag."""
-        return ()
-
-    @property
-    def _paired(self) -> bool:
-        """Whether there is a second model, with steady steps."""
-        return False
-
-    @property
-    def _planes(self) -> tuple[str, ...]:
-        steady, drags = (("steady",), ("drag", "steady_drag")) if self._paired else ((), ("drag",))
-        return ("weights", *self._sums, *steady, *(drags if self._averages else ()))
-
-    def _create(self) -> None:
-        self._averages = check_flag("average", self.average)
-        self._table = np.zeros((1, len(self._planes), _padded(1)), dtype=self.dtype)
-        self._ages = np.zeros(1 if self._averages else 0, dtype=np.int64)
-        self._record = np.zeros((2 if self._paired else 0, 2))
-        self._seen = np.zeros(0)
-
-    def _enlarge(self, n_features: int, n_labels: int) -> None:
+    def enlarge(self, n_features: int, n_labels: int) -> None:
+        """Make room for at least so many features and labels, changing nothing else."""
         self._table = enlarged(self._table, (1 + n_features, len(self._planes), _padded(1 + n_labels)))
-        if self._averages:
-            self._ages = enlarged(self._ages, (1 + n_labels,))
+        if self._average:
+            self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
+        if self._by_feature:
+            self._squares = enlarged(self._squares, (1 + n_features,))
 
-    def _learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        model = self._table, self._ages, self._record, self._seen
-        learn_falt(*model, self._constant, self._step, *rows, *targets, scores)
+    def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
+        """Learn rows in order; write the scores of each before it was learnt."""
+        model = self._table, self._n_seen, self._counts, self._squares
+        learn_linear(*model, self._constant, self.update, *rows, *targets, scores)
 
-    def _score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        score_linear(self._table, self._ages, self._record, self._constant, *rows, scores)
+    def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
+        """Write the scores of rows."""
+        score_linear(self._table, self._n_seen, self._counts, self._constant, *rows, scores)
 
-    def _restart(self, label: int) -> None:
+    def forget(self, label: int) -> None:
+        """Forget a label: its column is as that of a new one."""
         self._table[:, :, 1 + label] = 0.0
-        self._ages[1 + label : 2 + label] = 0
+        self._n_seen[1 + label : 2 + label] = 0
 
-    def _model(self) -> dict[str, NDArray[Any]]:
-        live = self._table[: 1 + self._n_features, :, : 1 + self._n_labels]
+    def reset_step_sizes(self, label: int | None) -> None:
+        """Forget the squares that make steps small; those of features are shared by all labels, and stay for one."""
+        if "squares" in self._planes:
+            self._table[:, SQUARES, slice(None) if label is None else 1 + label] = 0.0
+        if label is None:
+            self._squares[:] = 0.0
+
+    def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the planes, and what else there is of examples seen, counts and squares."""
+        live = self._table[: 1 + n_features, :, : 1 + n_labels]
         arrays: dict[str, NDArray[Any]] = {name: live[:, plane] for plane, name in enumerate(self._planes)}
-        if self._averages:
-            arrays["ages"] = self._ages[: 1 + self._n_labels]
+        if self._average:
+            arrays["n_seen"] = self._n_seen[: 1 + n_labels]
         if self._paired:
-            arrays["record"] = self._record
+            arrays["expert_counts"] = self._counts
+        if self._by_feature:
+            arrays["feature_squares"] = self._squares[: 1 + n_features]
         return arrays
 
-    def _model_bytes(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        ages = self._ages.itemsize * (1 + n_labels) if self._averages else 0
-        return self._table.itemsize * len(self._planes) * (1 + n_features) * (1 + n_labels) + ages + self._record.nbytes
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return the bytes of the state for so many columns."""
+        n_seen = self._n_seen.itemsize * (1 + n_labels) if self._average else 0
+        squares = self._squares.itemsize * (1 + n_features) if self._by_feature else 0
+        table = self._table.itemsize * len(self._planes) * (1 + n_features) * (1 + n_labels)
+        return table + n_seen + self._counts.nbytes + squares
 
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
+        """Take over a state; return the numbers of features and labels."""
+        if self.update.kind == PASSIVE_AGGRESSIVE:
+            check_threshold(arrays, "weights", "accumulator")
         shapes = {arrays[name].shape for name in self._planes}
         if len(shapes) > 1 or 0 in arrays["weights"].shape:
             raise ValueError(f"state must hold {' and '.join(self._planes)} of one shape, not empty")
         for name in self._planes:
-            check_range(name, arrays[name], *self._ranges.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
+            check_range(name, arrays[name], *_RANGES.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
         n_features, n_labels = (length - 1 for length in arrays["weights"].shape)
-        self._enlarge(n_features, n_labels)
+        self._check_others(arrays, n_features, n_labels)
+        self.enlarge(n_features, n_labels)
         for plane, name in enumerate(self._planes):
             self._table[:, plane, : 1 + n_labels] = arrays[name]
-        if self._averages:
-            if arrays["ages"].shape != (1 + n_labels,):
-                raise ValueError("state must hold one of ages for each label and the threshold")
-            check_range("ages", arrays["ages"], 0, MAX_COUNT)
-            self._ages = arrays["ages"]
-        if self._paired:
-            if arrays["record"].shape != (2, 2):
-                raise ValueError("state must hold a record of two numbers for each of two models")
-            check_range("record", arrays["record"], 0.0, MOST_RECORDED)
-            self._record = arrays["record"]
+        self._n_seen = arrays.get("n_seen", self._n_seen)
+        self._counts = arrays.get("expert_counts", self._counts)
+        self._squares = arrays.get("feature_squares", self._squares)
         return n_features, n_labels
+
+    def _check_others(self, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        """Raise ValueError if one of the arrays beside the planes does not fit."""
+        if self._average:
+            check_n_seen(arrays["n_seen"], n_labels)
+        if self._paired:
+            if arrays["expert_counts"].shape != (2, 2):
+                raise ValueError("state must hold expert_counts of two numbers for each of two experts")
+            check_range("expert_counts", arrays["expert_counts"], 0.0, MAX_COUNTED)
+        if self._by_feature:
+            if arrays["feature_squares"].shape != (1 + n_features,):
+                raise ValueError("state must hold feature_squares for each feature and the constant")
+            check_range("feature_squares", arrays["feature_squares"], 0.0, MAX_FEATURE_SQUARES)
 
 
 def _padded(n_columns: int) -> int:

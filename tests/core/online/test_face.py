@@ -123,10 +123,12 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
     ),
     *((make, {"step": "implicit", "passes": 3}, "passes must be None with step='implicit'") for make in THRESHOLDING),
     (SALT, {"step": "adaptive"}, "step must be one of .*'implicit', 'gradient'.*, not 'adaptive'"),
-    *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, -3, 100_001, True)),
+    *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, -3, 100_001, True, 2.0)),
+    *((make, {"passes": 3, "passes_per_label": 1.0}, "passes must be None where") for make in THRESHOLDING),
+    (FALT, {"step": "paired", "passes_per_label": 1.0}, "passes_per_label must be None with step='paired'"),
     *(
-        (SALT, {"passes": value}, "passes must be an integer .* or a float")
-        for value in (0.0, -1.0, 101.0, np.nan, "2")
+        (SALT, {"passes_per_label": value}, "passes_per_label must be a number above 0 and at most 100, not ")
+        for value in (0.0, -1.0, 101.0, np.nan, "2", True)
     ),
     *(
         (make, {"scaling": "minmax"}, "scaling must be one of 'auto', 'none', 'unit', 'standard', not 'minmax'")
@@ -165,16 +167,16 @@ def test_numpy_numbers_are_parameters_too() -> None:
     np.testing.assert_array_equal(numpy.partial_fit(X, Y).scores(X)[0], plain.scores(X)[0])
 
 
-def test_an_integer_of_passes_is_not_a_multiple_of_the_labels() -> None:
-    one, times_labels = FALT(passes=1).partial_fit(X, Y), FALT(passes=1.0).partial_fit(X, Y)
+def test_passes_per_label_are_a_multiple_of_the_labels() -> None:
+    one, times_labels = FALT(passes=1).partial_fit(X, Y), FALT(passes_per_label=1.0).partial_fit(X, Y)
     assert not np.array_equal(one.scores(X)[0], times_labels.scores(X)[0])
     np.testing.assert_array_equal(times_labels.scores(X)[0], FALT(passes=3).partial_fit(X, Y).scores(X)[0])
 
 
 def test_parameters_may_be_changed_where_they_can() -> None:
     changed = SALT(eta=0.5, passes=1).partial_fit(X, Y)
-    changed.set_params(eta=0.01, delta=3.0, passes=2.0).partial_fit(X, Y)
-    other = SALT(eta=0.01, delta=3.0, passes=2.0)
+    changed.set_params(eta=0.01, delta=3.0, passes=2).partial_fit(X, Y)
+    other = SALT(eta=0.01, delta=3.0, passes=2)
     other.restore(SALT(eta=0.5, passes=1).partial_fit(X, Y).state())
     np.testing.assert_array_equal(changed.scores(X)[0], other.partial_fit(X, Y).scores(X)[0])
     with pytest.raises(
@@ -285,7 +287,7 @@ def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(learner), "_enlarge", no_memory)
+        patch.setattr(type(learner._pipeline.model), "enlarge", no_memory)
         with pytest.raises(MemoryError):
             learner.grow(10, 10)
     assert (learner.n_features_, learner.n_labels_) == (2, 2)

@@ -17,9 +17,8 @@ LEARNERS: dict[str, tuple[type[FALT] | type[SALT], dict[str, Any]]] = {
     "salt": (SALT, {"average": True}),
     "salt-implicit": (SALT, {"step": "implicit"}),
     "salt-passes": (SALT, {"passes": 2}),
-    "salt-coin": (SALT, {"step": "coin", "average": True}),
 }
-BY_COLUMN = ("weights", "squares", "steady", "drag", "steady_drag", "sums", "magnitudes", "rewards", "largest")
+BY_COLUMN = ("weights", "squares", "steady", "accumulator", "steady_accumulator")
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 5))
@@ -31,16 +30,16 @@ def test_a_label_that_is_forgotten_is_as_a_new_one(make: type[FALT], parameters:
     """The last label, forgotten: the same bits from then on as if it had not been there, but for the others' past."""
     model = make(**parameters).partial_fit(X[:40], Y[:40])
     before = model.state()
-    model._restart(3)
+    model._pipeline.model.forget(3)
     state = model.state()
     for name in set(BY_COLUMN) & set(state):
         np.testing.assert_array_equal(state[name][:, :4], before[name][:, :4])
         assert not state[name][:, 4].any()
-        assert before[name][:, 4].any() or name == "rewards"
+        assert before[name][:, 4].any()
     shorter = {name: array[:, :4] if name in BY_COLUMN else array for name, array in state.items()}
-    if "ages" in state:
-        assert state["ages"].tolist() == [40, 40, 40, 40, 0]
-        shorter["ages"] = shorter["ages"][:4]
+    if "n_seen" in state:
+        assert state["n_seen"].tolist() == [40, 40, 40, 40, 0]
+        shorter["n_seen"] = shorter["n_seen"][:4]
     shorter |= {name: array for name, array in fresh(make, parameters).items() if name not in state}
     new = make(calibrate=False, **parameters)
     new.restore({name: shorter[name] for name in new.state()})
@@ -57,13 +56,13 @@ def fresh(make: type[FALT], parameters: dict[str, Any]) -> dict[str, Any]:
 def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
     model = SALT().partial_fit(X, Y)
     before = model.state()
-    model._quicken(2)
+    model._pipeline.model.reset_step_sizes(2)
     squares = model.state()["squares"]
     assert not squares[:, 3].any()
     np.testing.assert_array_equal(np.delete(squares, 3, axis=1), np.delete(before["squares"], 3, axis=1))
-    model._quicken(None)
+    model._pipeline.model.reset_step_sizes(None)
     assert not model.state()["squares"].any()
-    for name in ("weights", "steady", "record"):
+    for name in ("weights", "steady", "expert_counts"):
         np.testing.assert_array_equal(model.state()[name], before[name])
 
 
@@ -71,10 +70,10 @@ def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
 def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str) -> None:
     model = FALT(step=step).partial_fit(X, Y)
     before = model.state()
-    model._quicken(2)
-    np.testing.assert_array_equal(model.state()["seen"], before["seen"])
-    model._quicken(None)
-    assert not model.state()["seen"].any()
+    model._pipeline.model.reset_step_sizes(2)
+    np.testing.assert_array_equal(model.state()["feature_squares"], before["feature_squares"])
+    model._pipeline.model.reset_step_sizes(None)
+    assert not model.state()["feature_squares"].any()
     np.testing.assert_array_equal(model.state()["weights"], before["weights"])
 
 
@@ -88,7 +87,6 @@ def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str
         (SALT(), True),
         (SALT(step="implicit"), True),
         (SALT(passes=1), True),
-        (SALT(step="coin"), False),
     ],
 )
 def test_only_steps_that_shrink_can_be_raised(model: FALT, shrinks: bool) -> None:

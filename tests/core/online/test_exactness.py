@@ -13,6 +13,7 @@ from manylabel_core import FALT, SALT, KernelFALT
 
 Array = NDArray[np.float64]
 PASSES = [1, 2, 7, 100, 0.5, 4.0]
+"""Of floats, multiples of the number of labels."""
 
 
 class Stream(NamedTuple):
@@ -61,6 +62,10 @@ def slopes(scores: Array, side: Side) -> Array:
             factor[i] = 1.0 / len(side.irrelevant)
             factor[-1] -= 1.0 / len(side.irrelevant)
     return factor
+
+
+def given(passes: float) -> dict[str, float]:
+    return {"passes" if isinstance(passes, int) else "passes_per_label": passes}
 
 
 def limit(passes: float, n_labels: int) -> int:
@@ -148,7 +153,7 @@ def assert_same(actual: Array, expected: Array) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float) -> None:
     stream = make_stream(seed)
-    model = FALT(eta=0.137, passes=passes, fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
+    model = FALT(eta=0.137, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
     scores = learn_one_by_one(model, stream)
     seen, W = plain_falt(with_intercept(stream) if intercept else stream, 0.137, passes)
     assert_same(scores, threshold_first(seen))
@@ -161,7 +166,7 @@ def test_falt_is_the_literal_algorithm(seed: int, intercept: bool, passes: float
 @pytest.mark.parametrize(("n_labels", "seed"), [(6, 0), (6, 1), (40, 2)])  # with 40, few violations among many
 def test_salt_is_the_literal_algorithm(n_labels: int, seed: int, intercept: bool, passes: float) -> None:
     stream = make_stream(seed, n_labels=n_labels)
-    model = SALT(eta=0.237, delta=0.4, passes=passes, fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
+    model = SALT(eta=0.237, delta=0.4, **given(passes), fit_intercept=intercept, intercept_scaling=0.7, dtype="float64")
     scores = learn_one_by_one(model, stream)
     seen, W, S = plain_salt(with_intercept(stream) if intercept else stream, 0.237, 0.4, passes)
     assert_same(scores, threshold_first(seen))
@@ -186,7 +191,7 @@ def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes
     eta = 0.0137 if name == "poly" else 0.137
     model = KernelFALT(
         eta=eta,
-        passes=passes,
+        **given(passes),
         kernel=name,
         fit_intercept=intercept,
         intercept_scaling=0.7,
@@ -200,9 +205,9 @@ def test_kernel_falt_is_the_literal_algorithm(name: str, intercept: bool, passes
 
 def test_kernel_falt_with_a_linear_kernel_is_falt() -> None:
     stream = make_stream(5)
-    linear = learn_one_by_one(FALT(eta=0.137, passes=2.0, fit_intercept=True, dtype="float64"), stream)
+    linear = learn_one_by_one(FALT(eta=0.137, passes_per_label=2.0, fit_intercept=True, dtype="float64"), stream)
     kernel = learn_one_by_one(
-        KernelFALT(eta=0.137, passes=2.0, kernel="linear", fit_intercept=True, dtype="float64"), stream
+        KernelFALT(eta=0.137, passes_per_label=2.0, kernel="linear", fit_intercept=True, dtype="float64"), stream
     )
     assert_same(kernel, linear)
 
@@ -218,8 +223,8 @@ def test_one_vector_for_each_round_that_had_a_loss() -> None:
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_float32_follows_float64(make: type[FALT], passes: float) -> None:
     stream = make_stream(6)
-    single = learn_one_by_one(make(eta=0.137, passes=passes), stream)
-    double = learn_one_by_one(make(eta=0.137, passes=passes, dtype="float64"), stream)
+    single = learn_one_by_one(make(eta=0.137, **given(passes)), stream)
+    double = learn_one_by_one(make(eta=0.137, **given(passes), dtype="float64"), stream)
     np.testing.assert_allclose(single, double, rtol=1e-3, atol=1e-3 * np.abs(double).max())
 
 
@@ -294,12 +299,12 @@ def test_a_multiple_of_the_labels_is_rounded_and_at_least_1(make: type[FALT]) ->
     X = [[0.01]]  # too short for any margin to be reached
     for n_labels, passes, whole in ((1, 0.1, 1), (3, 0.1, 1), (10, 0.24, 2), (10, 0.26, 3), (3, 4.0, 12)):
         Y = [[1] * n_labels]
-        by_multiple, by_number = make(passes=passes).partial_fit(X, Y), make(passes=whole).partial_fit(X, Y)
+        by_multiple, by_number = make(passes_per_label=passes).partial_fit(X, Y), make(passes=whole).partial_fit(X, Y)
         assert by_multiple.scores(X)[0].tolist() == by_number.scores(X)[0].tolist()
         assert by_number.scores(X)[0].all()
 
 
-@pytest.mark.parametrize(("make", "step"), [(make, step) for make in (FALT, SALT) for step in make._etas])
+@pytest.mark.parametrize(("make", "step"), [(make, step) for make in (FALT, SALT) for step in make.steps])
 def test_labels_that_are_never_true_are_hardly_ever_predicted(make: type[FALT], step: str) -> None:
     """Declared up front, a label is irrelevant in every example; appearing late, it is learnt from there on."""
     rng = np.random.default_rng(11)

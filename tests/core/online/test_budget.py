@@ -15,7 +15,7 @@ from manylabel_core import KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
 
 Array = NDArray[np.float64]
-SUPPORT = ("drop", "merge", "project")
+SUPPORT = ("merge", "project")
 STRATEGIES = (*SUPPORT, "rff", "nystroem")
 ROUNDS: list[dict[str, Any]] = [{"step": "implicit"}, {"step": "gradient"}, {"passes": 3}]
 
@@ -30,7 +30,7 @@ def stream(n: int, seed: int = 0, d: int = 4, n_labels: int = 3) -> tuple[Array,
 def under_a_budget(draw: st.DrawFn) -> OnlineLearner:
     strategy = draw(st.sampled_from(STRATEGIES))
     budget = 2 * draw(st.integers(1, 5)) if strategy == "rff" else draw(st.integers(1, 9))
-    kernel = draw(st.sampled_from(["rbf", "linear", "poly"])) if strategy in ("drop", "project", "nystroem") else "rbf"
+    kernel = draw(st.sampled_from(["rbf", "linear", "poly"])) if strategy in ("project", "nystroem") else "rbf"
     common = {
         "budget": budget,
         "strategy": strategy,
@@ -69,7 +69,7 @@ def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) ->
         model.partial_fit(*stream(150, seed))
         if seed >= 2:
             sizes.add(model.nbytes)
-            content = model._content
+            content = model._pipeline.model
             arrays = content._support if strategy in SUPPORT else getattr(content._map, "_points", None)
             held.add(len(arrays.values) if arrays is not None else 0)
     assert len(sizes) == 1
@@ -115,18 +115,18 @@ def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_inte
 
 
 @pytest.mark.parametrize("strategy", SUPPORT)
-def test_the_drag_goes_through_what_the_coefficients_go_through(strategy: str) -> None:
-    """With every change made at the same age, coefficients and drag stay in proportion."""
+def test_the_accumulator_goes_through_what_the_coefficients_go_through(strategy: str) -> None:
+    """With every change made at the same age, coefficients and accumulator stay in proportion."""
     X, Y = stream(80)
     model = KernelFALT(budget=8, strategy=strategy, average=True, dtype="float64", scaling="none", step="implicit")
     model.grow(4, 3)
     for i in range(80):
         model.partial_fit(X[[i]], Y[[i]])
-        model._content._ages[:] = 7
+        model._pipeline.model._n_seen[:] = 7
         if i < 3:  # the first changes were made at other ages
-            model._content._support.alpha[:, 1] = 7 * model._content._support.alpha[:, 0]
+            model._pipeline.model._support.alpha[:, 1] = 7 * model._pipeline.model._support.alpha[:, 0]
     state = model.state()
-    np.testing.assert_allclose(state["drag"], 7 * state["coefficients"], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(state["accumulator"], 7 * state["coefficients"], rtol=1e-7, atol=1e-9)
     assert np.abs(state["coefficients"]).max() > 0.1
 
 
@@ -137,7 +137,7 @@ def test_a_label_that_restarts_is_forgotten_and_no_other(strategy: str | None, a
     model = KernelFALT(strategy=strategy, budget=strategy and 10, average=average, fit_intercept=True, calibrate=False)
     model.partial_fit(X, Y)
     before = model.scores(X)
-    model._restart(1)
+    model._pipeline.model.forget(1)
     labels, thresholds = model.scores(X)
     assert not labels[:, 1].any()
     np.testing.assert_array_equal(np.delete(labels, 1, axis=1), np.delete(before[0], 1, axis=1))
@@ -163,14 +163,14 @@ def test_sparse_rows_of_many_features(strategy: str) -> None:
 
 
 def test_the_default_strategy() -> None:
-    assert KernelFALT(budget=10).settled_params()["strategy"] == "project"
-    assert KernelFALT(budget=10, kernel="linear").settled_params()["strategy"] == "project"
-    assert KernelFALT().settled_params()["strategy"] is None
-    assert KernelSALT().settled_params()["strategy"] == "nystroem"
+    assert KernelFALT(budget=10).resolved_params()["strategy"] == "project"
+    assert KernelFALT(budget=10, kernel="linear").resolved_params()["strategy"] == "project"
+    assert KernelFALT().resolved_params()["strategy"] is None
+    assert KernelSALT().resolved_params()["strategy"] == "nystroem"
     X, Y = stream(50)
     for parameters in ({"budget": 10}, {"budget": 10, "kernel": "poly"}):
         chosen = KernelFALT(**parameters)
-        named = KernelFALT(**chosen.settled_params())
+        named = KernelFALT(**chosen.resolved_params())
         np.testing.assert_array_equal(chosen.partial_fit(X, Y).scores(X)[0], named.partial_fit(X, Y).scores(X)[0])
 
 
@@ -179,12 +179,12 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (
         KernelFALT,
         {"strategy": "forget", "budget": 5},
-        "^strategy must be one of 'project', 'merge', 'drop', 'rff', 'nystroem'",
+        "^strategy must be one of 'project', 'merge', 'rff', 'nystroem'",
     ),
     (
         KernelFALT,
         {"strategy": "merge", "budget": 5, "kernel": "linear"},
-        "^strategy must be one of 'project', 'drop', 'nystroem' with kernel='linear'",
+        "^strategy must be one of 'project', 'nystroem' with kernel='linear'",
     ),
     (KernelFALT, {"strategy": "rff", "budget": 6, "kernel": "poly"}, "^strategy must be one of .* with kernel='poly'"),
     (KernelFALT, {"strategy": "rff", "budget": 7}, "^budget must be even with strategy='rff', not 7"),
@@ -207,7 +207,7 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
 def test_bad_parameters_are_refused_before_memory_is_taken(
     make: type, parameters: dict[str, Any], message: str
 ) -> None:
-    for use in (lambda model: model.settled_params(), lambda model: model.grow(1, 1)):
+    for use in (lambda model: model.resolved_params(), lambda model: model.grow(1, 1)):
         with pytest.raises(ValueError, match=message):
             use(make(**parameters))
 

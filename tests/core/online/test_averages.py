@@ -9,20 +9,19 @@ import pytest
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, PassiveAggressive
-from manylabel_core.online.models.linear._table import drag, keep
-from manylabel_core.online.models.linear.model import LinearLearner
+from manylabel_core.online.margin import MarginLearner
+from manylabel_core.online.models.linear._table import accumulate, copy_rows
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]
 
-LEARNERS: dict[str, tuple[type[LinearLearner], dict[str, Any]]] = {
+LEARNERS: dict[str, tuple[type[MarginLearner], dict[str, Any]]] = {
     "falt": (FALT, {}),
     "falt-adaptive": (FALT, {"step": "adaptive"}),
     "falt-implicit": (FALT, {"step": "implicit"}),
     "falt-passes": (FALT, {"passes": 3}),
     "salt": (SALT, {}),
     "salt-implicit": (SALT, {"step": "implicit"}),
-    "salt-coin": (SALT, {"step": "coin"}),
     "salt-one-pass": (SALT, {"passes": 1}),
     "salt-passes": (SALT, {"passes": 7}),
     "passive-aggressive": (PassiveAggressive, {}),
@@ -51,13 +50,13 @@ def means(snapshots: list[Array]) -> Array:
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
 def test_the_mean_is_that_of_literal_snapshots(
-    make: type[LinearLearner], parameters: dict[str, Any], intercept: bool
+    make: type[MarginLearner], parameters: dict[str, Any], intercept: bool
 ) -> None:
     X, Y = make_stream()
     common = {"scaling": "none", "optimise": "none", "fit_intercept": intercept, "dtype": "float64", **parameters}
     averaged, plain = make(average=True, **common), make(**common)
-    paired = averaged.settled_params().get("step") == "paired"
-    planes = {"weights": "drag", **({"steady": "steady_drag"} if paired else {})}
+    paired = averaged.resolved_params().get("step") == "paired"
+    planes = {"weights": "accumulator", **({"steady": "steady_accumulator"} if paired else {})}
     snapshots: dict[str, list[Array]] = {name: [] for name in planes}
     for t, (x, y) in enumerate(zip(X, Y, strict=True)):
         averaged.partial_fit([x], [y])
@@ -66,7 +65,7 @@ def test_the_mean_is_that_of_literal_snapshots(
         for name, drags in planes.items():
             np.testing.assert_array_equal(state[name], other[name], err_msg="learning goes by the present weights")
             snapshots[name].append(other[name])
-            found = state[name] - state[drags] / state["ages"]
+            found = state[name] - state[drags] / state["n_seen"]
             np.testing.assert_allclose(found, means(snapshots[name]), rtol=1e-11, atol=1e-11)
         moved = t == 0 or not np.array_equal(*snapshots["weights"][-2:])
         if not paired:
@@ -74,20 +73,20 @@ def test_the_mean_is_that_of_literal_snapshots(
             constant = np.full((len(X), 1), averaged.intercept_scaling * intercept)
             expected = np.hstack([constant, X]) @ means(snapshots["weights"])
             np.testing.assert_allclose(np.column_stack([thresholds, labels]), expected, rtol=1e-9, atol=1e-9)
-    assert not moved or "coin" in parameters.values(), "the last rounds are without a loss"
-    assert state["ages"].tolist() == [80, 80, 80, 50, 49, 49]
+    assert not moved, "the last rounds are without a loss"
+    assert state["n_seen"].tolist() == [80, 80, 80, 50, 49, 49]
     assert np.abs(means(snapshots["weights"]) - snapshots["weights"][-1]).max() > 1e-3
 
 
 @pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
-def test_learning_gives_what_predicting_would_have(make: type[LinearLearner], parameters: dict[str, Any]) -> None:
+def test_learning_gives_what_predicting_would_have(make: type[MarginLearner], parameters: dict[str, Any]) -> None:
     X, Y = make_stream()
     model = make(average=True, **parameters)
     for x, y in zip(X, Y, strict=True):
         model.grow(len(x), len(y))
         rows, _ = as_rows(x[np.newaxis])
         expected = model.score(rows)
-        np.testing.assert_array_equal(model.learn(rows, as_targets(y[np.newaxis])), expected)
+        np.testing.assert_array_equal(model.learn(rows, as_targets(y[np.newaxis])).scores, expected)
 
 
 def test_unknown_truth_counts_as_an_example() -> None:
@@ -95,7 +94,7 @@ def test_unknown_truth_counts_as_an_example() -> None:
     model = FALT(average=True, passes=1, fit_intercept=False).partial_fit(X[:1], Y[:1])
     after = model.state()["weights"][1]
     model.partial_fit(X, Y, known=np.zeros_like(Y))
-    assert model.state()["ages"].tolist() == [4, 4]
+    assert model.state()["n_seen"].tolist() == [4, 4]
     np.testing.assert_array_equal(model.scores(X)[0][0], after[1:])
 
 
@@ -112,9 +111,9 @@ def test_the_mean_in_float32_keeps_its_bound(start: int) -> None:
     steps = rng.normal(size=(n // every, width)).astype(np.float32) * np.geomspace(1e-5, 0.1, width, dtype=np.float32)
     for i, step in enumerate(steps):
         age = np.full(width, start + every * i, dtype=np.float32)
-        keep(table, 0, rows, before)
+        copy_rows(table, 0, rows, before)
         table[0, 0] = np.float32(0.999) * table[0, 0] + step
-        drag(table, 0, 1, rows, age, before)
+        accumulate(table, 0, 1, rows, age, before)
         total += every * table[0, 0].astype(np.float64)
         present = table[0, 0].astype(np.float64)
         distance = np.maximum(distance, np.abs(present - total / (start + every * (i + 1))))

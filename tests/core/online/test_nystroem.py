@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.models.features.nystroem import NOVELTY, Landmarks
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]
@@ -95,7 +95,7 @@ def test_with_all_landmarks_it_is_the_linear_learner_on_the_features(kernel: typ
     model = kernel(budget=10, strategy="nystroem", gamma=0.5, fit_intercept=False, **common)
     model.partial_fit(X[:60], Y[:60])
     assert model.n_support_ == 10
-    features = model._content._map
+    features = model._pipeline.model._map
     other = linear(fit_intercept=False, **common)
     other.grow(10, 3)
     other.restore({**other.state(), **{name: model.state()[name] for name in other.state()}})

@@ -11,7 +11,7 @@ from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.features._fourier import draw_table
 from manylabel_core.online.models.features.fourier import RandomFeatures
-from manylabel_core.online.models.model import KernelSettings
+from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]
@@ -122,7 +122,7 @@ def test_features_of_columns_that_come_late_and_in_any_order() -> None:
     again = KernelFALT(budget=20, strategy="rff", scaling="none")
     again.restore(late.state())
     np.testing.assert_array_equal(again.scores(X)[0], late.scores(X)[0])
-    frequencies = [model._content._map._frequencies for model in (early, late)]
+    frequencies = [model._pipeline.model._map._frequencies for model in (early, late)]
     np.testing.assert_array_equal(frequencies[0][:8], frequencies[1][:8])
     assert "frequencies" not in " ".join(late.state())
 

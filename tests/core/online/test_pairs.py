@@ -58,7 +58,7 @@ def test_it_is_two_models_and_a_choice(
                 record[q] = DECAY * record[q] + [(predicted & (y == 1)).sum(), predicted.sum() + (of & (y == 1)).sum()]
         for model in (pair, one, other):
             model.partial_fit([x], [y], known=[of])
-    np.testing.assert_allclose(pair.state()["record"], record, rtol=1e-9)
+    np.testing.assert_allclose(pair.state()["expert_counts"], record, rtol=1e-9)
     np.testing.assert_allclose(pair.state()["weights"], one.state()["weights"], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(pair.state()["steady"], other.state()["weights"], rtol=1e-9, atol=1e-12)
     assert 10 < sum(leads) < len(leads) - 10, "both lead at some time"
@@ -67,12 +67,12 @@ def test_it_is_two_models_and_a_choice(
 def test_the_first_predicts_when_they_are_level() -> None:
     model = FALT(dtype="float64", scaling="none", calibrate=False).partial_fit([[1.0, 0.0]], [[1, 0]])
     state = model.state()
-    state["record"][:] = [[3.0, 8.0], [1.5, 4.0]]
+    state["expert_counts"][:] = [[3.0, 8.0], [1.5, 4.0]]
     model.restore(state)
     x = np.array([0.3, 1.0, 0.0])  # the constant first
     labels, thresholds = model.scores([x[1:]])
     np.testing.assert_allclose([*thresholds, *labels[0]], x @ state["weights"])
-    state["record"][1, 0] += 0.01
+    state["expert_counts"][1, 0] += 0.01
     model.restore(state)
     x[0] = 1.0
     labels, thresholds = model.scores([x[1:]])
@@ -86,7 +86,7 @@ def test_both_start_from_a_model_of_batch() -> None:
     batch = M3L(C=1.0).fit(X, Y)
     model = FALT.from_linear(batch, scaling="none", dtype="float64", calibrate=False)
     for leading in ([[1.0, 2.0], [0.0, 2.0]], [[0.0, 2.0], [1.0, 2.0]]):
-        model.restore({**model.state(), "record": np.array(leading)})
+        model.restore({**model.state(), "expert_counts": np.array(leading)})
         np.testing.assert_allclose(model.decision_function(X), X @ batch.coef_.T + batch.intercept_, rtol=1e-9)
 
 

@@ -30,7 +30,7 @@ LARGE: list[tuple[type[FALT] | type[SALT] | type[KernelFALT], dict[str, Any]]] =
 UNDER_A_BUDGET: list[dict[str, Any]] = [
     *(
         {"strategy": strategy, "kernel": "rbf", "gamma": gamma}
-        for strategy in ("drop", "merge", "project", "rff", "nystroem")
+        for strategy in ("merge", "project", "rff", "nystroem")
         for gamma in (2.0**20, 1.0, 1e-300)
     ),
     *(
@@ -64,13 +64,6 @@ def test_states_stay_finite(
     stays_finite(make(eta=eta, passes=passes, scaling=scaling, dtype=dtype, **parameters))
 
 
-@pytest.mark.parametrize("scaling", ["auto", "none", "unit", "standard"])
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_bets_stay_finite(scaling: str, average: bool, dtype: str) -> None:
-    stays_finite(SALT(step="coin", scaling=scaling, average=average, dtype=dtype))
-
-
 def stays_finite(model: OnlineLearner) -> None:
     rng = np.random.default_rng(0)
     X = np.vstack(
@@ -94,22 +87,21 @@ def stays_finite(model: OnlineLearner) -> None:
 def scores_before(model: OnlineLearner, X: NDArray[np.float64], Y: NDArray[np.int64]) -> NDArray[np.float64]:
     model.grow(X.shape[1], Y.shape[1])
     rows, _ = as_rows(X, model.dtype)
-    return model.learn(rows, as_targets(Y))
+    return model.learn(rows, as_targets(Y)).scores
 
 
-@pytest.mark.parametrize("sizes", [{"step": "implicit", "eta": 2.0**20, "delta": 1e-300}, {"step": "coin"}])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_metric_at_the_edge_of_what_a_state_may_hold(sizes: dict[str, Any], dtype: str) -> None:
+def test_a_metric_at_the_edge_of_what_a_state_may_hold(dtype: str) -> None:
     """Sums so large, or small, that rates differ by all that they can; and an example just as uneven."""
     rng = np.random.default_rng(0)
     x = 10.0 ** rng.uniform(-38, 15, size=(40, 200))
     Y = rng.integers(0, 2, size=(40, 6))
-    model = SALT(**sizes, dtype=dtype, scaling="none", average=True).partial_fit(x[:1], Y[:1])
+    model = SALT(step="implicit", eta=2.0**20, delta=1e-300, dtype=dtype, scaling="none", average=True).partial_fit(
+        x[:1], Y[:1]
+    )
     state = model.state()
-    for name, (least, most) in SALT._ranges.items():
-        if name in state:
-            edges = np.array([least, 0.0, 1e-30, 1.0, min(most, 3e38)], dtype=dtype)
-            state[name] = rng.choice(edges, size=state[name].shape)
+    edges = np.array([0.0, 1e-30, 1.0, 3e38], dtype=dtype)
+    state["squares"] = rng.choice(edges, size=state["squares"].shape)
     state["weights"] = rng.choice(np.array([-1e28, 1e28, 0.0], dtype=dtype), size=state["weights"].shape)
     model.restore(state)
     assert np.isfinite(scores_before(model, x, Y)).all()
@@ -150,7 +142,7 @@ def test_sums_in_float32_stop_long_before_they_overflow(make: type[FALT]) -> Non
 def test_passes_as_a_multiple_of_many_labels_are_limited() -> None:
     n_labels = 1100
     Y = (np.arange(n_labels) % 2)[None, :]
-    limited = FALT(eta=1e-6, passes=100.0).partial_fit([[1.0]], Y)
+    limited = FALT(eta=1e-6, passes_per_label=100.0).partial_fit([[1.0]], Y)
     most = FALT(eta=1e-6, passes=MAX_PASSES).partial_fit([[1.0]], Y)
     np.testing.assert_array_equal(limited.scores([[1.0]])[0], most.scores([[1.0]])[0])
 

@@ -16,6 +16,7 @@ from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, Kern
 from manylabel_core.online.drift._adwin import RUNS, n_runs, take_in
 from manylabel_core.online.drift.detectors import Detectors, NoDetectors, n_rows
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Targets, as_rows, as_targets
 
 Array = NDArray[np.float64]
@@ -204,12 +205,12 @@ def test_what_a_detector_is_given(seed: int) -> None:
     """Known labels only, that existed before the example; and the alarms are counted."""
     stream = judged_stream(seed)
     detectors = grown(6)
-    sounded = detectors.watch(stream.scores, stream.targets)
-    assert sounded == judged_by_river(stream)
-    assert {column for _, column in sounded} > ({0} if seed % 2 else set())
+    alarms = detectors.watch(stream.scores, stream.targets)
+    assert alarms == judged_by_river(stream)
+    assert {column for _, column in alarms} > ({0} if seed % 2 else set())
     counts, last = detectors.alarms()
     for column in range(7):
-        times = [1 + i for i, sounding in sounded if sounding == column]
+        times = [1 + i for i, alarming in alarms if alarming == column]
         assert (counts[column], last[column]) == (len(times), max(times, default=0))
 
 
@@ -219,7 +220,7 @@ def test_grouping_and_restoring(seed: int, sizes: list[int], ahead: bool) -> Non
     stream = judged_stream(seed)
     at_once, detectors = grown(6), grown(6 if ahead else 0)
     expected = at_once.watch(stream.scores, stream.targets)
-    sounded, first = [], 0
+    alarms, first = [], 0
     while first < len(stream.scores):
         last = min(first + sizes[first % len(sizes)], len(stream.scores))
         n_labels = 6 if ahead else int(stream.targets.n_labels[first:last].max())
@@ -227,12 +228,12 @@ def test_grouping_and_restoring(seed: int, sizes: list[int], ahead: bool) -> Non
         n_columns = 1 + len(detectors.alarms().counts[1:])
         scores, targets = stream.part(first, last)
         bound = detectors.nbytes(n_columns - 1, last - first)
-        sounded += [(first + i, column) for i, column in detectors.watch(scores[:, :n_columns].copy(), targets)]
+        alarms += [(first + i, column) for i, column in detectors.watch(scores[:, :n_columns].copy(), targets)]
         assert detectors.nbytes(n_columns - 1, 0) == sum(array.nbytes for array in detectors.state().values()) <= bound
         arrays, detectors = {name: array.copy() for name, array in detectors.state().items()}, Detectors()
         detectors.restore(arrays, n_columns - 1)
         first = last
-    assert sounded == expected
+    assert alarms == expected
     assert_same(detectors, at_once)
 
 
@@ -241,10 +242,10 @@ def test_calm_ends_where_something_may_sound(seed: int) -> None:
     stream = judged_stream(seed)
     detectors, first, expected = grown(6), 0, grown(6).watch(stream.scores, stream.targets)
     while first < len(stream.scores):
-        last = min(first + detectors.n_calm, len(stream.scores))
-        sounded = detectors.watch(*stream.part(first, last))
-        assert {i for i, _ in sounded} <= {last - first - 1}
-        assert [(first + i, column) for i, column in sounded] == [pair for pair in expected if first <= pair[0] < last]
+        last = min(first + detectors.n_without_alarm, len(stream.scores))
+        alarms = detectors.watch(*stream.part(first, last))
+        assert {i for i, _ in alarms} <= {last - first - 1}
+        assert [(first + i, column) for i, column in alarms] == [pair for pair in expected if first <= pair[0] < last]
         first = last
 
 
@@ -273,8 +274,8 @@ def drifting(seed: int, n: int, labels: list[int]) -> tuple[Array, NDArray[np.in
     return X, (scores + 0.3 * rng.normal(size=scores.shape) > 0.3).astype(np.int64)
 
 
-def learnt(model: OnlineLearner, X: Array, Y: NDArray[np.int64], known: Any = None) -> Array:
-    """Learn it all in one call; the scores of each example before."""
+def learnt(model: OnlineLearner, X: Array, Y: NDArray[np.int64], known: Any = None) -> Learnt:
+    """Learn it all in one call."""
     model.grow(X.shape[1], Y.shape[1])
     return model.learn(as_rows(X, model.dtype)[0], as_targets(Y, known))
 
@@ -290,21 +291,21 @@ def test_one_label_drifts(make: type[FALT]) -> None:
     for seed in range(5):
         X, Y = drifting(seed, 2000, [2])
         model = make(drift="adwin")
-        learnt(model, X, Y)
+        alarms = learnt(model, X, Y).alarms
         counts, last = model.alarms()
         assert counts[1:].tolist() == [0, 0, 1, 0, 0, 0]
         assert 1000 < last[3] <= 1100
-        assert (last[3] - 1, 3) in model.sounded
+        assert (last[3] - 1, 3) in alarms
 
 
 @pytest.mark.parametrize("make", [FALT, SALT])
 def test_all_labels_drift(make: type[FALT]) -> None:
     model = make(drift="adwin")
-    learnt(model, *drifting(0, 2000, ALL))
+    alarms = learnt(model, *drifting(0, 2000, ALL)).alarms
     counts, last = model.alarms()
     assert counts.all()
     assert (last > 1000).all()
-    assert model.sounded[0][0] < 1064, "at least one within two checks"
+    assert alarms[0][0] < 1064, "at least one within two checks"
 
 
 @pytest.mark.parametrize("make", [FALT, SALT])
@@ -339,8 +340,8 @@ def test_a_reaction_helps(make: type[FALT], parameters: dict[str, Any], gain: fl
     for seed in range(3):
         X, Y = drifting(seed, 3000, [2])
         model = make(drift="adwin", **parameters)
-        helped = learnt(model, X, Y)[1500:]
-        without = learnt(clone(model).set_params(on_drift=None), X, Y)[1500:]
+        helped = learnt(model, X, Y).scores[1500:]
+        without = learnt(clone(model).set_params(on_drift=None), X, Y).scores[1500:]
         gains = [f1(helped, Y[1500:], label) - f1(without, Y[1500:], label) for label in ALL]
         assert gains.pop(2) > gain
         assert min(gains) > -0.02
@@ -348,20 +349,21 @@ def test_a_reaction_helps(make: type[FALT], parameters: dict[str, Any], gain: fl
 
 @pytest.mark.parametrize("parameters", [{}, {"optimise": "macro_f1"}, {"calibrate": False, "scaling": "none"}])
 def test_what_is_shown_is_watched(parameters: dict[str, Any]) -> None:
-    """Detectors judge the predictions that `learn` gives, cuts included, and change nothing in them."""
+    """Detectors judge the predictions that `learn` gives, decision thresholds included, and change nothing in them."""
     X, Y = drifting(0, 900, ALL)
     known = np.random.default_rng(0).random(Y.shape) < 0.7
     model, unwatched = FALT(drift="adwin", **parameters), FALT(**parameters)
-    scores = learnt(model, X, Y, known)
-    assert scores.tobytes() == learnt(unwatched, X, Y, known).tobytes()
+    scores, _, alarms = learnt(model, X, Y, known)
+    other = learnt(unwatched, X, Y, known)
+    assert scores.tobytes() == other.scores.tobytes()
     detectors = grown(6)
-    assert detectors.watch(scores, as_targets(Y, known)) == model.sounded != []
+    assert detectors.watch(scores, as_targets(Y, known)) == alarms != []
     state = model.state()
     for name, array in detectors.state().items():
         assert array.tobytes() == state.pop(name).tobytes()
     assert state.keys() == unwatched.state().keys()
     assert not unwatched.alarms().counts.any()
-    assert len(unwatched.sounded) == 0
+    assert other.alarms == []
 
 
 @pytest.mark.parametrize(("make", "parameters", "gain"), REACTING)
@@ -369,18 +371,21 @@ def test_a_reaction_comes_before_the_next_example(make: type[FALT], parameters: 
     """As if somebody looked at the alarms after each example, and did it by hand."""
     X, Y = drifting(0, 900, ALL)
     model, by_hand = make(drift="adwin", **parameters), make(drift="adwin", **parameters)
-    scores = learnt(model, X, Y)
-    reactions, by_hand._react = 0, lambda column: None
+    scores, _, alarms = learnt(model, X, Y)
+    by_hand.grow(0, 0)
+    pipeline = by_hand._pipeline
+    reactions, pipeline._react = 0, lambda column: None
     for i in range(len(X)):
-        assert learnt(by_hand, X[i : i + 1], Y[i : i + 1])[0].tolist() == scores[i].tolist()
-        for _, column in by_hand.sounded:
+        one = learnt(by_hand, X[i : i + 1], Y[i : i + 1])
+        assert one.scores[0].tolist() == scores[i].tolist()
+        for _, column in one.alarms:
             reactions += 1
             if parameters["on_drift"] == "raise":
-                by_hand._quicken(None if column == 0 else column - 1)
+                pipeline.model.reset_step_sizes(None if column == 0 else column - 1)
             elif column > 0:
-                by_hand._restart(column - 1)
-                by_hand._decisions.restart(column - 1)
-    assert reactions == len(model.sounded) > 0
+                pipeline.model.forget(column - 1)
+                pipeline._calibration.forget(column - 1)
+    assert reactions == len(alarms) > 0
     assert bits(model) == bits(by_hand)
 
 
@@ -398,20 +403,22 @@ def test_replicas_agree(
     X, Y = drifting(seed, 900, ALL)
     known = np.random.default_rng(seed).random(Y.shape) < 0.9
     one, other = make(drift="adwin", **parameters), make(drift="adwin", **parameters)
-    expected, seen, sounded, again, first = [], [], [], [], 0
+    expected, seen, alarms, again, first = [], [], [], [], 0
     for begin, end, n_labels in [(0, 50, 2), (50, 900, 6)]:
-        expected += learnt(one, X[begin:end], Y[begin:end, :n_labels], known[begin:end, :n_labels]).tolist()
-        sounded += [(begin + i, column) for i, column in one.sounded]
+        whole = learnt(one, X[begin:end], Y[begin:end, :n_labels], known[begin:end, :n_labels])
+        expected += whole.scores.tolist()
+        alarms += [(begin + i, column) for i, column in whole.alarms]
         while first < end:
             last = min(first + sizes[first % len(sizes)], end)
-            seen += learnt(other, X[first:last], Y[first:last, :n_labels], known[first:last, :n_labels]).tolist()
-            again += [(first + i, column) for i, column in other.sounded]
+            part = learnt(other, X[first:last], Y[first:last, :n_labels], known[first:last, :n_labels])
+            seen += part.scores.tolist()
+            again += [(first + i, column) for i, column in part.alarms]
             first = last
             if restores:
                 arrays, other = other.state(), make(drift="adwin", **parameters)
                 other.restore(arrays)
     assert seen == expected
-    assert again == sounded != []
+    assert again == alarms != []
     assert bits(one) == bits(other)
     assert one.nbytes == other.nbytes >= sum(array.nbytes for array in one.state().values())
 

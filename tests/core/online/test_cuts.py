@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.online.calibration._logistic import SLOPE, START
-from manylabel_core.online.calibration.calibration import MEASURES, chosen_decisions
+from manylabel_core.online.calibration.calibration import MEASURES, make_calibration
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]
@@ -25,10 +25,10 @@ def f1(predicted: Array, Y: Array) -> Any:
 
 def decided(optimise: str, margins: Array, Y: Array) -> tuple[Array, Array]:
     """What is predicted of examples, each before its truth is known, and their probabilities."""
-    decisions = chosen_decisions(True, optimise)
-    decisions.grow(Y.shape[1])
+    calibration = make_calibration(True, optimise)
+    calibration.grow(Y.shape[1])
     scores, probabilities = np.hstack([np.zeros((len(Y), 1)), margins]), np.empty(Y.shape)
-    decisions.learn(scores, as_targets(Y), probabilities)
+    calibration.learn(scores, as_targets(Y), probabilities)
     return (scores[:, 1:] > scores[:, :1]).astype(float), probabilities
 
 
@@ -115,19 +115,19 @@ def test_the_equations(seed: int, optimise: str) -> None:
     rng = np.random.default_rng(seed)
     margins = rng.normal(size=(40, 4))
     Y = (rng.random((40, 4)) < [0.1, 0.3, 0.5, 0.9]).astype(float)
-    decisions, plain = chosen_decisions(True, optimise), Plain(optimise, 4)
-    decisions.grow(4)
+    calibration, plain = make_calibration(True, optimise), Plain(optimise, 4)
+    calibration.grow(4)
     curves: Any = np.repeat(np.array(START)[:, None], 4, axis=1)
     for i in range(40):
         scores, p = np.array([[0.5, *(margins[i] + 0.5)]]), np.empty((1, 4))
         known = rng.random(4) < rng.choice([0.0, 0.5, 1.0])
-        decisions.learn(scores, as_targets(Y[i : i + 1], known[None]), p)
+        calibration.learn(scores, as_targets(Y[i : i + 1], known[None]), p)
         shown = scores[0, 1:] - scores[0, 0]
         expected = np.maximum(curves[0], 2.0**-10) / 2.0 * (margins[i] - plain.cut(*curves[:2]))
         np.testing.assert_allclose(shown, expected, rtol=1e-9, atol=1e-9)
         if i > 0:  # the example that brings a label does not count
             plain.learn((shown > 0).astype(float), p[0], Y[i], known)
-        curves = decisions.state()["decisions.labels"].copy()
+        curves = calibration.state()["calibration.labels"].copy()
 
 
 X = np.random.default_rng(3).normal(size=(200, 6))
@@ -141,11 +141,11 @@ def test_only_what_is_shown_depends_on_the_measure(make: type[FALT]) -> None:
     for optimise in MEASURES:
         model = make(optimise=optimise).partial_fit(X[:150], Y[:150])
         for name, array in plain.state().items():
-            if name == "decisions.labels":
+            if name == "calibration.labels":
                 np.testing.assert_allclose(model.state()[name], array, rtol=1e-9)
-            elif name != "decisions.counts":
+            elif name != "calibration.counts":
                 np.testing.assert_array_equal(model.state()[name], array)
-        slopes = 1.0 if optimise == "none" else model.state()["decisions.labels"][SLOPE] / START[SLOPE]
+        slopes = 1.0 if optimise == "none" else model.state()["calibration.labels"][SLOPE] / START[SLOPE]
         moved = plain.decision_function(X[150:]) - model.decision_function(X[150:]) / slopes
         np.testing.assert_allclose(moved, np.broadcast_to(moved[0], moved.shape), atol=1e-12)
         assert (np.abs(moved[0]) > 1e-3).all() == (optimise != "none")
@@ -162,9 +162,9 @@ def test_labels_stand_in_the_order_of_their_probabilities(optimise: str) -> None
     Y = (rng.random(margins.shape) < 1.0 / (1.0 + np.exp(-(slopes * margins + intercepts)))).astype(float)
     scores = np.hstack([np.zeros((len(Y), 1)), margins])
     probabilities = np.empty(margins.shape)
-    decisions = chosen_decisions(True, optimise)
-    decisions.grow(3)
-    decisions.learn(scores, as_targets(Y), probabilities)
+    calibration = make_calibration(True, optimise)
+    calibration.grow(3)
+    calibration.learn(scores, as_targets(Y), probabilities)
     inside = ((probabilities > 1e-6) & (probabilities < 1 - 1e-6)).all(axis=1)
     inside[:10_000] = False
     odds = np.log(probabilities / (1 - probabilities))[inside]
@@ -174,10 +174,10 @@ def test_labels_stand_in_the_order_of_their_probabilities(optimise: str) -> None
 
 
 def test_what_is_chosen_by_default() -> None:
-    assert FALT().settled_params()["optimise"] == "micro_f1"
-    assert FALT(calibrate=False).settled_params()["optimise"] == "none"
-    assert FALT(passes=3).settled_params()["optimise"] == "none", "as in the paper"
-    assert FALT(passes=3, optimise="hamming").settled_params()["optimise"] == "hamming"
+    assert FALT().resolved_params()["optimise"] == "micro_f1"
+    assert FALT(calibrate=False).resolved_params()["optimise"] == "none"
+    assert FALT(passes=3).resolved_params()["optimise"] == "none", "as in the paper"
+    assert FALT(passes=3, optimise="hamming").resolved_params()["optimise"] == "hamming"
 
 
 def test_cuts_need_probabilities() -> None:

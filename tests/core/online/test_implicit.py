@@ -83,11 +83,11 @@ def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     one = Round(seed)
     seen = np.concatenate([[0.0], 10.0 ** np.random.default_rng(seed).uniform(-3, 3, len(one.x))])
     model = FALT(eta=one.eta, step="adaptive", fit_intercept=False, **DOUBLE)
-    learnt = one.learnt_by(model, weights=with_constant(one.W), seen=seen)[1:]
+    learnt = one.learnt_by(model, weights=with_constant(one.W), feature_squares=seen)[1:]
     metric = np.broadcast_to(np.sqrt(1.0 + seen[1:, np.newaxis]), one.W.shape)
     best = one.objective(one.solved(metric), metric)
     assert one.objective(learnt, metric) <= best + 1e-7 * max(1.0, best)
-    after = model.state()["seen"]
+    after = model.state()["feature_squares"]
     moved = bool((learnt != one.W).any())
     np.testing.assert_allclose(after[1:], seen[1:] + (one.x**2 if moved else 0.0), rtol=1e-12)
 

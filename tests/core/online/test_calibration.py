@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.online.calibration._logistic import MAX_LOGIT, START, sigmoid
-from manylabel_core.online.calibration.calibration import Decisions, chosen_decisions
+from manylabel_core.online.calibration.calibration import Calibration, make_calibration
 from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]
@@ -29,14 +29,14 @@ def as_scores(margins: Array) -> Array:
     return np.hstack([thresholds, margins + thresholds])
 
 
-def calibrated(margins: Array, Y: Array, known: NDArray[np.bool_] | None = None) -> tuple[Array, Decisions]:
+def calibrated(margins: Array, Y: Array, known: NDArray[np.bool_] | None = None) -> tuple[Array, Calibration]:
     """The probabilities of examples, each before its truth is known."""
-    decisions = chosen_decisions(True, "none")
-    assert isinstance(decisions, Decisions)
-    decisions.grow(Y.shape[1])
+    calibration = make_calibration(True, "none")
+    assert isinstance(calibration, Calibration)
+    calibration.grow(Y.shape[1])
     probabilities = np.empty(Y.shape)
-    decisions.learn(as_scores(margins), as_targets(Y, known), probabilities)
-    return probabilities, decisions
+    calibration.learn(as_scores(margins), as_targets(Y, known), probabilities)
+    return probabilities, calibration
 
 
 class PlainLabel:
@@ -65,7 +65,7 @@ def test_the_equations(seed: int, scale: float) -> None:
     margins = rng.normal(size=(n, n_labels)) * scale + rng.normal(size=n_labels)
     Y = (rng.random((n, n_labels)) < logistic(rng.normal(size=n_labels) * margins)).astype(float)
     known = rng.random((n, n_labels)) < 0.7
-    probabilities, decisions = calibrated(margins, Y, known)
+    probabilities, calibration = calibrated(margins, Y, known)
     labels = [PlainLabel() for _ in range(n_labels)]
     for i in range(n):
         for column, label in enumerate(labels):
@@ -73,7 +73,7 @@ def test_the_equations(seed: int, scale: float) -> None:
             np.testing.assert_allclose(probabilities[i, column], expected, rtol=1e-6, atol=1e-12)
             if known[i, column] and i > 0:  # the example that brings a label does not count
                 label.learn(margins[i, column], Y[i, column])
-    slope, intercept, *_, positives = decisions.state()["decisions.labels"]
+    slope, intercept, *_, positives = calibration.state()["calibration.labels"]
     np.testing.assert_allclose(slope, [label.theta[0] for label in labels], rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(intercept, [label.theta[1] for label in labels], rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(positives, (Y * known)[1:].sum(axis=0))
@@ -95,9 +95,9 @@ def test_probabilities_are_in_the_order_of_the_scores(scale: float) -> None:
     rng = np.random.default_rng(0)
     margins = rng.normal(size=(400, 3)) * scale
     Y = (rng.random((400, 3)) < logistic(margins / scale * [3.0, 0.0, -3.0])).astype(float)
-    _, decisions = calibrated(margins, Y)
+    _, calibration = calibrated(margins, Y)
     ladder = np.sort(np.concatenate([rng.normal(size=300) * scale, [-1e30, 0.0, 1e30]]))
-    rated = decisions.rate(np.column_stack([np.zeros(len(ladder)), *3 * [ladder]]))
+    rated = calibration.probabilities(np.column_stack([np.zeros(len(ladder)), *3 * [ladder]]))
     assert (np.diff(rated, axis=0) >= 0.0).all()
     assert rated[-1, 0] > 0.9
     assert rated[0, 0] < 0.1
@@ -110,8 +110,8 @@ def test_the_truth_is_approached(slope: float, intercept: float) -> None:
     rng = np.random.default_rng(1)
     margins = rng.normal(size=(6000, 4))
     Y = (rng.random(margins.shape) < logistic(slope * margins + intercept)).astype(float)
-    probabilities, decisions = calibrated(margins, Y)
-    slopes, intercepts = decisions.state()["decisions.labels"][:2]
+    probabilities, calibration = calibrated(margins, Y)
+    slopes, intercepts = calibration.state()["calibration.labels"][:2]
     np.testing.assert_allclose(slopes.mean(), slope, atol=0.1 * slope + 0.15)
     np.testing.assert_allclose(intercepts.mean(), intercept, atol=0.1 * abs(intercept) + 0.1)
     for column in range(4):
@@ -174,8 +174,7 @@ def test_better_than_the_plain_sigmoid_and_than_base_rates_on_yeast() -> None:
     for model in (FALT(optimise="none"), SALT(optimise="none"), KernelFALT(optimise="none")):
         rows, n_features = as_rows(X)
         model.grow(n_features, Y.shape[1])
-        probabilities = np.empty(Y.shape)
-        scores = model.learn(rows, as_targets(Y), probabilities)
+        scores, probabilities, _ = model.learn(rows, as_targets(Y), probabilities=True)
         brier = ((probabilities - Y) ** 2).mean()
         rates = (np.cumsum(Y, axis=0) - Y + 0.5) / np.arange(1, 1 + len(Y))[:, None]
         assert brier < 0.96 * ((logistic(scores[:, 1:] - scores[:, :1]) - Y) ** 2).mean()
@@ -190,16 +189,16 @@ def test_states_stay_finite_and_probabilities_inside() -> None:
     margins = rng.choice([0.0, 1.0, 1e-300, 1e15, 1e30, 1e90], size=(3000, 4)) * rng.choice([-1.0, 1.0], size=(3000, 4))
     Y = rng.integers(0, 2, size=(3000, 4)).astype(float)
     for optimise in ("none", "micro_f1", "macro_f1", "hamming"):
-        decisions = chosen_decisions(True, optimise)
-        decisions.grow(4)
+        calibration = make_calibration(True, optimise)
+        calibration.grow(4)
         probabilities, scores = np.empty(Y.shape), as_scores(margins)
-        decisions.learn(scores, as_targets(Y), probabilities)
+        calibration.learn(scores, as_targets(Y), probabilities)
         assert np.isfinite(scores).all()
         assert (probabilities > 0.0).all()
         assert (probabilities < 1.0).all()
-        state = decisions.state()
+        state = calibration.state()
         assert all(np.isfinite(array).all() for array in state.values())
-        chosen_decisions(True, optimise).restore(state, 4)
+        make_calibration(True, optimise).restore(state, 4)
 
 
 def test_unknown_truth_moves_nothing() -> None:
@@ -207,9 +206,9 @@ def test_unknown_truth_moves_nothing() -> None:
     margins, Y = rng.normal(size=(50, 3)), rng.integers(0, 2, size=(50, 3)).astype(float)
     known = np.ones((50, 3), bool)
     known[20:, 1] = False
-    _, decisions = calibrated(margins, Y, known)
+    _, calibration = calibrated(margins, Y, known)
     _, shorter = calibrated(margins[:20], Y[:20])
-    ours, theirs = decisions.state()["decisions.labels"], shorter.state()["decisions.labels"]
+    ours, theirs = calibration.state()["calibration.labels"], shorter.state()["calibration.labels"]
     np.testing.assert_array_equal(ours[:, 1], theirs[:, 1])
     assert (ours[:2, 0] != theirs[:2, 0]).all()
 
@@ -219,11 +218,11 @@ def test_a_label_does_not_count_in_the_example_that_brings_it() -> None:
     targets = as_targets(rng.integers(0, 2, size=(3, 2)).astype(float))
     targets.n_labels[:] = [1, 1, 2]
     targets.indices[:] = 0
-    decisions = chosen_decisions(True, "macro_f1")
-    decisions.grow(5)
-    fresh, probabilities = decisions.state()["decisions.labels"].copy(), np.empty((3, 5))
-    decisions.learn(as_scores(rng.normal(size=(3, 5))), targets, probabilities)
-    after = decisions.state()["decisions.labels"]
+    calibration = make_calibration(True, "macro_f1")
+    calibration.grow(5)
+    fresh, probabilities = calibration.state()["calibration.labels"].copy(), np.empty((3, 5))
+    calibration.learn(as_scores(rng.normal(size=(3, 5))), targets, probabilities)
+    after = calibration.state()["calibration.labels"]
     assert (after[:2, 0] != fresh[:2, 0]).all()
     np.testing.assert_array_equal(after[:, 1:], fresh[:, 1:])
     assert not probabilities[:2, 1:].any()
@@ -231,13 +230,13 @@ def test_a_label_does_not_count_in_the_example_that_brings_it() -> None:
     assert probabilities[2, :2].all()
 
 
-def test_a_label_that_is_restarted_is_as_a_new_one() -> None:
+def test_a_label_that_is_forgotten_is_as_a_new_one() -> None:
     rng = np.random.default_rng(8)
     margins, Y = rng.normal(size=(50, 3)), rng.integers(0, 2, size=(50, 3)).astype(float)
-    _, decisions = calibrated(margins, Y)
-    before = decisions.state()["decisions.labels"].copy()
-    decisions.restart(1)
-    after = decisions.state()["decisions.labels"]
+    _, calibration = calibrated(margins, Y)
+    before = calibration.state()["calibration.labels"].copy()
+    calibration.forget(1)
+    after = calibration.state()["calibration.labels"]
     np.testing.assert_array_equal(after[:, 1], START)
     np.testing.assert_array_equal(after[:, [0, 2]], before[:, [0, 2]])
 
@@ -252,29 +251,26 @@ def test_probabilities_of_learning_and_of_scoring_are_the_same_bits(make: type[F
     model = make(optimise=optimise).partial_fit(X[:60], Y[:60])
     rows, _ = as_rows(X)
     for i in range(60, 80):
-        shown, probabilities = model.predict_proba(X[i : i + 1]), np.empty((1, 3))
+        shown = model.predict_proba(X[i : i + 1])
         scores = model.score(rows.part(i, i + 1))
-        learnt = model.learn(rows.part(i, i + 1), as_targets(Y[i : i + 1]), probabilities)
-        assert probabilities.tobytes() == shown.tobytes()
-        assert scores.tobytes() == learnt.tobytes()
+        learnt = model.learn(rows.part(i, i + 1), as_targets(Y[i : i + 1]), probabilities=True)
+        assert learnt.probabilities.tobytes() == shown.tobytes()
+        assert scores.tobytes() == learnt.scores.tobytes()
 
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_without_probabilities(make: type[FALT]) -> None:
     model, other = make(calibrate=False).partial_fit(X, Y), make(optimise="none").partial_fit(X, Y)
-    assert not any(name.startswith("decisions") for name in model.state())
-    assert model.nbytes == other.nbytes - sum(a.nbytes for n, a in other.state().items() if n.startswith("decisions"))
+    assert not any(name.startswith("calibration") for name in model.state())
+    assert model.nbytes == other.nbytes - sum(a.nbytes for n, a in other.state().items() if n.startswith("calibration"))
     np.testing.assert_array_equal(model.scores(X)[0], other.scores(X)[0])
     with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
         model.predict_proba(X)
     rows, targets = as_rows(X)[0], as_targets(Y)
     before = model.state()
     with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
-        model.learn(rows, targets, np.empty(Y.shape))
+        model.learn(rows, targets, probabilities=True)
     assert all(array.tobytes() == before[name].tobytes() for name, array in model.state().items())
-    wrongs: list[Any] = [np.empty((80, 2)), np.empty((80, 3), np.float32)]
-    for wrong in wrongs:
-        with pytest.raises(ValueError, match=r"probabilities must be float64 of shape \(80, 3\)"):
-            other.learn(rows, targets, wrong)
+    assert other.learn(rows, targets).probabilities is None
     with pytest.raises(ValueError, match="scores must have 4 columns"):
         other.probabilities(np.zeros((2, 3)))

@@ -1,0 +1,51 @@
+"""Kernel values of an example with all points of a pool (see `points`)."""
+
+import numpy as np
+
+from manylabel_core._mercer import inner_product, kernel_value
+from manylabel_core.compiled import compiled
+
+
+@compiled
+def kernel_column(  # type: ignore[no-untyped-def]
+    shape, bias, place, norms, pool_indices, pool_values, n_points, work, features, values, column
+):
+    """Write K(x_v, x) of an example x for every point.
+
+    Parameters
+    ----------
+    shape, bias
+        The kernel (see `kernel_value`), and a constant that is added to it.
+    place, norms, pool_indices, pool_values, n_points
+        The pool.
+    work : array of shape (2, n_features), float64
+        Scratch; row 0 holds zeros before and after. Features beyond it are in no point and only
+        count in the norm of x.
+    features, values
+        The example x, without zeros.
+    column : array of shape (>= n_points,), float64
+        Result.
+
+    Returns
+    -------
+    K(x, x), |x|^2
+    """
+    dense, gathered = work[0], work[1]
+    known = np.searchsorted(features, len(dense))
+    for p in range(known):
+        dense[features[p]] = values[p]
+    xx = inner_product(values, values)
+    for v in range(n_points):
+        first, last = place[v, 0], place[v, 1]
+        n = last - first
+        source, at = gathered, 0
+        if n > 0 and pool_indices[last - 1] - pool_indices[first] == n - 1:
+            source, at = dense, pool_indices[first]  # no gaps: nothing to gather
+        else:
+            for p in range(n):
+                gathered[p] = dense[pool_indices[first + p]]
+        uv = inner_product(source[at : at + n], pool_values[first:last])
+        column[v] = kernel_value(shape, uv, norms[v], xx) + bias
+    for p in range(known):
+        dense[features[p]] = 0.0
+    return kernel_value(shape, xx, xx, xx) + bias, xx

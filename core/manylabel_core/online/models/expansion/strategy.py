@@ -1,0 +1,62 @@
+"""Strategies of an expansion: which support vectors stay."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online.models.expansion.support import SupportVectors
+
+
+class Example(NamedTuple):
+    """An example that is learnt: its values, kernel with the vectors and with itself, squared norm, and scratch."""
+
+    features: NDArray[np.int32]
+    values: NDArray[Any]
+    column: NDArray[np.float64]
+    own: float
+    norm: float
+    work: NDArray[np.float64]
+
+
+class Strategy(Protocol):
+    """A strategy takes new support vectors in, and keeps them as few as is allowed."""
+
+    @property
+    def separate_intercept(self) -> bool:
+        """Whether the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
+
+    def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
+        """Take an example with its coefficients (planes, columns) in, and make the vectors as few as is allowed."""
+
+    def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
+        """Return what the strategy keeps beside the vectors."""
+
+    def nbytes(self, n_vectors: int) -> int:
+        """Return the bytes of that for so many vectors."""
+
+    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
+        """Take over the arrays for these vectors; raise ValueError if they do not fit."""
+
+
+class KeepAll:
+    """Every vector stays."""
+
+    separate_intercept = False
+
+    def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
+        """Add the example."""
+        support.add(x.features, x.values, x.norm, tau)
+
+    def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
+        """Return nothing."""
+        return {}
+
+    def nbytes(self, n_vectors: int) -> int:
+        """Return 0."""
+        return 0
+
+    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
+        """Do nothing."""

@@ -1,0 +1,46 @@
+"""The interface between a feature model and what makes its features."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from manylabel_core.rows import Rows
+
+
+class FeatureMap(Protocol):
+    """A map makes features of examples; their inner products are a kernel's, or nearly."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of features at present."""
+
+    @property
+    def n_points(self) -> int:
+        """Number of examples held."""
+
+    @property
+    def grows(self) -> bool:
+        """Whether an example may add a feature: then they have to come one by one."""
+
+    def enlarge(self, n_features: int) -> None:
+        """Make room for examples of so many values."""
+
+    def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Return the features (n_samples, n_columns) of rows about to be learnt."""
+
+    def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
+        """Return the features of rows, changing nothing."""
+
+    def columns_after(self, n_samples: int) -> int:
+        """Return the most features after so many more examples."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state."""
+
+    def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
+        """Return the most bytes of memory after so much growth, what is in no state included."""
+
+    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+        """Take over a state; raise ValueError if it is none."""

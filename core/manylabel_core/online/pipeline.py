@@ -1,0 +1,212 @@
+"""The pipeline of an online learner: scaling, model, calibration and detectors of drift, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.online._examples import PROBLEMS, find_problem
+from manylabel_core.online.calibration.calibration import Calibration, NoCalibration
+from manylabel_core.online.drift.detectors import Alarms, Detectors, NoDetectors
+from manylabel_core.online.models.model import Model
+from manylabel_core.online.scaling.scaling import Scaling
+from manylabel_core.rows import Rows, Targets
+
+
+class Learnt(NamedTuple):
+    """What learning some examples gives.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_samples, 1 + n_labels), float64
+        Scores of each example just before it was learnt, threshold first. Labels that did not exist then
+        score 0. With `optimise`, a label's score is the threshold plus half of what its log-odds are above its
+        decision threshold.
+    probabilities : ndarray of shape (n_samples, n_labels), float64, or None
+        Probability of every label just before its example was learnt, 0 for labels that did not exist then. None if
+        they were not asked for.
+    alarms : list of (int, int)
+        Alarms of the detectors in order: row of the example, and detector as in `OnlineLearner.alarms`.
+    """
+
+    scores: NDArray[np.float64]
+    probabilities: NDArray[np.float64] | None
+    alarms: list[tuple[int, int]]
+
+
+class Pipeline:
+    """A pipeline learns and scores index arrays: it checks them, and hands them from one part to the next.
+
+    Parameters
+    ----------
+    scaling : Scaling
+    model : Model
+    calibration : Calibration or NoCalibration
+    detectors : Detectors or NoDetectors
+    on_drift : {"raise", "restart"} or None
+        What an alarm does before the next example is learnt.
+    dtype : str
+        Type of values that the model takes.
+
+    Attributes
+    ----------
+    n_features, n_labels : int
+        Columns that exist.
+    model : Model
+    """
+
+    def __init__(
+        self,
+        scaling: Scaling,
+        model: Model,
+        calibration: Calibration | NoCalibration,
+        detectors: Detectors | NoDetectors,
+        on_drift: str | None,
+        dtype: str,
+    ) -> None:
+        self.n_features, self.n_labels = 0, 0
+        self.model = model
+        self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
+        self._on_drift, self._dtype = on_drift, dtype
+
+    def grow(self, n_features: int, n_labels: int) -> None:
+        """Have at least so many features and labels."""
+        self.reserve(n_features, n_labels)
+        if n_features > self.n_features or n_labels > self.n_labels:
+            self.n_features = max(n_features, self.n_features)
+            self.n_labels = max(n_labels, self.n_labels)
+            self._scaling.grow(self.n_features)
+            self._calibration.grow(self.n_labels)
+            self._detectors.grow(self.n_labels)
+
+    def reserve(self, n_features: int, n_labels: int) -> None:
+        """Take the memory for so many features and labels, changing nothing else."""
+        n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
+        if n_features > self.n_features or n_labels > self.n_labels:
+            self._scaling.reserve(n_features)
+            self._calibration.reserve(n_labels)
+            self._detectors.reserve(n_labels)
+            self.model.enlarge(n_features, n_labels)
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return the most bytes of the state once so many columns, and so many more examples, are learnt."""
+        n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
+        model = self.model.nbytes_after(n_features, n_labels, n_samples, n_scaled)
+        labels = self._calibration.nbytes(n_labels) + self._detectors.nbytes(n_labels, n_samples)
+        return model + self._scaling.nbytes(n_features) + labels
+
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
+        """Learn examples in order; see `OnlineLearner.learn`."""
+        rows = self._plain(rows)
+        problem = find_problem(self.n_features, self.n_labels, *rows, *targets)
+        if problem:
+            raise ValueError(PROBLEMS[problem])
+        n_samples = len(rows.indptr) - 1
+        if probabilities:
+            self._calibration.check()
+        likely = np.empty((n_samples, self.n_labels)) if probabilities else None
+        scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
+        if n_samples <= self._rows_at_once:  # the usual call; saves a third of what one example costs
+            return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely))
+        alarms: list[tuple[int, int]] = []
+        for first, last in _parts(n_samples, lambda: self._rows_at_once):
+            own = None if likely is None else likely[first:last]
+            part = rows.part(first, last), targets.part(first, last), scores[first:last]
+            alarms += [(first + row, column) for row, column in self._learn_part(*part, own)]
+        return Learnt(scores, likely, alarms)
+
+    def _learn_part(
+        self,
+        rows: Rows,
+        targets: Targets,
+        scores: NDArray[np.float64],
+        probabilities: NDArray[np.float64] | None,
+    ) -> list[tuple[int, int]]:
+        """Learn checked rows in order; write their scores and probabilities, and return the alarms."""
+        self.model.learn(self._scaling.learn(rows), targets, scores)
+        self._calibration.learn(scores, targets, probabilities)
+        alarms = self._detectors.watch(scores, targets)
+        if self._on_drift is not None:
+            for _, column in alarms:
+                self._react(column)
+        return alarms
+
+    def _react(self, column: int) -> None:
+        """Do what was asked for at an alarm of this column's detector; column 0 is that of all labels together."""
+        if self._on_drift == "raise":
+            self.model.reset_step_sizes(column - 1 if column > 0 else None)
+        elif column > 0:
+            self.model.forget(column - 1)
+            self._calibration.forget(column - 1)
+
+    @property
+    def _rows_at_once(self) -> int:
+        """Most rows learnt in one part of a call: what an alarm does must take effect before the next example."""
+        n_rows = self._scaling.rows_at_once
+        return n_rows if self._on_drift is None else min(n_rows, self._detectors.n_without_alarm)
+
+    def score(self, rows: Rows) -> NDArray[np.float64]:
+        """Score examples without learning; see `OnlineLearner.score`."""
+        rows = self._plain(rows)
+        n_samples = len(rows.indptr) - 1
+        scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
+        if n_samples <= self._scaling.rows_at_once:
+            self.model.score(self._scaling.score(rows), scores)
+        else:
+            for first, last in _parts(n_samples, lambda: self._scaling.rows_at_once):
+                self.model.score(self._scaling.score(rows.part(first, last)), scores[first:last])
+        self._calibration.decide(scores)
+        return scores
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probabilities that belong to what `score` gave at the present state."""
+        if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
+            raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")
+        return self._calibration.probabilities(scores)
+
+    def alarms(self) -> Alarms:
+        """Return what the detectors of drift have found."""
+        return self._detectors.alarms()
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state; views where possible."""
+        model = self.model.arrays(self.n_features, self.n_labels)
+        return {**model, **self._scaling.state(), **self._calibration.state(), **self._detectors.state()}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises.
+
+        Raises
+        ------
+        ValueError
+            If an array is missing, does not fit to the parts, or holds what no pipeline does.
+        """
+        expected = self.arrays()
+        for name, like in expected.items():
+            if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
+                raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
+        owned = {name: np.array(arrays[name], order="C") for name in expected}
+        self.n_features, self.n_labels = self.model.restore(owned)
+        self._scaling.restore(owned, self.n_features)
+        self._calibration.restore(owned, self.n_labels)
+        self._detectors.restore(owned, self.n_labels)
+
+    def _plain(self, rows: Rows) -> Rows:
+        """Return rows as functions are compiled for: values of the model's type, arrays that may be written."""
+        indptr, indices, values = rows
+        writeable = indptr.flags.writeable and indices.flags.writeable and values.flags.writeable
+        if writeable and values.dtype == self._dtype:
+            return rows
+        return Rows(np.array(indptr), np.array(indices), np.array(values, dtype=self._dtype))
+
+
+def _parts(n_samples: int, size: Callable[[], int]) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of the parts of a call, none for no rows; each is of the size allowed when it begins."""
+    first = 0
+    while first < n_samples:
+        last = min(first + size(), n_samples)
+        yield first, last
+        first = last

@@ -1,0 +1,56 @@
+"""Support vectors under a budget: who leaves, and what stays in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from manylabel_core import KernelFALT
+from manylabel_core.online.models.expansion.support import SupportVectors
+
+
+def test_a_slot_that_is_given_up_is_taken_by_the_last_vector() -> None:
+    """Against lists, while vectors come, move and leave, and the pool behind them is packed anew."""
+    rng = np.random.default_rng(2)
+    support, plain = SupportVectors("float64"), []
+    support.grow(4)
+    for _ in range(400):
+        indices = np.sort(rng.choice(10, rng.integers(0, 7), replace=False)).astype(np.int32)
+        values, tau = rng.normal(size=len(indices)), rng.normal(size=(1, int(rng.integers(1, 5))))
+        alpha = [*tau[0].tolist(), *[0.0] * (4 - tau.shape[1])]
+        slot = int(rng.integers(len(plain))) if plain else 0
+        if len(plain) > 8:
+            support.remove(slot)
+            plain[slot] = plain[-1]
+            plain.pop()
+        elif plain and rng.random() < 0.3:
+            support.move(slot, indices, values, 0.0)
+            plain[slot] = (indices.tolist(), values.tolist(), plain[slot][2])
+        else:
+            support.add(indices, values, 0.0, tau)
+            plain.append((indices.tolist(), values.tolist(), alpha))
+        packed = support.packed()
+        assert support.n_points == len(plain) == len(packed.indptr) - 1
+        for slot, (kept_indices, kept_values, alpha) in enumerate(plain):
+            assert [part.tolist() for part in packed.row(slot)] == [kept_indices, kept_values]
+            assert support.alpha[slot, 0].tolist() == alpha
+            assert support.alpha_norms[slot] == pytest.approx(sum(a * a for a in alpha))
+
+
+def test_memory_stays_bounded_under_a_budget() -> None:
+    rng = np.random.default_rng(0)
+    model = KernelFALT(budget=20, strategy="merge", gamma=5.0)
+    for _ in range(10):
+        model.partial_fit(rng.normal(size=(100, 8)), rng.integers(0, 2, size=(100, 3)))
+    assert model.n_support_ == 20
+    support = model._pipeline.model._support
+    assert len(support.values) <= 2 * (20 * 8 + 8)
+    assert len(support.alpha) <= 40
+
+
+def test_a_budget_never_reached_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    X, Y = rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 3))
+    free, bounded = (KernelFALT(budget=budget).partial_fit(X, Y) for budget in (None, 50))
+    assert free.n_support_ <= 50
+    np.testing.assert_array_equal(free.scores(X)[0], bounded.scores(X)[0])
