@@ -43,7 +43,7 @@ def alarms(client: TestClient) -> dict[tuple[str, str], float]:
     return {(sample.labels["model"], sample.labels["detector"]): sample.value for sample in named}
 
 
-def test_metrics_say_what_has_sounded(client: TestClient, watched: str) -> None:
+def test_metrics_say_which_detectors_gave_alarms(client: TestClient, watched: str) -> None:
     answer = client.get(f"{watched}/metrics")
     schemas.Metrics.model_validate_json(answer.content, strict=True)
     drift = answer.json()["drift"]

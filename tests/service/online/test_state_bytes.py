@@ -1,8 +1,6 @@
 """Snapshots may come from anybody: what they hold is right, or nobody restores them, and no kernel sees them."""
 
-import base64
 import json
-import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,28 +14,12 @@ from tests.service.online.folds import SPECS, append, dense, learn, named, new_m
 from manylabel_core.state import DamagedState, NewerState, dump, load
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.log_entries import Rollback, StreamPart
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED
 
 Arrays = dict[str, NDArray[Any]]
 KEY = IdempotencyKey("k", b"d" * 16)
-
-FIRST_VERSION = (
-    r"c-obfO=uHA6vxxlj~+Y}1r<D4mg1ofVY6S^6q@8D<mAPAX-b^z&L&IuBi)^)jU{*&4_dGndoTzhdKW~9AUSwYJbAJw!MolB5B1IN"
-    r"HsoUyn}KEay*KYS|2J<o;m@VQvBy=bHlbL@6j!U<>K<ofr)A+9vA9)kufk~!qHXzsUEx-jDx4q_5%W2f7?P@yoGNE^FtatR$&!%E"
-    r"E4e)8RlzWfoFK?zo+#{96?jR|1x#dI;Sf*^*RwHY#4Ix{+;W4^g#8S2m+0)>z?M%~c*}J3Xm<zOEXJI^d7m&R-)2_R^-XHJPAoEB"
-    r"(j;08#a7+*OxlR6@UcasHG1ITnrWG|#Uf5%S)o3HY2Xom&=(%bkcX*>c&-(zYGM!De!QtpEQ-S-Gdv5D$l^0{xQ9urrbCIRk!Dys"
-    r"^@6b6zO(9U*fO1Zlq5!c-;ZPgGpu}I4Hy(VI`(2QJ8*994vUE4(x3@Vj<Urz*GBy^Gp=Fyg!-)eI&C!xbiS-e9OC>2X4ZzZiMa5F"
-    r"^jB{1NE9{!5}nKc5#l&P6p*Zh41zs}c$v7EjOGRoos7zkqhtjs5<@jTvK<hIn%IgkQzQu}L6jn)Y*rXWc_3>_Z74Sm0tymTew0LA"
-    r"3Kx5(qXr5R$2CR$o#~i>0&U}y&fIowGICnCMv4@YS_sk<byOPsUQ8h+ln4wY@x#Kl0}PjQ2qOxEn56ar1WA%Q2-+cLy+LONNuVgN"
-    r"jNd7JSW|fzl>o{sNRGPK|KMsZI!swtr++E{0Eo;WTckBPRaTR7WhCdsfsb|i_6co<bU?uN?NmJG;yE49^Qqx++W6cl{j<g=txwOG"
-    r"mpWzM{DeA3>%Y6s#<yZL|16%^Z(g%;u@tTPRgC7VrQ}`D^!+Q9+l9v;pB5U1Q8+%n4tWa@TP)e%->&U1&y|+T=@R(iIfnRy;<M)~"
-    r"Ye$C{x(|Q+UdtRDcHcYai#O7pZu!+x_wUU=h09;RbU$4=Dtx|lr+e>FugmnGi|afK53XrX4mw-CMSWy+vgsF=Ti@?3oJi{}!k_=k"
-    r"YwtQA;<>on`Ui5_OGW"
-)
-"""Written before states had a version, in base85, zlib-compressed."""
 
 
 def named_model(**spec: Any) -> OnlineModel:
@@ -105,20 +87,6 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
     exercise(model)
     exercise(again)
     assert again.to_bytes() == model.to_bytes()
-
-
-def test_a_state_of_the_first_version_is_read() -> None:
-    data = zlib.decompress(base64.b85decode(FIRST_VERSION))
-    assert "version" not in load(data).header
-    model = OnlineModel.from_bytes(data)
-    assert (model.position, model.updates, model.labels.names) == ("2", 3, ("x", "y"))
-    assert (len(model.labelled), len(model.streams), model.rollbacks) == (0, 0, [])
-    again = learn(model, (named(a=1), ["x"]), key=KEY)
-    assert again.replayed
-    assert isinstance(again.answer, Answer)
-    assert (again.answer.position, again.answer.updates) == ("1", 2)
-    assert [len(row) for row in again.answer.scores or ()] == [1, 2]
-    assert load(model.to_bytes()).header["version"] == 3
 
 
 def test_a_state_of_a_newer_version_says_so() -> None:

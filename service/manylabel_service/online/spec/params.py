@@ -190,25 +190,3 @@ PARAMS: Mapping[str, type[Params]] = {
     "kernel_passive_aggressive": KernelPassiveAggressiveParams,
 }
 """By the name of the algorithm."""
-
-_BEFORE: Mapping[str, Any] = {
-    "step": "gradient",
-    "average": False,
-    "calibrate": False,
-    "optimise": "none",
-    "drift": None,
-    "on_drift": None,
-}
-"""What learners did before they had a parameter, for specs that were stored then."""
-
-
-def _as_before(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_BEFORE}
-
-
-def with_those_of_before(algorithm: Any, stored: Any) -> Any:
-    """Parameters as a store holds them, with those that the release which wrote them did not have."""
-    if not isinstance(stored, Mapping) or not isinstance(algorithm, str) or algorithm not in PARAMS:
-        return stored
-    known = PARAMS[algorithm].model_fields
-    return {**{name: value for name, value in _as_before(stored).items() if name in known}, **stored}

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -22,7 +21,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service.online.spec.limits import LimitsField
-from manylabel_service.online.spec.params import PARAMS, AnyParams, Params, with_those_of_before
+from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -117,22 +116,8 @@ class ModelSpec(BaseModel):
 
     @classmethod
     def from_bytes(cls, written: bytes | str) -> Self:
-        """The spec that a store keeps; raises as `from_document`."""
-        return cls.from_document(from_json(written))
-
-    @classmethod
-    def from_document(cls, stored: Any) -> Self:
-        """The spec that a store or a snapshot keeps, perhaps one of an older release: it means what it meant then.
-
-        Raises
-        ------
-        ValueError
-            It is none.
-        """
-        if not isinstance(stored, Mapping):
-            raise ValueError("a spec is an object")
-        params = with_those_of_before(stored.get("algorithm"), stored.get("params", {}))
-        return cls.model_validate({"scaling": "none", **stored, "params": params})
+        """The spec that `to_bytes` wrote; raises ValueError if it is none."""
+        return cls.model_validate(from_json(written))
 
     def to_bytes(self) -> bytes:
         """For `from_bytes`."""

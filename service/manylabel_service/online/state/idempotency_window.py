@@ -137,18 +137,6 @@ class IdempotencyWindow:
             window._add_row(*answered, *row[9:], names=names)
         return window
 
-    @classmethod
-    def from_first_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
-        """The same from the first form of it: rows without what an answer has since; raises as `from_array`."""
-        rows, window = _unpacked(packed), cls()
-        if not isinstance(rows, list):
-            raise ValueError("keys: a list is due")
-        for row in rows:
-            if not isinstance(row, list) or len(row) != 6:
-                raise ValueError("keys: an answer has 6 parts")
-            window._add_row(*row, 0, None, names=None)
-        return window
-
     def _add_row(self, key: Any, digest: Any, *answered: Any, names: tuple[str, ...] | None) -> None:
         if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) == 16) or key in self:
             raise ValueError("keys: distinct strings with 16 bytes each are due")

@@ -27,13 +27,10 @@ from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START
 
 VERSION = 3
-"""Of the state as bytes. The second had specs of the learners of then, and kept no probabilities with the answers; the
-first had no version, and of what is known of requests only the keys."""
+"""Version of the state as bytes."""
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
-
-_SINCE_2 = {"version", "labelled", "labelled_floor", "streams", "rollbacks"}
 
 
 class OnlineModel:
@@ -204,12 +201,11 @@ class OnlineModel:
 
     @classmethod
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "OnlineModel":
-        first = version is None
-        if not first and (type(version) is not int or version not in (2, VERSION)):
+        if type(version) is not int or version != VERSION:
             raise ValueError("the header names no version of a model")
-        model = cls(ModelSpec.from_document(header["spec"]))
+        model = cls(ModelSpec.model_validate(header["spec"]))
         for given, due in zip((arrays, header), model._state(), strict=True):
-            check_names(set(given), set(due) - (_SINCE_2 if first else set()))
+            check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
         model.labels = Vocabulary.from_arrays(_group("labels", arrays))
@@ -217,13 +213,10 @@ class OnlineModel:
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         model.updates = header["updates"]
-        if first:
-            model.keys = IdempotencyWindow.from_first_array(arrays["keys"])
-        else:
-            model.keys = IdempotencyWindow.from_array(arrays["keys"])
-            model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
-            model.streams = StreamOffsets.from_array(arrays["streams"])
-            model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
+        model.keys = IdempotencyWindow.from_array(arrays["keys"])
+        model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
+        model.streams = StreamOffsets.from_array(arrays["streams"])
+        model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
         check_facts(model, arrays)
         return model
 
