@@ -1,7 +1,6 @@
 """The in-process estimators: the same bits as core, and what river's users may hand in."""
 
 import copy
-import doctest
 import inspect
 import math
 import pickle
@@ -309,9 +308,3 @@ def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
 
 def test_limits_agree_with_core() -> None:
     assert core.rows.MAX_MAGNITUDE == encoding.MAX_MAGNITUDE
-
-
-def test_the_examples_in_the_docstrings() -> None:
-    outcome = doctest.testmod(estimators)
-    assert outcome.attempted >= 9
-    assert outcome.failed == 0

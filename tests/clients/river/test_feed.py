@@ -1,8 +1,6 @@
 """Feeding a stream: batches, keys, going on after an interruption. The model is a perfect one in memory."""
 
-import doctest
 import math
-import sys
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import datasets
 
-from manylabel_clients import Client, Invalid, Updated
+from manylabel_clients import Invalid, Updated
 from manylabel_clients.river import FeedInterrupted, feed
 
 
@@ -168,13 +166,6 @@ def test_complete_sends_the_relevant_labels_as_the_complete_set() -> None:
     model = MemoryModel()
     feed(rows(2), model, complete=True)
     assert [y for _, y in model.learnt] == [["rock"], []]
-
-
-def test_the_example_in_the_docstring(client: Client) -> None:
-    module = sys.modules[feed.__module__]
-    outcome = doctest.testmod(module, extraglobs={"url": client.base_url})
-    assert outcome.attempted >= 6
-    assert outcome.failed == 0
 
 
 @pytest.mark.parametrize("start", [0, 1000])

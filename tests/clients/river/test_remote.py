@@ -1,7 +1,6 @@
 """RemoteModel on a real server: the same contract, and the same numbers, as the estimators in process."""
 
 import copy
-import doctest
 import gc
 import pickle
 import random
@@ -12,7 +11,7 @@ import pytest
 from river import datasets, evaluate, metrics, preprocessing
 
 from manylabel_clients import Client, NotFound
-from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, remote
+from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel
 from manylabel_clients.river.encoding import named_values
 
 PARAMS = {
@@ -141,9 +140,3 @@ def test_river_shows_the_memory_on_the_server(client: Client, name: str, capsys:
     evaluate.progressive_val_score(datasets.Yeast().take(5), model, metric, print_every=5, show_memory=True)
     assert model._raw_memory_usage == tags.status().bytes > 0
     assert model._memory_usage in capsys.readouterr().out
-
-
-def test_the_example_in_the_docstring(client: Client) -> None:
-    outcome = doctest.testmod(remote, extraglobs={"url": client.base_url})
-    assert outcome.attempted >= 6
-    assert outcome.failed == 0

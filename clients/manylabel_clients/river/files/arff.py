@@ -51,7 +51,7 @@ class ArffFile(FileStream):
     ...     for x, y in ArffFile(path, labels=-1):
     ...         print(x, y)
     {'tempo': 120.0, 'mood=wild': 1.0} {'rock': True}
-    {'mood=calm': 1.0, 'tempo': 80.0} {'rock': False}
+    {'tempo': 80.0, 'mood=calm': 1.0} {'rock': False}
     """
 
     def __init__(
