@@ -15,8 +15,6 @@ from hypothesis.extra import numpy as hnp
 from manylabel_core import metrics
 from manylabel_core.metrics import inputs
 
-RNG = np.random.default_rng(5)
-
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
@@ -178,10 +176,11 @@ def test_normalised_coverage(pair: np.ndarray, data: st.DataObject) -> None:
 
 def _problem(ties: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Labels with empty rows, full rows and labels of one class; predictions; scores."""
-    Y, P = (RNG.random((2, 60, 9)) < 0.4).astype(int)
+    rng = np.random.default_rng(5)
+    Y, P = (rng.random((2, 60, 9)) < 0.4).astype(int)
     Y[0], Y[1], P[2] = 0, 1, 0
     Y[2:, 0], Y[2:, 1], P[:, 1] = 0, 1, 0
-    S = RNG.integers(0, 4, size=Y.shape) / 2 if ties else RNG.normal(size=Y.shape)
+    S = rng.integers(0, 4, size=Y.shape) / 2 if ties else rng.normal(size=Y.shape)
     return Y, P, S
 
 
@@ -257,8 +256,9 @@ def test_a_sparse_input_keeps_its_values() -> None:
 
 @pytest.mark.parametrize("name", DECISIONS + RANKINGS)
 def test_memory_is_bounded(name: str) -> None:
-    Y = RNG.random((6_000, 1_000), dtype=np.float32) < 0.1
-    other = RNG.random(Y.shape, dtype=np.float32) if name in RANKINGS else Y
+    rng = np.random.default_rng(5)
+    Y = rng.random((6_000, 1_000), dtype=np.float32) < 0.1
+    other = rng.random(Y.shape, dtype=np.float32) if name in RANKINGS else Y
     tracemalloc.start()
     try:
         getattr(metrics, name)(Y, other)
