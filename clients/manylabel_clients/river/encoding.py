@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_MAGNITUDE = 1e15
-"""Largest absolute value of a feature, the same as in the learners and in the service."""
+from manylabel_core.rows import MAX_MAGNITUDE
 
 
 class PredictedLabels(dict[Hashable, bool]):

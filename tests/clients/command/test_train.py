@@ -86,6 +86,15 @@ def test_every_format_gives_the_model_of_the_estimator(
     assert np.array_equal(model.decision_function(X), direct.decision_function(X))
 
 
+def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
+    for name in ("songs-train.arff", "songs-test.arff"):
+        (tmp_path / name).write_bytes(files["mulan.arff"].read_bytes())
+    train, test = str(tmp_path / "songs-train.arff"), str(tmp_path / "songs-test.arff")
+    assert "labels" in command("train", train, "--test", test).err, "nothing says which attributes are labels"
+    (tmp_path / "songs.xml").write_bytes(files["mulan.arff"].with_suffix(".xml").read_bytes())
+    assert answered(command("train", train, "--test", test, "--json"))["labels"] == 2
+
+
 def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, Path], songs: Any, command: Run) -> None:
     found = answered(command("train", str(files["npz"]), "--threads", "1", "--json"))
     X, Y = songs

@@ -17,7 +17,7 @@ from river import compose, datasets, evaluate, metrics, preprocessing
 import manylabel_core as core
 from manylabel_clients import Client, river
 from manylabel_clients.command.app import app
-from manylabel_clients.river import FALT, encoding, estimators
+from manylabel_clients.river import FALT, estimators
 from manylabel_clients.river.online_classifier import OnlineClassifier
 from manylabel_core import online
 from manylabel_service.online.spec.params import PARAMS
@@ -304,7 +304,3 @@ def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
     assert watching.n_drifts_detected >= len(sounded)
     assert (blind.drift_detected, blind.n_drifts_detected) == (False, 0)
     assert through_pickle(watching).n_drifts_detected == watching.n_drifts_detected
-
-
-def test_limits_agree_with_core() -> None:
-    assert core.rows.MAX_MAGNITUDE == encoding.MAX_MAGNITUDE

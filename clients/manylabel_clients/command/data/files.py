@@ -65,6 +65,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
         If it cannot be understood, or the options are not for its format.
     """
     from manylabel_core.datasets import read_dataset
+    from manylabel_core.datasets.formats.mulan import xml_beside
     from manylabel_core.datasets.reading import EXTENSIONS
 
     if (format := EXTENSIONS.get(path.suffix.lower())) is None:
@@ -72,7 +73,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
     options = _options(format, labels, zero_based)
     if format == "csv" and labels is None:
         raise Failure(f"{path}: --labels must say which columns of a CSV file are labels")
-    if format == "arff" and labels is None and (xml := path.with_suffix(".xml")).exists():
+    if format == "arff" and labels is None and (xml := xml_beside(path)) is not None:
         options["labels"] = xml
     with readable(path):
         try:

@@ -1,19 +1,18 @@
 """The attributes of an ARFF file that are labels: by Mulan's XML, MEKA's option or the user's choice."""
 
-import re
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from manylabel_clients.river.files.stream import FileFormatError, naming
 from manylabel_core.datasets.formats.arff_header import Header, choose_labels, meka_option
-from manylabel_core.datasets.formats.mulan import read_label_names
+from manylabel_core.datasets.formats.mulan import read_label_names, xml_beside
 
 
 def find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[str] | str | int | None) -> set[str]:
     """Return the names of the attributes that are labels (the parameter `labels` of `ArffFile`)."""
     if labels is None:
-        labels = _neighbour(path) or meka_option(header.relation)
+        labels = xml_beside(path) or meka_option(header.relation)
     if labels is None:
         cure = "put the Mulan XML beside it or give labels= (an XML file, names, n: the first, -n: the last n)"
         raise FileFormatError(path, f"which attributes are labels is not known: {cure}")
@@ -23,13 +22,3 @@ def find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[str
             labels = read_label_names(xml)
     with naming(path):
         return choose_labels(header, labels)
-
-
-def _neighbour(path: Path) -> Path | None:
-    """Return the XML beside the file; Mulan's train and test files, of all folds, share one."""
-    shared = re.sub(r"(?i)[-_]?(train|test)[-_]?\d*(-sparse)?$|-sparse$", "", path.stem)
-    for stem in (path.stem, shared):
-        xml = path.with_name(f"{stem}.xml")
-        if xml.exists():
-            return xml
-    return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 from xml.parsers import expat
 
@@ -13,6 +15,13 @@ MAX_XML_BYTES = 16 * 2**20
 
 class _HasDoctype(Exception):
     pass
+
+
+def xml_beside(path: Path) -> Path | None:
+    """Return the XML file beside an ARFF file, if any; Mulan's train and test files, of all folds, share one."""
+    shared = re.sub(r"(?i)[-_]?(train|test)[-_]?\d*(-sparse)?$|-sparse$", "", path.stem)
+    beside = (path.with_name(f"{stem}.xml") for stem in (path.stem, shared))
+    return next((xml for xml in beside if xml.exists()), None)
 
 
 def read_label_names(source: Source) -> list[str]:
