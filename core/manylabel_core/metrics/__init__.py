@@ -13,6 +13,11 @@ Two conventions hold in all of them, and in `Prequential`:
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
 
+scikit-learn has some of them, by other conventions or at another price: it takes one label for a binary problem, counts
+an example without labels as right in its average precision, and holds temporaries of the size of the whole matrix.
+Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load all of
+`sklearn.metrics`, for functions of two lines.)
+
 `measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` loads numba.
 """
 

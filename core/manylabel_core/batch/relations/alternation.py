@@ -10,8 +10,9 @@ bounds it from below for every feasible a: a duality gap for the whole problem, 
 The paper finds weights for Omega, takes the best Omega for the weights, and so on. That never raises the
 objective, but creeps where many hinges stand at their kinks, and cannot bring back a relation once lost. So
 the covariance for the next weights comes from a model of all that is known about the optimum (`LowerModel`),
-and the round counts only if the weights lower the objective; then the best covariance for them is taken, as
-in the paper. Weights are found only as precisely as the gap asks for.
+and the round counts only if the weights lower the objective (a serious step of a bundle method; the others are null
+steps); then the best covariance for them is taken, Eq. (11) of the paper. Weights are found only as precisely as the
+gap asks for.
 """
 
 from __future__ import annotations

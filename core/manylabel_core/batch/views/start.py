@@ -51,7 +51,10 @@ def _directions(shape: tuple[int, ...], random: np.random.RandomState) -> Matrix
 def _range(
     blocks: Sequence[Block], factors: Sequence[float], n_components: int, random: np.random.RandomState
 ) -> tuple[list[Matrix], Matrix]:
-    """An orthonormal Z (n_samples, n) near the leading left singular vectors, and each block's transpose with it."""
+    """Find an orthonormal Z (n_samples, n) near the leading left singular vectors, and each block's transpose with it.
+
+    Algorithm 4.4 of N. Halko, P. G. Martinsson, J. A. Tropp: Finding structure with randomness, SIAM Review 53 (2011).
+    """
     n = min(n_components + EXTRA, blocks[0].X.shape[0])
     parts = [random.standard_normal((block.X.shape[1], n)) for block in blocks]
     for _ in range(ROUNDS):

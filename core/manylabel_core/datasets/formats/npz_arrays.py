@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import io
 import os
 import re
@@ -12,6 +11,7 @@ import warnings
 import zipfile
 import zlib
 from math import prod
+from tokenize import TokenError
 from typing import IO, Any, Self
 
 import numpy as np
@@ -124,7 +124,7 @@ class Array:
     def _header(self) -> tuple[tuple[int, ...], bool, str]:
         try:
             return _read_header(self._file)
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, *_DAMAGE) as error:
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError, TokenError, *_DAMAGE) as error:
             raise BadDataset(f"{self._name!r} is not a NumPy array: {_said(error)}") from None
 
     def __enter__(self) -> Self:
@@ -182,20 +182,22 @@ def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: i
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
-    """Shape, whether it is stored by columns, and type; NumPy's own reader trusts what it reads too far."""
-    major, _ = npy.read_magic(io.BytesIO(file.read(npy.MAGIC_LEN)))
-    length = int.from_bytes(file.read(2 if major == 1 else 4), "little")
-    if length > MAX_HEADER_BYTES:
-        raise ValueError(f"its header has {length:,} bytes, allowed are {MAX_HEADER_BYTES:,}")
+    """Read the shape, whether items are stored by columns, and the type.
+
+    NumPy's reader would first read as many bytes as the header claims to have, and takes sizes below 0.
+    """
+    version = npy.read_magic(io.BytesIO(file.read(npy.MAGIC_LEN)))
+    length = file.read(2 if version == (1, 0) else 4)
+    n_bytes = int.from_bytes(length, "little")
+    if n_bytes > MAX_HEADER_BYTES:
+        raise ValueError(f"its header has {n_bytes:,} bytes, allowed are {MAX_HEADER_BYTES:,}")
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in strings
-        header = ast.literal_eval(file.read(length).decode().strip())
-    if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
-        raise ValueError("its header has other keys than descr, fortran_order and shape")
-    shape, descr = header["shape"], header["descr"]
-    if not isinstance(shape, tuple) or not all(type(size) is int and size >= 0 for size in shape):
+        warnings.simplefilter("ignore")  # of escapes in strings, and of headers that Python 2 wrote
+        shape, by_columns, dtype = read(io.BytesIO(length + file.read(n_bytes)), max_header_size=MAX_HEADER_BYTES)
+    if not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("its shape is not a tuple of sizes")
-    return shape, bool(header["fortran_order"]), str(descr)
+    return shape, by_columns, dtype.str
 
 
 def _check_directory(file: IO[bytes]) -> None:

@@ -143,7 +143,8 @@ def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ig
     """Coordinate descent on the pairs of one label; return the gap that the first sweep found.
 
     Within the visit, pairs at a bound drop out when they are further on their right side than any other pair of the
-    sweep before was on its wrong side (the shrinking of LIBLINEAR).
+    sweep before was on its wrong side (the shrinking of LIBLINEAR: C.-J. Hsieh, K.-W. Chang,
+    C.-J. Lin, S. S. Keerthi, S. Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008).
     """
     order = np.arange(len(own.points))
     lowest, highest = -np.inf, np.inf

@@ -109,7 +109,8 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
 
     The points whose variable wants to rise and may, and those whose variable wants to fall and may, relative to the
     middle of the two extremes, are matched in order of their violation: the first pair is the most violating one,
-    as in SMO, and one sort serves the whole sweep.
+    as in SMO (S. S. Keerthi, S. K. Shevade, C. Bhattacharyya, K. R. K. Murthy: Improvements to Platt's SMO algorithm
+    for SVM classifier design, Neural Computation 13, 2001), and one sort serves the whole sweep.
     """
     rising, falling = np.empty(len(t), np.int64), np.empty(len(t), np.int64)
     top, bottom = _extremes(t, b, upper, c)

@@ -1,4 +1,4 @@
-"""The label-coupled dual, and the checks of what it is made of.
+"""The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the checks of what it is made of.
 
     max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a <= c     [+ sum_i b_il = 0 for each label l]
 

@@ -1,5 +1,7 @@
 """The SVM+ dual with two slacks, for linear models of many labels that know more of their training examples.
 
+It is Eqs. (32) and (33) of docs/mathematics.md.
+
 For n examples of L labels, with signs y_il, features x_i, and the privileged features t_il of example i for label l
 (the signs of other labels, and a constant 1 unless the problem is the printed one):
 
