@@ -16,7 +16,7 @@ MAX_KERNEL = 1e100
 
 @compiled
 def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
-    """K(u, v).
+    """Return K(u, v).
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def kernel_value(shape, uv, uu, vv):  # type: ignore[no-untyped-def]
 
 @compiled
 def inner_product(u, v):  # type: ignore[no-untyped-def]
-    """u.v in float64, by eight sums of a fixed order: quick, and the same bits every time."""
+    """Return u.v in float64, by eight sums of a fixed order: quick, and the same bits every time."""
     last = len(u) // 8 * 8
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for p in range(0, last, 8):

@@ -41,7 +41,7 @@ def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
 
 
 def is_finite(value: object) -> bool:
-    """Whether something is a finite real number, and not a truth value."""
+    """Return whether something is a finite real number, and not a truth value."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an integer or fraction beyond the largest float
@@ -49,7 +49,7 @@ def is_finite(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """What an error message says of a value."""
+    """Return what an error message says of a value."""
     try:
         return repr(value)
     except ValueError:  # Python writes no integer of thousands of digits
@@ -57,7 +57,9 @@ def shown(value: object) -> str:
 
 
 def is_sparse(matrix: Any) -> bool:
-    """Whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing usable."""
+    """Return whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing
+    usable.
+    """
     return bool(sp.issparse(matrix))
 
 

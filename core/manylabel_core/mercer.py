@@ -51,7 +51,7 @@ class Kernel:
     constant: float = 0.0
 
     def __call__(self, X: Any, Z: Any) -> NDArray[Any]:
-        """Kernel values.
+        """Return the kernel values.
 
         Parameters
         ----------
@@ -82,7 +82,7 @@ class Kernel:
         return np.asarray(values, dtype=X.dtype)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
-        """K(x, x) of every row of X, not of precomputed ones; shape (n_samples,)."""
+        """Return K(x, x) of every row of X, not of precomputed ones; shape (n_samples,)."""
         n_samples = X.shape[0]
         if self.shape == "rbf":
             return np.full(n_samples, 1.0 + self.constant)
@@ -96,7 +96,7 @@ class Kernel:
 
 
 def gram(kernel: Kernel, X: Any) -> NDArray[Any]:
-    """The Gram matrix (n_samples, n_samples), of the type of X, symmetric to the last bit."""
+    """Return the Gram matrix (n_samples, n_samples), of the type of X, symmetric to the last bit."""
     n_samples = X.shape[0]
     K = np.empty((n_samples, n_samples), dtype=X.dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # who takes the matrix checks it
@@ -126,7 +126,7 @@ class GramRows:
         self.dtype = X.dtype
 
     def rows(self, block: Any) -> NDArray[Any]:
-        """Kernel values of some examples with all: `block` is a slice or an array of indices."""
+        """Return kernel values of some examples with all: `block` is a slice or an array of indices."""
         return self.kernel(self.X[block], self.X)
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ class GramRows:
 
 
 def scale_gamma(X: Any) -> float:
-    """scikit-learn's "scale": 1 / (n_features * variance of X), or 1 for a constant X."""
+    """Return scikit-learn's "scale": 1 / (n_features * variance of X), or 1 for a constant X."""
     if is_sparse(X):
         X = X.astype(np.float64)
         variance = float(X.multiply(X).mean() - X.mean() ** 2)
@@ -144,7 +144,7 @@ def scale_gamma(X: Any) -> float:
 
 
 def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
-    """Mean Euclidean distance of two different examples.
+    """Return the mean Euclidean distance of two different examples.
 
     Exact up to `DISTANCE_ROWS` examples; of more, that many are drawn by `random_state`. 0 for one example.
     """
@@ -158,7 +158,7 @@ def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
 
 
 def squared_distances(X: Any, Z: Any) -> NDArray[np.float64]:
-    """|x - z|^2 of all rows, shape (n_samples, n_others); in float64, where rounding would else show."""
+    """Return |x - z|^2 of all rows, shape (n_samples, n_others); in float64, where rounding would else show."""
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     squares: NDArray[np.float64] = safe_sparse_dot(X, Z.T, dense_output=True)
     squares *= -2.0
@@ -174,7 +174,7 @@ def _rbf(X: Any, Z: Any, gamma: float) -> NDArray[np.float64]:
 
 
 def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    """What a callable kernel gave."""
+    """Return what a callable kernel gave."""
     values = values.toarray() if is_sparse(values) else np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
         raise ValueError(f"kernel must give real numbers of shape {shape}, not of shape {values.shape}")

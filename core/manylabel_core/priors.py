@@ -27,7 +27,7 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """A prior on the relations between labels.
+    """A prior says what is known about the relations between labels.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Prior:
 
 
 def identity(n_labels: int) -> Prior:
-    """No relations: M3L is then one support vector machine for each label, "1-vs-All"."""
+    """Return the prior without relations: M3L is then one support vector machine for each label, "1-vs-All"."""
     return Prior(np.eye(n_labels))
 
 
@@ -82,7 +82,7 @@ def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDA
 
 
 def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
-    """A symmetric matrix plus eps I.
+    """Return a symmetric matrix plus eps I.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
 
 
 def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: float | None = None) -> Prior:
-    """The zero-shot prior: `R = sum_c p(c) y_c y_c'` over categories with known attributes (the labels).
+    """Return the zero-shot prior: `R = sum_c p(c) y_c y_c'` over categories with known attributes (the labels).
 
     The mean product of two attributes over the categories that are to come. It holds what is common as well
     as what is correlated: two attributes that most categories lack have a product near 1. An indicator matrix
@@ -143,7 +143,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
 
 
 def label_correlation(Y: Any, shrinkage: float | str = "auto") -> Prior:
-    """The correlation of the columns of Y, shrunk towards the identity: `(1 - s) corr(Y) + s I`.
+    """Return the correlation of the columns of Y, shrunk towards the identity: `(1 - s) corr(Y) + s I`.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def label_correlation(Y: Any, shrinkage: float | str = "auto") -> Prior:
 
 
 def from_mlrl(model: Any) -> Prior:
-    """The label covariance that a fitted MLRL or SSMLRL has learnt, scaled to a mean diagonal of 1."""
+    """Return the label covariance that a fitted MLRL or SSMLRL has learnt, scaled to a mean diagonal of 1."""
     check_is_fitted(model, "label_covariance_")
     covariance = model.label_covariance_
     return positive_definite(covariance * (len(covariance) / np.trace(covariance)))
@@ -188,7 +188,7 @@ def _indicator(Y: Any, name: str) -> NDArray[np.float64]:
 
 
 def _cooccurrence(Y: Any) -> tuple[NDArray[np.float64], int]:
-    """How often each pair of labels is relevant together, and the number of examples."""
+    """Return how often each pair of labels is relevant together, and the number of examples."""
     if is_sparse(Y):
         if not np.isin(Y.data, (0, 1)).all():
             raise ValueError("Y must hold only 0 and 1")

@@ -31,7 +31,7 @@ Matrix = ArrayLike | sp.sparray | sp.spmatrix
 
 
 class Rows(NamedTuple):
-    """Examples in compressed sparse rows.
+    """Rows are examples in compressed sparse rows.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class Rows(NamedTuple):
     values: NDArray[Any]
 
     def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Columns and values of row i."""
+        """Return columns and values of row i."""
         listed = slice(self.indptr[i], self.indptr[i + 1])
         return self.indices[listed], self.values[listed]
 
     def without_zeros(self) -> Rows:
-        """The same rows with no 0 stored."""
+        """Return the rows with no 0 stored."""
         if np.count_nonzero(self.values) == len(self.values):
             return self
         stored = self.values != 0
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
         return Rows(before[self.indptr], self.indices[stored], self.values[stored])
 
     def part(self, first: int, last: int) -> Rows:
-        """Rows first to last - 1."""
+        """Return rows first to last - 1."""
         if last - first == len(self.indptr) - 1:
             return self
         indptr = self.indptr[first : last + 1]
@@ -70,7 +70,7 @@ class Rows(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """The truth of the same examples.
+    """Targets are the truth of examples that stand in `Rows`.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Targets(NamedTuple):
     n_labels: NDArray[np.int64]
 
     def part(self, first: int, last: int) -> Targets:
-        """Targets first to last - 1."""
+        """Return targets first to last - 1."""
         if last - first == len(self.complete):
             return self
         indptr = self.indptr[first : last + 1]

@@ -1,4 +1,4 @@
-"""The trainers by name, with what each needs and the parameters that a person may choose.
+"""The catalogue lists the trainers by name, with what each needs and the parameters that a person may choose.
 
 A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
 A further trainer is one more entry here, its estimator a class of `manylabel_core.batch`.

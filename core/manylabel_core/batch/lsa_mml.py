@@ -28,7 +28,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class LSAMML(ViewModel):
-    """Latent semantic aware multi-view multi-label classification.
+    """LSA-MML is latent semantic aware multi-view multi-label classification.
 
     Looks for a common representation P of rows that are seen in several views X_v, for a basis B_v of every view
     and for weights W of the labels. With rows as examples, it minimises the paper's problem (8), with two ridges and a
@@ -241,7 +241,7 @@ class LSAMML(ViewModel):
         return self
 
     def _before(self, names: tuple[str, ...], run: Alternation, n_components: int) -> tuple[Model, list[float]]:
-        """What an earlier fit has left, if it can be gone on from, or a start."""
+        """Return what an earlier fit left, if it can be gone on from, or a start."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
@@ -279,7 +279,7 @@ class LSAMML(ViewModel):
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Any, rows: NDArray[np.int64]) -> None:
-        """Weights of labels, if they are to be fitted again, and thresholds, for what views alone tell of rows."""
+        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
         P = self._represent(run.views, range(len(run.views)))
         if self.refit:
             self.coef_ = steps.weights(run.labels.gram(P), run.labels.cross(P), float(self.label_ridge))

@@ -17,7 +17,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class M3L(BatchLearner):
-    """Support vector machines for all labels at once, tied together by a prior R that is given.
+    """M3L learns support vector machines for all labels at once, tied together by a prior R that is given.
 
     Minimises the problem P2 of the paper with the Hamming loss,
 

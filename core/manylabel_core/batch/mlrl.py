@@ -14,7 +14,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class MLRL(RelationshipLearner):
-    """Multi-label relationship learning: weights and a label covariance, found together.
+    """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
     Minimises the convex problem (6) of the paper over the weights W, intercepts b and covariances Omega,
 

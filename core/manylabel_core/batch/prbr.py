@@ -162,6 +162,6 @@ class PrBR(PrivilegedLearner):
         return self
 
     def _weights(self, width: int) -> Any:
-        """Weights and intercepts of the last fit, or None if that had other features."""
+        """Return weights and intercepts of the last fit, or None if that had other features."""
         Z = np.column_stack([self.coef_, self.intercept_])
         return Z if Z.shape[1] == width else None

@@ -22,7 +22,7 @@ MAX_RANK = 2**20
 
 
 class PrML(PrivilegedLearner):
-    """Privileged multi-label learning: weights of a small rank, learnt with the help of the other labels.
+    """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
 
     Minimises the problem (5) of the paper over a dictionary D, coefficients W and correcting weights w~, with a second
     slack zeta,

@@ -34,7 +34,7 @@ ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Where a fit in segments stands: after so many segments, iterations and seconds."""
+    """A fit in segments stands here: after so many segments, iterations and seconds."""
 
     segments: int = 0
     iterations: int = 0
@@ -106,7 +106,7 @@ def first_segment(
     least: int = LEAST,
     work: float = SEGMENT_WORK,
 ) -> int:
-    """How many iterations the first segment should have.
+    """Return how many iterations the first segment should have.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def first_segment(
 
 
 class _Segment:
-    """Tells where the whole fit is, and stops it at the end of the segment."""
+    """A segment tells where the whole fit is, and stops it at its own end."""
 
     def __init__(self, before: Reached, length: int, progress: ProgressCallback | None) -> None:
         self._before, self._length, self._progress = before, length, progress

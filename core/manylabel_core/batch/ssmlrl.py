@@ -17,7 +17,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class SSMLRL(RelationshipLearner):
-    """Semi-supervised multi-label relationship learning.
+    """SSMLRL is semi-supervised multi-label relationship learning.
 
     Minimises the convex problem (14) of the paper: MLRL's, with lam1, plus a price on the scores F of the
     unlabelled examples (without intercepts),
@@ -134,7 +134,7 @@ class SSMLRL(RelationshipLearner):
         return self
 
     def _with_unlabelled(self, X: Any, X_unlabelled: Any) -> Any:
-        """All examples, labelled ones first."""
+        """Return all examples, labelled ones first."""
         both = X
         if X_unlabelled is not None and np.shape(X_unlabelled)[:1] != (0,):
             others = self._checked(X_unlabelled, reset=False, name="X_unlabelled")

@@ -12,7 +12,7 @@ from manylabel_core.datasets.dataset import Dataset
 
 
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
-    """The rows of a data set with the labels and features of another, in its order.
+    """Return the rows of a data set with the labels and features of another, in its order.
 
     Columns that have names are found by their names, numbered ones by their numbers. What only `dataset` has is left
     out: a model of `like` can know nothing about it. What only `like` has is 0.
@@ -51,7 +51,7 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:
-    """The columns `due`, each where `have` has it; zeros where it has not. Dense stays dense, CSR stays CSR."""
+    """Return the columns `due`, each where `have` has it; zeros where it has not. Dense stays dense, CSR stays CSR."""
     if have == due:
         return matrix
     place = {name: column for column, name in enumerate(have)}

@@ -15,7 +15,7 @@ from manylabel_core.datasets.limits import BadDataset, Limits
 
 
 class Columns:
-    """Rows of numbers, dense or CSR, in memory that grows with what was added.
+    """Columns hold rows of numbers, dense or CSR, in memory that grows with what was added.
 
     Parameters
     ----------
@@ -30,16 +30,16 @@ class Columns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays."""
+        """Return the bytes of the arrays."""
         return 4 * (len(self.values) + len(self.indices)) + 8 * len(self.indptr)
 
     def add_dense(self, values: Iterable[float]) -> None:
-        """One row of values."""
+        """Add one row of values."""
         self.values.extend(values)
         self.indptr.append(len(self.values))
 
     def add_sparse(self, row: Mapping[int, float]) -> None:
-        """One row by its columns; what is 0 as float32 is left out."""
+        """Add one row by its columns; what is 0 as float32 is left out."""
         for column in sorted(row):
             self.values.append(row[column])
             if self.values[-1]:
@@ -49,7 +49,7 @@ class Columns:
         self.indptr.append(len(self.values))
 
     def view(self, width: int) -> View:
-        """The rows as a matrix of so many columns."""
+        """Return the rows as a matrix of so many columns."""
         values = np.frombuffer(self.values, dtype=np.float32) if self.values else np.zeros(0, np.float32)
         if self.dense:
             return values.reshape(len(self.indptr) - 1, width)
@@ -57,7 +57,7 @@ class Columns:
 
 
 class Building:
-    """A data set under way.
+    """A building holds a data set under way.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Building:
 
     @property
     def n_rows(self) -> int:
-        """Rows so far."""
+        """Return rows so far."""
         return len(self._labelled)
 
     def end_row(self, relevant: Iterable[int] | None, line: int) -> None:
@@ -98,7 +98,7 @@ class Building:
         widths: Mapping[str, int],
         feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
     ) -> Dataset:
-        """The data set, with so many columns in each view."""
+        """Return the data set, with so many columns in each view."""
         shape = (self.n_rows, len(label_names))
         indices, indptr = _indices(self._relevant), _indptr(self._indptr)
         return checked(
@@ -115,12 +115,12 @@ class Building:
     def done_single(
         self, label_names: Sequence[str], width: int, feature_names: Sequence[str] | None = None
     ) -> Dataset:
-        """The same for a data set with one view."""
+        """Return the data set of one view."""
         return self.done(label_names, {SINGLE: width}, {SINGLE: None if feature_names is None else (*feature_names,)})
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """The data set, if anything can be learnt from it.
+    """Return the data set, if anything can be learnt from it.
 
     Raises
     ------

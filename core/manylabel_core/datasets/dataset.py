@@ -21,7 +21,7 @@ SINGLE = "x"
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Examples and their labels.
+    """A data set has examples and their labels.
 
     The values are float32, as those of examples that come over HTTP: a model is trained on the same numbers that it
     is asked about later.
@@ -72,22 +72,22 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
-        """The number of examples."""
+        """Return the number of examples."""
         return int(self.Y.shape[0])
 
     @property
     def n_labels(self) -> int:
-        """The number of labels."""
+        """Return the number of labels."""
         return int(self.Y.shape[1])
 
     @property
     def n_features(self) -> int:
-        """The number of features, of all views together."""
+        """Return the number of features, of all views together."""
         return sum(int(view.shape[1]) for view in self.views.values())
 
     @property
     def X(self) -> View:  # noqa: N802 (mathematics keeps its letters)
-        """The features of all views side by side, of shape (n_samples, n_features); CSR if any view is."""
+        """Return the features of all views side by side, of shape (n_samples, n_features); CSR if any view is."""
         views = list(self.views.values())
         if len(views) == 1:
             return views[0]
@@ -98,7 +98,7 @@ class Dataset:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """The names of the columns of `X`, with the view in front (``view.name``) where two views share a name.
+        """Return the names of the columns of `X`, with the view in front (``view.name``) where two views share a name.
 
         None where features have numbers only.
         """
@@ -110,7 +110,7 @@ class Dataset:
         return tuple(f"{view}.{name}" for view, name in listed)
 
     def take(self, rows: ArrayLike) -> Dataset:
-        """The examples at these row numbers (or where a mask is true), in the order given, without splits."""
+        """Return the examples at these row numbers (or where a mask is true), in the order given, without splits."""
         chosen = np.asarray(rows)
         if not chosen.size:
             chosen = chosen.astype(np.int64)  # an empty list has no type to say what it is
@@ -120,7 +120,7 @@ class Dataset:
         )
 
     def split(self, name: str | None = None) -> Dataset:
-        """One part of the data set; None or ``"all"`` is every row.
+        """Return one part of the data set; None or ``"all"`` is every row.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Dataset:
         raise ValueError(f"there is no split {name!r}; allowed are {', '.join([*self.splits, 'all'])}")
 
     def describe(self) -> dict[str, Any]:
-        """Counts and measures, as JSON can say them.
+        """Return counts and measures, as JSON can say them.
 
         Returns
         -------
@@ -156,16 +156,16 @@ class Dataset:
         }
 
     def label_counts(self) -> NDArray[np.int64]:
-        """How many rows each label is relevant for, of shape (n_labels,)."""
+        """Return how many rows each label is relevant for, of shape (n_labels,)."""
         return np.bincount(self.Y.indices, minlength=self.n_labels).astype(np.int64)
 
     def to_bytes(self) -> bytes:
-        """The data set for `from_bytes`; the same content always gives the same bytes."""
+        """Return the data set for `from_bytes`; the same content always gives the same bytes."""
         return serialisation.to_bytes(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
-        """The data set that `to_bytes` wrote.
+        """Return the data set that `to_bytes` wrote.
 
         Raises
         ------
@@ -176,6 +176,6 @@ class Dataset:
 
     @classmethod
     def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:
-        """A data set with one view; `others` as the attributes, `feature_names` as a tuple or None."""
+        """Return a data set with one view; `others` as the attributes, `feature_names` as a tuple or None."""
         names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
         return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)

@@ -9,7 +9,7 @@ Rows = NDArray[np.int64]
 
 
 def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Ascending row numbers: those to learn from, and a random share to measure on.
+    """Return ascending row numbers: those to learn from, and a random share to measure on.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def folds(n_rows: int, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Random folds: of each, ascending rows to learn from and to measure on.
+    """Return random folds: of each, ascending rows to learn from and to measure on.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How large a data set may be, and what is wrong with one that cannot be read."""
+"""Limits bound a data set, and an error says what is wrong with one that cannot be read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BadDataset(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a reader takes; each is checked before memory is taken for more.
+    """Limits say what a reader takes; each is checked before memory is taken for more.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Limits:
 
 
 def check_number(value: float) -> float:
-    """A value that a learner can use.
+    """Return a value that a learner can use.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Any of the formats, by name."""
+"""Each format has a reader and a name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXTENSIONS: Mapping[str, str] = {
 
 
 def read_dataset(source: Source, format: str, *, limits: Limits = Limits(), **options: Any) -> Dataset:  # noqa: B008
-    """A data set in one of `FORMATS`; `options` as its reader has them.
+    """Return a data set in one of `FORMATS`; `options` as its reader has them.
 
     Raises
     ------

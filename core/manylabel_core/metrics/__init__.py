@@ -15,8 +15,8 @@ Two conventions hold in all of them, and in `Prequential`:
 
 scikit-learn has some of them, by other conventions or at another price: it takes one label for a binary problem, counts
 an example without labels as right in its average precision, and holds temporaries of the size of the whole matrix.
-Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load all of
-`sklearn.metrics`, for functions of two lines.)
+Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load
+all of `sklearn.metrics`, for functions of two lines.)
 
 `measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` loads numba.
 """

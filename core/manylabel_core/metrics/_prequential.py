@@ -38,7 +38,7 @@ def first_unfit(
     n_labels: NDArray[np.int64],
     n_known: NDArray[np.int64],
 ) -> int:
-    """The first example whose numbers point outside the arrays, or -1."""
+    """Return the first example whose numbers point outside the arrays, or -1."""
     for i in range(len(n_labels)):
         if not (0 <= n_known[i] <= n_labels[i] <= width and 0 <= indptr[i] <= indptr[i + 1] <= len(indices)):
             return i
@@ -253,7 +253,7 @@ def ratio(part: float, whole: float) -> float:
 
 @compiled
 def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
+    """Return the counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)
     for j in range(totals[LENGTH]):
@@ -263,7 +263,7 @@ def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[
 
 @compiled
 def f1_scores(counts: NDArray[np.int64], n_labels: int) -> tuple[float, float]:
-    """Micro and macro F1 of the first `n_labels` labels."""
+    """Return micro and macro F1 of the first `n_labels` labels."""
     tp = wrong = 0
     total = 0.0
     for label in range(n_labels):

@@ -11,7 +11,7 @@ from manylabel_core.metrics.inputs import as_pair, mean, outcomes, ratio
 
 
 def precision(Y: Any, P: Any) -> float:
-    """Mean share of the predicted labels that are true.
+    """Return the mean share of the predicted labels that are true.
 
     scikit-learn: `precision_score(average="samples", zero_division=0)`.
 
@@ -25,7 +25,7 @@ def precision(Y: Any, P: Any) -> float:
 
 
 def recall(Y: Any, P: Any) -> float:
-    """Mean share of the true labels that are predicted.
+    """Return the mean share of the true labels that are predicted.
 
     scikit-learn: `recall_score(average="samples", zero_division=0)`.
 
@@ -39,7 +39,7 @@ def recall(Y: Any, P: Any) -> float:
 
 
 def f1(Y: Any, P: Any) -> float:
-    """F1 of the mean precision and the mean recall, 2PR / (P + R), as the FALT paper has it.
+    """Return the F1 of the mean precision and the mean recall, 2PR / (P + R), as the FALT paper has it.
 
     Not the mean of the examples' F1 (`example_f1`); scikit-learn does not have it.
 
@@ -54,7 +54,7 @@ def f1(Y: Any, P: Any) -> float:
 
 
 def example_f1(Y: Any, P: Any) -> float:
-    """Mean of the F1 of each example.
+    """Return the mean of the F1 of each example.
 
     scikit-learn: `f1_score(average="samples", zero_division=0)`.
 
@@ -68,7 +68,7 @@ def example_f1(Y: Any, P: Any) -> float:
 
 
 def hamming_loss(Y: Any, P: Any) -> float:
-    """Share of wrong decisions among all, one for each example and label.
+    """Return the share of wrong decisions among all, one for each example and label.
 
     scikit-learn: `hamming_loss`.
 
@@ -84,7 +84,7 @@ def hamming_loss(Y: Any, P: Any) -> float:
 
 
 def subset_accuracy(Y: Any, P: Any) -> float:
-    """Share of the examples with every label right.
+    """Return the share of the examples with every label right.
 
     scikit-learn: `accuracy_score`.
 

@@ -1,4 +1,4 @@
-"""What the batch measures share: checked input, blocks that bound memory, and 0/0 = 0.
+"""The batch measures share checked input, blocks that bound memory, and 0/0 = 0.
 
 A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
 """
@@ -19,7 +19,7 @@ _BLOCK_ELEMENTS = 1 << 18  # of a matrix at a time; the temporaries of a measure
 
 
 def as_labels(matrix: Any, name: str) -> Any:
-    """Zeros and ones as an ndarray, or as a CSR array that stores the ones only.
+    """Check zeros and ones, and return them as an ndarray, or as a CSR array that stores the ones only.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def as_labels(matrix: Any, name: str) -> Any:
 
 
 def as_pair(Y: Any, P: Any) -> tuple[Any, Any]:
-    """True and predicted labels, checked; both dense or both sparse."""
+    """Check true and predicted labels; return both dense or both sparse."""
     Y, P = as_labels(Y, "Y"), as_labels(P, "P")
     if Y.shape != P.shape:
         raise ValueError(f"P must have the shape of Y, {Y.shape}, not {P.shape}")
@@ -48,7 +48,7 @@ def as_pair(Y: Any, P: Any) -> tuple[Any, Any]:
 
 
 def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
-    """True labels and their scores, checked."""
+    """Check true labels and their scores."""
     Y, scores = as_labels(Y, "Y"), np.asarray(scores)
     if scores.shape != Y.shape or scores.dtype.kind not in "fiu":
         raise ValueError(f"scores must be real numbers of the shape of Y, {Y.shape}, not {scores.shape}")
@@ -63,14 +63,14 @@ def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[Any]]]:
-    """The same blocks of labels, dense, and scores."""
+    """Yield blocks of labels, dense, and the scores beside them."""
     for rows in blocks(*Y.shape):
         part = Y[rows].toarray() if is_sparse(Y) else Y[rows]
         yield part.astype(bool), scores[rows]
 
 
 def outcomes(Y: Any, P: Any, axis: int) -> NDArray[np.int64]:
-    """True positives, false positives, false negatives: of each example (axis 1) or label (axis 0)."""
+    """Count true positives, false positives, false negatives: of each example (axis 1) or label (axis 0)."""
     if is_sparse(Y):
         hits, predicted, relevant = (_ones(matrix, axis) for matrix in (Y.multiply(P).tocsr(), P, Y))
     else:
@@ -84,14 +84,14 @@ def outcomes(Y: Any, P: Any, axis: int) -> NDArray[np.int64]:
 
 
 def ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
-    """Element by element, with 0/0 = 0."""
+    """Divide element by element, with 0/0 = 0."""
     quotients = np.zeros(whole.shape)
     np.divide(part, whole, out=quotients, where=whole != 0)
     return quotients
 
 
 def mean(values: NDArray[Any]) -> float:
-    """The mean as a Python float, 0.0 of nothing."""
+    """Return the mean as a Python float, 0.0 of nothing."""
     return float(values.mean()) if len(values) else 0.0
 
 

@@ -18,7 +18,7 @@ from manylabel_core.metrics.ranking import sort_by_score
 
 
 def micro_f1(Y: Any, P: Any) -> float:
-    """F1 of all decisions taken together.
+    """Return the F1 of all decisions taken together.
 
     scikit-learn: `f1_score(average="micro", zero_division=0)`.
 
@@ -32,7 +32,7 @@ def micro_f1(Y: Any, P: Any) -> float:
 
 
 def macro_f1(Y: Any, P: Any) -> float:
-    """Mean of the F1 of each label; one that is never true and never predicted counts 0.
+    """Return the mean of the F1 of each label; one that is never true and never predicted counts 0.
 
     scikit-learn: `f1_score(average="macro", zero_division=0)`.
 
@@ -46,7 +46,7 @@ def macro_f1(Y: Any, P: Any) -> float:
 
 
 def macro_auc(Y: Any, scores: ArrayLike) -> float:
-    """Mean over the labels of the area under the ROC curve; a tie counts one half.
+    """Return the mean over the labels of the area under the ROC curve; a tie counts one half.
 
     Only labels with both classes have a curve, so the mean is over those; 0.0 when there is none.
     scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; else it gives NaN.

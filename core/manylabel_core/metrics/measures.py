@@ -1,4 +1,4 @@
-"""The measures of a batch by name: what each is called, what it looks at, and which way is better.
+"""This table lists the measures of a batch: what each is called, what it looks at, and which way is better.
 
 Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
 """
@@ -40,7 +40,7 @@ class Measure:
         return float(function(Y, scores if self.of_scores else scores > 0))
 
     def is_better(self, one: float, other: float) -> bool:
-        """Whether the first of two values is better than the second."""
+        """Return whether the first of two values is better than the second."""
         return one < other if self.lower_is_better else one > other
 
 

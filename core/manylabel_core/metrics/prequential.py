@@ -26,7 +26,7 @@ MAX_EXAMPLES = 2**53
 
 
 class Prequential:
-    """Measures of the predictions made before learning: since the start, and over the last examples.
+    """A prequential measurement is of predictions made before learning: since the start, and over the last examples.
 
     A label is predicted when its score lies above the threshold. Only labels whose truth is known count, in
     every measure; an example without any such label is not counted at all. A label that did not exist before
@@ -68,17 +68,17 @@ class Prequential:
 
     @property
     def window(self) -> int:
-        """How many of the last examples the windowed measures cover."""
+        """Return how many of the last examples the windowed measures cover."""
         return self._window
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays held."""
+        """Return the bytes of the arrays held."""
         arrays = (self._counts, self._totals, self._sums, self._ring, self._codes)
         return sum(array.nbytes for array in arrays)
 
     def nbytes_at_most(self, n_labels: int) -> int:
-        """The largest `nbytes` that this many labels can come to; the arrays are up to twice what is in them."""
+        """Return the largest `nbytes` that this many labels can come to; the arrays are up to twice what is in them."""
         counts = 2 * 3 * 8 * max(16, 2 * n_labels)
         codes = 4 * max(64, 2 * self._window * n_labels)  # an outcome of each label in each example
         ring = 8 * kernels.N_FIELDS * self._window
@@ -113,7 +113,7 @@ class Prequential:
         return int(kernels.advance(scores, *targets, n_known, first, self._window, *own))
 
     def measures(self) -> dict[str, dict[str, float]]:
-        """The measures so far.
+        """Return the measures so far.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class Prequential:
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """All there is to know, as named arrays that share no memory with this object.
+        """Return all there is to know, as named arrays that share no memory with this object.
 
         They depend only on the examples given, not on how they were grouped or on any `restore` in between.
         """
@@ -181,7 +181,7 @@ class Prequential:
             self._totals[kernels.FIRST_CODE] = 0
 
     def _places(self, begin: int, capacity: int) -> NDArray[np.int64]:
-        """Where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
+        """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
         start, length = self._totals[begin : begin + 2].tolist()
         return np.arange(start, start + length, dtype=np.int64) % capacity
 
@@ -211,7 +211,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """A ring of that capacity which begins with `held`."""
+    """Return a ring of that capacity which begins with `held`."""
     ring = np.zeros((capacity, *held.shape[1:]), dtype=held.dtype)
     ring[: len(held)] = held
     return ring

@@ -15,7 +15,7 @@ from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks
 
 
 class Ranking(NamedTuple):
-    """A matrix with each row in order of ascending score; (n_rows, n_columns) unless said otherwise."""
+    """A ranking is a matrix with each row in order of ascending score; (n_rows, n_columns) unless said otherwise."""
 
     relevant: NDArray[np.bool_]
     """Whether the entry at a place is relevant."""
@@ -28,11 +28,11 @@ class Ranking(NamedTuple):
 
     @property
     def n_relevant(self) -> NDArray[np.int64]:
-        """(n_rows,): relevant entries."""
+        """Return the number of relevant entries, (n_rows,)."""
         return self.before[:, -1]
 
     def take(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The relevant entries before the places."""
+        """Return the relevant entries before the places."""
         return np.take_along_axis(self.before, places, axis=1)
 
 
@@ -53,7 +53,7 @@ def sort_by_score(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> Ranking:
 
 
 def ranking_loss(Y: Any, scores: ArrayLike) -> float:
-    """Mean share of the pairs (relevant, irrelevant) whose relevant label does not score higher.
+    """Return the mean share of the pairs (relevant, irrelevant) whose relevant label does not score higher.
 
     Ties count as errors. scikit-learn: `label_ranking_loss`, which counts ties the same way.
 
@@ -71,7 +71,7 @@ def ranking_loss(Y: Any, scores: ArrayLike) -> float:
 
 
 def average_precision(Y: Any, scores: ArrayLike) -> float:
-    """Mean over the relevant labels of an example: how many of those ranked down to it are relevant.
+    """Return the mean over the relevant labels of an example: how many of those ranked down to it are relevant.
 
     A label's rank counts all that score as high or higher. An example without relevant labels counts 0; in
     scikit-learn's `label_ranking_average_precision_score`, otherwise the same, it counts 1.
@@ -91,7 +91,7 @@ def average_precision(Y: Any, scores: ArrayLike) -> float:
 
 
 def one_error(Y: Any, scores: ArrayLike) -> float:
-    """Share of the examples whose highest label is not relevant.
+    """Return the share of the examples whose highest label is not relevant.
 
     A relevant label must score higher than every irrelevant one, so a tie at the top is an error, and so is
     an example without relevant labels. scikit-learn does not have it.
@@ -110,7 +110,7 @@ def one_error(Y: Any, scores: ArrayLike) -> float:
 
 
 def coverage(Y: Any, scores: ArrayLike, *, normalize: bool = False) -> float:
-    """Mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
+    """Return the mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
 
     A label's rank counts all that score as high or higher; an example without relevant labels takes 0 steps.
     scikit-learn: `coverage_error`, which does not subtract 1 (and gives 0 as well for such an example).

@@ -11,7 +11,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def inner_product(X, i, z):  # type: ignore[no-untyped-def]
-    """`x_i z` for a contiguous z, in the precision of z."""
+    """Return `x_i z` for a contiguous z, in the precision of z."""
     total = z.dtype.type(0.0)
     for q in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
         total += X.values[q] * z[np.uint32(X.indices[q])]
@@ -27,7 +27,7 @@ def add_row(X, i, w, z):  # type: ignore[no-untyped-def]
 
 @compiled
 def squared_lengths(X, constant):  # type: ignore[no-untyped-def]
-    """`|x|^2` with the constant, (n_samples,), float64."""
+    """Return `|x|^2` with the constant, (n_samples,), float64."""
     squares = np.empty(len(X.indptr) - 1)
     for i in range(len(squares)):
         total = np.float64(constant) ** 2

@@ -7,7 +7,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def random_state(seed):  # type: ignore[no-untyped-def]
-    """State of `shuffle`, from any seed."""
+    """Return a state of `shuffle`, from any seed."""
     state = np.empty(1, np.uint64)
     state[0] = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x2545F4914F6CDD1D)
     return state

@@ -15,7 +15,7 @@ from manylabel_core.checks import canonical, is_sparse
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """When a solver stops, and how it runs."""
+    """Control says when a solver stops, and how it runs."""
 
     tol: float
     max_iter: int
@@ -51,7 +51,7 @@ def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
 
 
 def as_matrix(X: Any, dtype: DTypeLike | None) -> Any:
-    """X as an ndarray or a CSR array, checked, in single or double precision."""
+    """Return X as an ndarray or a CSR array, checked, in single or double precision."""
     sparse = is_sparse(X)
     matrix: Any = sp.csr_array(X) if sparse else np.asarray(X)
     if matrix.ndim != 2 or 0 in matrix.shape:

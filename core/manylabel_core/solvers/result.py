@@ -1,4 +1,4 @@
-"""What the dual solvers tell while they run, and what they give in the end."""
+"""The dual solvers tell their progress while they run, and give a result in the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where a solver is.
+    """A solver is here.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ ProgressCallback = Callable[[Progress], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class DualResult:
-    """A feasible point of the coupled dual, its model, and how far from the optimum it is at most.
+    """The result is a feasible point of the coupled dual, its model, and how far from the optimum it is at most.
 
     Attributes
     ----------
@@ -78,10 +78,10 @@ class DualResult:
 
     @property
     def absolute_gap(self) -> float:
-        """primal - dual: the dual objective is at most that far from its maximum."""
+        """Return primal - dual: the dual objective is at most that far from its maximum."""
         return self.primal - self.dual
 
     @property
     def gap(self) -> float:
-        """The relative duality gap, (primal - dual) / |primal|."""
+        """Return the relative duality gap, (primal - dual) / |primal|."""
         return self.absolute_gap / max(abs(self.primal), TINY)

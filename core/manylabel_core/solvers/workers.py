@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Runs a function over several items at a time.
+    """Workers run a function over several items at a time.
 
     BLAS's own threads are off meanwhile: they wait by spinning, and two pools would fight for the cores.
 
@@ -32,13 +32,13 @@ class Workers:
         self.n = n
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """The results in the order of the items."""
+        """Return the results in the order of the items."""
         if self._pool is None:
             return [function(item) for item in items]
         return list(self._pool.map(function, items))
 
     def parts(self, length: int, largest: int | None = None) -> list[slice]:
-        """Equal slices of a range, one for each thread, or more if they would be larger than `largest`."""
+        """Return equal slices of a range, one for each thread, or more if they would be larger than `largest`."""
         number = min(length, self.n)
         if largest is not None:
             number = max(number, -(-length // largest))
@@ -48,7 +48,7 @@ class Workers:
 
 @contextmanager
 def workers(n_threads: int) -> Iterator[Workers]:
-    """Threads for the time of a `with` block."""
+    """Keep threads for the time of a `with` block."""
     with threadpool_limits(limits=1, user_api="blas"):
         if n_threads == 1:
             yield Workers(None, 1)

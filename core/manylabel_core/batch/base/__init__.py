@@ -1,1 +1,1 @@
-"""What the batch learners share: parameters, the problems they hand to a solver, checks, progress, bytes."""
+"""The batch learners share parameters, the problems they hand to a solver, checks, progress and bytes."""

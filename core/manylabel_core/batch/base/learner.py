@@ -1,4 +1,4 @@
-"""What the batch learners share: parameters, checks, kernels, predictions, and state."""
+"""The base of the batch learners has their common parameters, checks, kernels, predictions, and state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 
 
 class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
-    """A multi-label model learnt at once from all examples: one score for each label, linear or by a kernel.
+    """A batch learner learns a multi-label model at once from all examples: one score for each label, linear or by a
+    kernel.
 
     A label is predicted when its score is above 0. With a linear kernel the scores are
     `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
@@ -52,7 +53,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
     random_state: Any
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Scores of the labels.
+        """Return the scores of the labels.
 
         Parameters
         ----------
@@ -124,7 +125,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         return checked, signs
 
     def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
-        """X as an ndarray or CSR array of float32 or float64."""
+        """Return X as an ndarray or CSR array of float32 or float64."""
         if self.kernel == "precomputed" and is_sparse(X):
             raise ValueError(f"{name} must be dense, not sparse, with kernel='precomputed'")
         try:
@@ -136,7 +137,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         return sp.csr_array(X) if is_sparse(X) else X
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """The kernel, its width taken from X where it has to be, and kept as `gamma_`."""
+        """Return the kernel, its width taken from X where it has to be, and kept as `gamma_`."""
         gamma = 1.0
         if not isinstance(self.gamma, str):
             gamma = float(self.gamma)
@@ -151,7 +152,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
     def _problem(
         self, X: Any, signs: NDArray[np.int8], *, equality: bool, constant: float = 0.0
     ) -> KernelProblem | LinearProblem:
-        """The examples as a solver takes them; `constant` is the square of a regularised constant feature."""
+        """Return the examples as a solver takes them; `constant` is the square of a regularised constant feature."""
         self._check_precomputed(X)
         cache_mb = check_positive("cache_mb", self.cache_mb)
         kernel = replace(self._make_kernel(X), constant=constant)
@@ -192,7 +193,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
                 self.support_vectors_ = model.X[self.support_]
 
     def _start(self, signs: NDArray[np.int8], c: float, *, equality: bool) -> NDArray[np.float64] | None:
-        """Dual variables of an earlier fit to go on from, made feasible if C or Y is another now."""
+        """Return dual variables of an earlier fit to go on from, made feasible if C or Y is another now."""
         alpha = getattr(self, "alpha_", None) if self.warm_start else None
         if alpha is None or alpha.shape != signs.shape:
             return None
@@ -210,7 +211,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
                 delattr(self, name)
 
     def _raw_scores(self, X: Any) -> NDArray[Any]:
-        """Scores of a block of rows, without the intercept."""
+        """Return the scores of a block of rows, without the intercept."""
         if hasattr(self, "coef_"):
             return np.asarray(X @ self.coef_.T)
         if self.kernel == "precomputed":
@@ -218,5 +219,5 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         return self._kernel()(X, self.support_vectors_) @ self.dual_coef_
 
     def _row_bytes(self, X: Any) -> int:
-        """Bytes that the scores of one row need on the way."""
+        """Return bytes that the scores of one row need on the way."""
         return 8 * max(len(self.intercept_), X.shape[1] if hasattr(self, "coef_") else len(self.dual_coef_))

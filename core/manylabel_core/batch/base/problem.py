@@ -20,7 +20,7 @@ from manylabel_core.solvers import CachedRows, DualResult, ProgressCallback, sol
 
 
 class Expansion(NamedTuple):
-    """A model over examples: the scores of x are `kernel(x, X) A + intercept`.
+    """An expansion is a model over examples: the scores of x are `kernel(x, X) A + intercept`.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Expansion(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """A model over features: the scores of x are `x Z + intercept`.
+    """Weights are a model over features: the scores of x are `x Z + intercept`.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Weights(NamedTuple):
 
 
 class Problem(ABC):
-    """Examples and signs.
+    """A problem has examples, and the signs of their labels.
 
     Parameters
     ----------
@@ -79,18 +79,18 @@ class Problem(ABC):
 
     @abstractmethod
     def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`B' K B`, shape (n_labels, n_labels)."""
+        """Return `B' K B`, shape (n_labels, n_labels)."""
 
     @abstractmethod
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion | Weights:
-        """The model of what was solved for S."""
+        """Return the model of what was solved for S."""
 
     def _options(self) -> dict[str, Any]:
         return {"equality": self.equality, "n_threads": self.n_threads, "seed": self.seed}
 
 
 class KernelProblem(Problem):
-    """Examples seen through a Gram matrix, or through rows of one that is never stored.
+    """A kernel problem sees examples through a Gram matrix, or through rows of one that is never stored.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class KernelProblem(Problem):
 
 
 class LinearProblem(Problem):
-    """Examples seen through weights of their features.
+    """A linear problem sees examples through weights of their features.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class LinearProblem(Problem):
 
 
 class SemiSupervisedProblem(KernelProblem):
-    """Labelled examples seen through SSMLRL's kernel, Eq. (22), made from unlabelled ones.
+    """The problem of SSMLRL sees labelled examples through a kernel made from unlabelled ones, Eq. (22) of the paper.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class SemiSupervisedProblem(KernelProblem):
 
 
 def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`K B` for a Gram matrix or rows of one, in the precision of the kernel values."""
+    """Return `K B` for a Gram matrix or rows of one, in the precision of the kernel values."""
     if isinstance(K, np.ndarray):
         return np.asarray(K @ B.astype(K.dtype, copy=False), dtype=np.float64)
     product = np.empty(B.shape)
@@ -207,7 +207,9 @@ def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def balanced(alpha: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Dual variables lowered until `sum_i b_il = 0`: those of the examples that weigh more, on one side of a label."""
+    """Return dual variables lowered until `sum_i b_il = 0`: those of the examples that weigh more, on one side of a
+    label.
+    """
     relevant = signs > 0
     weights = (alpha * relevant).sum(axis=0), (alpha * ~relevant).sum(axis=0)
     lighter = np.minimum(*weights)

@@ -1,4 +1,4 @@
-"""How a fit tells its caller where it stands, and hears that it shall stop."""
+"""A fit tells its caller where it stands, and hears that it shall stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manylabel_core.solvers import Progress, ProgressCallback
 
 
 class Reporter:
-    """Stands between a caller's callback, which may be None, and the solvers.
+    """A reporter stands between a caller's callback, which may be None, and the solvers.
 
     A fit that is one call of a solver passes `solver` on to it. One that is a chain of calls passes
     `half_step`, and tells by `reached` where the whole of it stands.

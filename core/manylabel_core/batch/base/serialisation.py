@@ -28,16 +28,16 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """An estimator whose fitted attributes, all with names that end in "_", are its model."""
+    """A serialisable estimator has its model in its fitted attributes, whose names all end in "_"."""
 
     _fitted_last = FITTED_LAST
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The arrays that, with the parameters and the plain values of `to_bytes`, are the fitted model."""
+        """Return the arrays that, with the parameters and the plain values of `to_bytes`, are the fitted model."""
         return pack(self._attributes(), "")[0]
 
     def to_bytes(self) -> bytes:
-        """Parameters and fitted model in the form of `manylabel_core.state`, a safetensors file.
+        """Return parameters and fitted model in the form of `manylabel_core.state`, a safetensors file.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class Serialisable(BaseEstimator):
 
     @classmethod
     def from_bytes(cls, data: bytes, **parameters: Any) -> Self:
-        """The estimator that `to_bytes` wrote: equal scores, bit for bit.
+        """Return the estimator that `to_bytes` wrote: equal scores, bit for bit.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Serialisable(BaseEstimator):
         return estimator
 
     def _attributes(self) -> dict[str, Any]:
-        """Everything fitted."""
+        """Return everything fitted."""
         check_is_fitted(self, self._fitted_last)
         return {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
 
@@ -98,7 +98,7 @@ def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]
 
 
 def unpack(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The values that `pack` was given.
+    """Return the values that `pack` was given.
 
     Raises
     ------

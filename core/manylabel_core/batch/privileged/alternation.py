@@ -30,7 +30,7 @@ MOST_PASSES = 1000
 
 
 class Settings(NamedTuple):
-    """Parameters of the alternation, as in `PrML`."""
+    """The alternation has these parameters of `PrML`."""
 
     rank: int
     gamma1: float
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 
 @dataclass
 class Reached:
-    """Where an alternation is, after a number of whole rounds.
+    """An alternation is here, after a number of whole rounds.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Reached:
 
 
 class Alternation:
-    """One run of the alternation.
+    """An alternation is one run of the fit.
 
     Parameters
     ----------
@@ -83,14 +83,14 @@ class Alternation:
         self.report = report
 
     def start(self, at: Variables | None = None) -> Reached:
-        """The leading singular vectors of the weights of independent machines, roughly solved."""
+        """Return the leading singular vectors of the weights of independent machines, roughly solved."""
         result = self._solve(self.X, START_TOL, 0, start=at)
         factors = leading(result.Z, self.settings.rank, self.settings.gamma1)
         at = result.at
         return self._told(Reached(factors, at, self._objective(factors, at)))
 
     def resume(self, factors: Factors, at: Variables, trace: list[float], gap: float) -> Reached:
-        """Where another run ended; its rounds count if it was one on the same problem."""
+        """Return where another run ended; its rounds count if it was one on the same problem."""
         at = self.problem.start(at)
         reached = Reached(factors, at, self._objective(factors, at), gap, trace, (len(trace) - 1) // 3)
         if not trace or min(trace[-3:]) != reached.objective:
@@ -99,7 +99,7 @@ class Alternation:
         return reached
 
     def run(self, at: Reached) -> Reached:
-        """Whole rounds, until one has lowered the objective by less than tol."""
+        """Run whole rounds, until one has lowered the objective by less than tol."""
         before = at.n_iter
         while not (at.settled or self.report.stopped) and at.n_iter - before < self.settings.max_iter:
             after = self._round(at)
@@ -115,7 +115,7 @@ class Alternation:
         return at
 
     def _is_settled(self, at: Reached) -> bool:
-        """Whether the last round has lowered the objective too little: each ended at the least of its values."""
+        """Return whether the last round has lowered the objective too little: each ended at the least of its values."""
         if at.n_iter == 0:
             return False
         before, now = min(at.trace[-6:-3]), min(at.trace[-3:])
@@ -134,7 +134,7 @@ class Alternation:
         return after
 
     def _coefficients(self, before: Factors, at: Variables, seed: int) -> tuple[Factors, Variables, float]:
-        """The W-step: for each label the better one of what it had and what the solver gives."""
+        """Take the W-step: keep for each label the better one of what it had and what the solver gives."""
         U = np.ascontiguousarray(self.X @ before.D.T)
         known = at.known.copy()
         had = self._label_costs(before, known)
@@ -150,7 +150,7 @@ class Alternation:
     def _dictionary(
         self, before: Factors, at: Variables, trace: list[float], seed: int
     ) -> tuple[Factors, Variables, float, float]:
-        """The D-step, taken unless it raises the objective of the W-step, the last of the trace."""
+        """Take the D-step, unless it raises the objective of the W-step, the last of the trace."""
         result = self._solve(self.X, self.settings.tol, seed, W=before.W, start=at)
         assert result.D is not None
         after = Factors(result.D, before.W)
@@ -163,7 +163,7 @@ class Alternation:
     def _split(
         self, before: Factors, at: Variables, objective: float, trace: list[float]
     ) -> tuple[Factors, Variables, float]:
-        """The cheapest factors with the same product, unless they raise the objective."""
+        """Return the cheapest factors with the same product, unless they raise the objective."""
         after = leading(before.product(), self.settings.rank, self.settings.gamma1)
         known = at.known.copy()
         found = self._objective(after, at._replace(known=known))
@@ -186,7 +186,7 @@ class Alternation:
         )
 
     def _objective(self, factors: Factors, at: Variables) -> float:
-        """The problem (5), with the second slack: at privileged weights that may be lifted a little."""
+        """Evaluate the problem (5), with the second slack: at privileged weights that may be lifted a little."""
         return factors.cost(self.settings.gamma1) + float(self._losses(factors, at.known).sum())
 
     def _label_costs(self, factors: Factors, known: Matrix) -> NDArray[np.float64]:

@@ -14,22 +14,22 @@ LOST = 1e-12
 
 
 class Factors(NamedTuple):
-    """D of shape (rank, n_features) and W of shape (rank, n_labels)."""
+    """The factors are D of shape (rank, n_features) and W of shape (rank, n_labels)."""
 
     D: Matrix
     W: Matrix
 
     def product(self) -> Matrix:
-        """Z as (n_labels, n_features)."""
+        """Return Z as (n_labels, n_features)."""
         return self.W.T @ self.D
 
     def cost(self, gamma1: float) -> float:
-        """`|D|^2/2 + gamma1 |W|^2/2`."""
+        """Return `|D|^2/2 + gamma1 |W|^2/2`."""
         return 0.5 * float(np.vdot(self.D, self.D)) + 0.5 * gamma1 * float(np.vdot(self.W, self.W))
 
 
 def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
-    """The cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank.
+    """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank.
 
     Of all factors with the product Z, those with `|D|^2 = gamma1 |W|^2` along every singular vector cost least:
     `sqrt(gamma1)` times the sum of the singular values.

@@ -1,4 +1,4 @@
-"""What PrML and PrBR share: parameters, privileged features, and what a later fit goes on from."""
+"""PrML and PrBR share parameters, privileged features, and what a later fit goes on from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_LABELS = 2**20
 
 
 class LinearScores(NamedTuple):
-    """A linear model and nothing else: scores are `X @ coef_.T + intercept_`.
+    """The scores are a linear model and nothing else: scores are `X @ coef_.T + intercept_`.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LinearScores(NamedTuple):
 
 
 class PrivilegedLearner(BatchLearner):
-    """A linear learner that uses the other labels of its training examples."""
+    """A privileged learner is linear, and uses the other labels of its training examples."""
 
     # What BatchLearner asks of those with kernels; no parameters here.
     kernel = "linear"
@@ -55,7 +55,7 @@ class PrivilegedLearner(BatchLearner):
     literal: bool
 
     def to_linear(self) -> LinearScores:
-        """The weights Z alone, without what only learning needs.
+        """Return the weights Z alone, without what only learning needs.
 
         `FALT.from_linear` takes them, as it takes the model itself.
         """
@@ -104,7 +104,7 @@ class PrivilegedLearner(BatchLearner):
             self.alpha_, self.beta_ = at.alpha.T, at.beta.T
 
     def _known_variables(self, problem: Privileged) -> Variables | None:
-        """Where an earlier fit has ended, if this one shall go on from there and can."""
+        """Return where an earlier fit has ended, if this one shall go on from there and can."""
         if not (self.warm_start and hasattr(self, "alpha_") and hasattr(self, "beta_")):
             return None
         found = Variables(
@@ -115,7 +115,7 @@ class PrivilegedLearner(BatchLearner):
 
 
 def with_constant(X: Any) -> Any:
-    """X in double precision with a last feature that is 1."""
+    """Return X in double precision with a last feature that is 1."""
     ones = np.ones((X.shape[0], 1))
     if isinstance(X, np.ndarray):
         return np.hstack([X, ones], dtype=np.float64)
@@ -123,7 +123,9 @@ def with_constant(X: Any) -> Any:
 
 
 def nearest(signs: NDArray[np.int8], number: int) -> NDArray[np.bool_]:
-    """For each label the labels nearest to it in Hamming distance, (n_labels, n_labels); of equal ones, the first."""
+    """Return for each label the labels nearest to it in Hamming distance, (n_labels, n_labels); of equal ones, the
+    first.
+    """
     S = signs.astype(np.float32)  # sums of +1 and -1 are exact
     agreement = S.T @ S
     np.fill_diagonal(agreement, -np.inf)
@@ -135,7 +137,7 @@ def nearest(signs: NDArray[np.int8], number: int) -> NDArray[np.bool_]:
 
 @contextmanager
 def blas_threads(number: int) -> Any:
-    """BLAS with so many threads."""
+    """Run BLAS with so many threads within a `with` block."""
     valid = isinstance(number, int | np.integer) and number >= 1  # the solver refuses others
     with threadpool_limits(limits=int(number) if valid else None, user_api="blas"):
         yield

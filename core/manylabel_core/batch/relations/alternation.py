@@ -45,7 +45,7 @@ SOLVER_SWEEPS = 1_000  # at a time; on hopelessly scaled features every round ta
 
 @dataclass
 class Reached:
-    """Where an alternation is.
+    """An alternation is here.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Reached:
 
     @property
     def gap(self) -> float:
-        """Relative duality gap of the whole problem."""
+        """Return the relative duality gap of the whole problem."""
         if self.result is None:
             return math.inf
         apart = max(0.0, self.objective - self.bound)
@@ -84,7 +84,7 @@ class Reached:
 
 
 class Alternation:
-    """One run of the alternation.
+    """An alternation is one run of the fit.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Alternation:
         return at
 
     def _next(self, at: Reached, step: float) -> tuple[Matrix, float]:
-        """What to try next, and what may come of it; whether it is worth the while."""
+        """Return what to try next, and what may come of it; whether it is worth the while."""
         assert at.M is not None
         at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
         trial, hoped = self.model.trial(at.covariance, at.M, at.objective, step, max(LEAST, SHARE * min(1.0, at.gap)))
@@ -135,7 +135,7 @@ class Alternation:
         return trial, hoped
 
     def _weights(self, at: Reached, S: Matrix, alpha: Matrix | None) -> tuple[DualResult, Matrix]:
-        """Weights for S and their M; again and more precisely while most of the gap is their own."""
+        """Find weights for S and their M; find them more precisely while most of the gap is their own."""
         while True:
             result = self.problem.solve(
                 S, self.c, tol=self.inner_tol, max_iter=SOLVER_SWEEPS, alpha0=alpha, progress=self.report.half_step
@@ -166,7 +166,7 @@ class Alternation:
 
     @staticmethod
     def _weightless(result: DualResult, S: Matrix, M: Matrix) -> bool:
-        """Whether there are no weights to speak of, and so nothing to say about their relations."""
+        """Return whether there are no weights to speak of, and so nothing to say about their relations."""
         return float(np.sum(S * M)) <= WEIGHTLESS * abs(result.primal)
 
     def _sharpen(self, wanted: float) -> None:

@@ -18,7 +18,7 @@ Matrix = NDArray[np.float64]
 
 
 class Best(NamedTuple):
-    """The best covariance, what it costs, tr(inv(Omega) W'W), and its eps."""
+    """The best covariance comes with what it costs, tr(inv(Omega) W'W), and its eps."""
 
     covariance: Matrix
     cost: float
@@ -26,7 +26,7 @@ class Best(NamedTuple):
 
 
 def best_covariance(WW: Matrix) -> Best:
-    """`Omega = (W'W)^1/2 / tr((W'W)^1/2)`, by an eigendecomposition with clipping.
+    """Return `Omega = (W'W)^1/2 / tr((W'W)^1/2)`, by an eigendecomposition with clipping.
 
     Where that is singular, eps I is added before Omega is scaled to trace 1 again.
     """
@@ -40,7 +40,7 @@ def best_covariance(WW: Matrix) -> Best:
 
 
 def correlation(covariance: Matrix) -> Matrix:
-    """The covariance scaled to a unit diagonal."""
+    """Return the covariance scaled to a unit diagonal."""
     spread = np.sqrt(np.diag(covariance))
     scaled = covariance / np.outer(spread, spread)
     np.fill_diagonal(scaled, 1.0)
@@ -48,6 +48,6 @@ def correlation(covariance: Matrix) -> Matrix:
 
 
 def rebuilt(values: Matrix, V: Matrix) -> Matrix:
-    """`V diag(values) V'`, symmetric to the last bit."""
+    """Return `V diag(values) V'`, symmetric to the last bit."""
     product = (V * values) @ V.T
     return (product + product.T) / 2

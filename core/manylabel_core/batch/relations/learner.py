@@ -1,4 +1,4 @@
-"""What MLRL and SSMLRL share: the alternation, and what it leaves in the estimator."""
+"""MLRL and SSMLRL share the alternation, and what it leaves in the estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class RelationshipLearner(BatchLearner):
-    """A learner of weights and of the relations between labels at once."""
+    """A relationship learner finds weights and the relations between labels at once."""
 
     covariance_init: ArrayLike | None
     label_covariance_: NDArray[np.float64]

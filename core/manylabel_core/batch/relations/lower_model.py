@@ -37,7 +37,7 @@ FASTER = 4.0  # from one rate to the next
 
 
 class LowerModel:
-    """The planes known.
+    """A lower model holds the planes below g that are known.
 
     Parameters
     ----------
@@ -62,11 +62,11 @@ class LowerModel:
         self._p = np.append(self._p / self._p.sum(), 0.0)
 
     def bound_with(self, height: float, M: Matrix) -> float:
-        """The lower bound on the minimum of g that a plane gives by itself."""
+        """Return the lower bound on the minimum of g that a plane gives by itself."""
         return float(height - np.linalg.eigvalsh(M)[-1] / self._double)
 
     def bound(self, reached: float, known: float) -> float:
-        """The lower bound on the minimum of g that the best combination of the planes gives.
+        """Return the lower bound on the minimum of g that the best combination of the planes gives.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class LowerModel:
         return found
 
     def trial(self, center: Matrix, M: Matrix, reached: float, step: float, lost: float) -> tuple[Matrix, float]:
-        """The covariance to try next, and what the model hopes of g there (or a little less).
+        """Return the covariance to try next, and what the model hopes of g there (or a little less).
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class LowerModel:
 
 
 class _Look(NamedTuple):
-    """The problem of p at one point: its value, its gradient (the planes' heights at Omega), and Omega."""
+    """A look is the problem of p at one point: its value, its gradient (the planes' heights at Omega), and Omega."""
 
     p: Vector
     value: float

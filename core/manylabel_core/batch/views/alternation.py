@@ -27,7 +27,7 @@ SAME = 1e-12
 
 
 class Model(NamedTuple):
-    """What predicts, and what a fit can go on from.
+    """A model predicts, and a fit can go on from it.
 
     Attributes
     ----------
@@ -42,7 +42,9 @@ class Model(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """What the terms of the objective cost; `beta` with the energy of the labels divided out, the others as given."""
+    """Prices are what the terms of the objective cost; `beta` with the energy of the labels divided out, the others as
+    given.
+    """
 
     r: float
     beta: float
@@ -53,7 +55,7 @@ class Prices(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """All that the objective needs of a representation: of views, and last of labels, `X'P` and `P'P`; `|P|^2`."""
+    """Moments are what the objective needs of P: of views, and last of labels, `X'P` and `P'P`; and `|P|^2`."""
 
     crosses: list[Matrix]
     grams: list[Matrix]
@@ -62,7 +64,7 @@ class Moments(NamedTuple):
 
 @dataclass
 class Reached:
-    """Where an alternation is.
+    """An alternation is here.
 
     Attributes
     ----------
@@ -90,7 +92,7 @@ class Reached:
 
 
 class Alternation:
-    """One run.
+    """An alternation is one run of the fit.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ class Alternation:
         return view_factors(alpha, self.shares, self.prices.r)
 
     def representation(self, model: Model) -> Matrix:
-        """The best P, Eqs. (12) and (14)."""
+        """Return the best representation P, Eqs. (12) and (14)."""
         factors = [*self.factors(model.alpha), self.prices.beta]
         return represent(self.blocks, [*model.bases, model.W], factors, self.prices.ridge, self.patterns)
 
@@ -155,7 +157,7 @@ class Alternation:
         return Moments(crosses, grams, float(np.trace(shared)))
 
     def objective(self, model: Model, moments: Moments) -> float:
-        """(8), divided by the number of rows, with the ridges and the floor under the errors of the views."""
+        """Return the objective (8) by row, with the ridges and the floor under the errors of the views."""
         errors = self.errors(model, moments)
         prices = self.prices
         views = float(self.factors(model.alpha) @ (errors[:-1] + prices.view_floor * self.counts))
@@ -164,7 +166,7 @@ class Alternation:
         return float((views + labels + prices.ridge * moments.square) / self.n - prices.gamma * together)
 
     def errors(self, model: Model, moments: Moments) -> Matrix:
-        """|X - P B'|^2 of every view, and of the labels."""
+        """Return |X - P B'|^2 of every view, and of the labels."""
         found = [
             energy - 2.0 * float(np.vdot(B, cross)) + float(np.vdot(B.T @ B, gram))
             for B, energy, cross, gram in zip(
@@ -183,7 +185,7 @@ class Alternation:
         return model._replace(bases=bases)
 
     def basis_problem(self, v: int, bases: Sequence[Matrix], alpha: Matrix, moments: Moments) -> steps.Quadratic:
-        """What view v's basis minimises, Eq. (15)."""
+        """Return the problem that view v's basis minimises, Eq. (15)."""
         factor = float(self.factors(alpha)[v]) / self.n
         others = [B.T @ B for w, B in enumerate(bases) if w != v]
         G = steps.pull(others, self.prices.gamma, bases[v].shape[1])
@@ -199,7 +201,7 @@ class Alternation:
 
 
 def _gap(trace: Sequence[float]) -> float:
-    """By what share the last iteration lowered the objective, from the least value before to the least now."""
+    """Return by what share the last iteration lowered the least value of the objective."""
     if len(trace) <= HALF_STEPS:
         return float("inf")
     before, now = min(trace[:-HALF_STEPS]), min(trace)

@@ -15,7 +15,7 @@ Matrix = NDArray[np.float64]
 
 
 class Block:
-    """The matrix `present * (X - mean) / scale`, of which only products are ever formed.
+    """A block is the matrix `present * (X - mean) / scale`, of which only products are ever formed.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Block:
         return int(self.X.shape[0] if self.present is None else np.count_nonzero(self.present))
 
     def times(self, B: Matrix) -> Matrix:
-        """The product with B (n_features, n_columns), shape (n_samples, n_columns)."""
+        """Return the product with B (n_features, n_columns), shape (n_samples, n_columns)."""
         B = B / self.scale
         product: Matrix = np.asarray(self.X @ B)
         shift = self.mean @ B
@@ -49,7 +49,7 @@ class Block:
         return product
 
     def cross(self, P: Matrix) -> Matrix:
-        """The product of its transpose with P (n_samples, n_columns), shape (n_features, n_columns)."""
+        """Return the product of its transpose with P (n_samples, n_columns), shape (n_features, n_columns)."""
         total = P.sum(axis=0) if self.present is None else P[self.present].sum(axis=0)
         product: Matrix = np.ascontiguousarray(self.X.T @ P)
         product -= np.outer(self.mean, total)
@@ -57,23 +57,23 @@ class Block:
         return product
 
     def gram(self, P: Matrix) -> Matrix:
-        """`P'P` over the rows that are there."""
+        """Return `P'P` over the rows that are there."""
         rows = P if self.present is None else P[self.present]
         return rows.T @ rows
 
     def energy(self) -> float:
-        """The sum of its squares, without the cancellation of a difference of two large sums."""
+        """Return the sum of its squares, without the cancellation of a difference of two large sums."""
         total = _sparse_energy(self) if is_sparse(self.X) else _dense_energy(self)
         return total / self.scale**2
 
 
 def column_means(X: Any, n_present: int) -> Matrix:
-    """Means of the columns over the rows that are there; the others are 0."""
+    """Return means of the columns over the rows that are there; the others are 0."""
     return np.asarray(X.sum(axis=0), dtype=np.float64).ravel() / max(1, n_present)
 
 
 def without_rows(X: Any, missing: NDArray[np.bool_]) -> Any:
-    """X with 0 in the rows that are missing; what they held is never looked at."""
+    """Return X with 0 in the rows that are missing; what they held is never looked at."""
     if not missing.any():
         return X
     if not is_sparse(X):

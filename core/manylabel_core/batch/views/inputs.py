@@ -66,7 +66,7 @@ def check_views(X: Any, missing: Any, known: Sequence[str] | None = None) -> tup
 
 
 def check_labelled(labelled: Any, n_samples: int) -> Mask:
-    """Which rows are labelled: at least one."""
+    """Check which rows are labelled: at least one."""
     mask = _mask("labelled", labelled, n_samples, default=True)
     if not mask.any():
         raise ValueError("labelled must be True for at least one row")
@@ -74,7 +74,7 @@ def check_labelled(labelled: Any, n_samples: int) -> Mask:
 
 
 def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
-    """The indicator matrix of the labelled rows, 0 elsewhere; what unlabelled rows hold is never looked at."""
+    """Return the indicator matrix of the labelled rows, 0 elsewhere; what unlabelled rows hold is never looked at."""
     given = sp.csr_array(Y) if is_sparse(Y) else _labelled_rows(Y, labelled)
     numbers = is_sparse(given) or getattr(getattr(given, "dtype", None), "kind", "") in tuple("biuf")
     if numbers and given.ndim == 2 and given.shape[0] == len(labelled):  # else check_labels says what is wrong
@@ -83,7 +83,8 @@ def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
 
 
 def _labelled_rows(Y: Any, labelled: Mask) -> Any:
-    """Y as an array of what its labelled rows hold, whatever the others do: None, text, another number of entries.
+    """Return Y as an array of what its labelled rows hold, whatever the others do: None, text, another number of
+    entries.
 
     What cannot be made one, or has another number of rows, is given back for `check_labels` to refuse.
     """
@@ -102,7 +103,7 @@ def _labelled_rows(Y: Any, labelled: Mask) -> Any:
 
 
 def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
-    """A view scaled to a mean energy of 1 per row, centred or not."""
+    """Return a view scaled to a mean energy of 1 per row, centred or not."""
     there = None if present.all() else present
     n_present = int(np.count_nonzero(present))
     if n_present == 0:
@@ -120,7 +121,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
 
 
 def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
-    """Labels less their means over the labelled rows, and their energy per row (1 if there is none)."""
+    """Return the labels less their means over the labelled rows, and their energy per row (1 if there is none)."""
     n_labelled = int(np.count_nonzero(labelled))
     block = Block(Y, None if labelled.all() else labelled, column_means(Y, n_labelled), 1.0)
     return block, block.energy() / n_labelled or 1.0
@@ -129,7 +130,7 @@ def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
 def seen_blocks(
     views: Mapping[str, Any], present: Mapping[str, Mask], means: Mapping[str, Matrix], scales: Mapping[str, float]
 ) -> list[Block]:
-    """Views as a fitted model sees them."""
+    """Return views as a fitted model sees them."""
     return [
         Block(views[name], None if present[name].all() else present[name], means[name], scales[name]) for name in views
     ]
@@ -144,7 +145,7 @@ def _check_names(X: Views, known: Sequence[str] | None) -> None:
 
 
 def _matrix(name: str, X: Any) -> Any:
-    """Two dimensions of numbers; whether they are finite is looked at when missing rows are gone."""
+    """Return a matrix of numbers; whether they are finite is looked at when missing rows are gone."""
     try:
         return check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
     except ValueError as error:

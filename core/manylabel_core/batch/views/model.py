@@ -1,4 +1,4 @@
-"""What predicts of LSA-MML: bases of views, weights and thresholds of labels."""
+"""The part of LSA-MML that predicts stands here: bases of views, weights and thresholds of labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manylabel_core.batch.views.representation import represent, view_factors
 
 
 class ViewModel(Serialisable):
-    """A fitted model of rows in several views; `LSAMML` says what its attributes are."""
+    """A view model is fitted to rows in several views; `LSAMML` says what its attributes are."""
 
     _fitted_last = "relative_change_"
 
@@ -34,7 +34,7 @@ class ViewModel(Serialisable):
     threshold_: Matrix
 
     def transform(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """The common representation of rows, found from the views they have.
+        """Return the common representation of rows, found from the views they have.
 
         Parameters
         ----------
@@ -66,14 +66,14 @@ class ViewModel(Serialisable):
         return self._represent(seen_blocks(views, present, means, scales), [names.index(name) for name in views])
 
     def label_scores(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Regressions on 0 and 1, shape (n_samples, n_labels), float64: what compares labels with each other.
+        """Return regressions on 0 and 1, shape (n_samples, n_labels), float64: what compares labels with each other.
 
         `decision_function` compares each one with its threshold. Parameters and errors as for `transform`.
         """
         return np.asarray(self.transform(X, missing) @ self.coef_.T + self.intercept_)
 
     def decision_function(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """`label_scores` less the thresholds, shape (n_samples, n_labels), float64: above 0 where predicted."""
+        """Return `label_scores` less the thresholds, shape (n_samples, n_labels), float64: above 0 where predicted."""
         return np.asarray(self.label_scores(X, missing) - self.threshold_)
 
     def predict(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> NDArray[np.int64]:
@@ -82,7 +82,7 @@ class ViewModel(Serialisable):
 
     @property
     def bases_(self) -> dict[str, Matrix]:
-        """The bases by view, of shape (n_features of the view, n_components)."""
+        """Return the bases by view, of shape (n_features of the view, n_components)."""
         check_is_fitted(self, self._fitted_last)
         return dict(zip(map(str, self.view_names_), self._split(self.basis_), strict=True))
 

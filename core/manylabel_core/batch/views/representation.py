@@ -12,7 +12,7 @@ from manylabel_core.batch.views.steps import representation
 
 
 class Patterns:
-    """Rows by which blocks they have: all rows that have the same ones have one normal matrix.
+    """Patterns group rows by which blocks they have: all rows that have the same ones have one normal matrix.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Patterns:
         self.rows: list[NDArray[np.int64]] = np.split(order, ends[:-1])
 
     def solve(self, right: Matrix, normals: Sequence[Matrix], ridge: float) -> Matrix:
-        """Rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`."""
+        """Return rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`."""
         eye = ridge * np.eye(right.shape[1])
         if len(self.kinds) == 1:
             return representation(_sum(eye, normals, self.kinds[0]), right)
@@ -70,7 +70,8 @@ def represent(
 
 
 def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
-    """What the errors of the views are multiplied with, alpha_v^r in (8), but scaled: 1 for views that weigh the same.
+    """Return what the errors of the views are multiplied with, alpha_v^r in (8), but scaled: 1 for views that weigh the
+    same.
 
     So the other prices mean the same for every r and any number of views.
     """

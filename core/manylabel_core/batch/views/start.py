@@ -1,4 +1,4 @@
-"""Where LSA-MML's alternation starts: the leading singular vectors of all views, and of the labels, side by side."""
+"""LSA-MML's alternation starts from the leading singular vectors of all views, and of the labels, side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROUNDS, EXTRA = 4, 8
 def start(
     views: Sequence[Block], labels: Block, prices: Prices, n_components: int, random: np.random.RandomState
 ) -> Model:
-    """Bases and weights from a truncated singular value decomposition, found by products alone.
+    """Return bases and weights from a truncated singular value decomposition, found by products alone.
 
     Rows that are missing count as average. Views weigh the same, and labels as much as the prices say. Columns
     beyond the rank of the views are random: directions of no length are rounding, which at unit length the result

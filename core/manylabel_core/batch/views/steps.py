@@ -24,7 +24,7 @@ LEAST_MU, ABOVE = 1e-3, 1.1
 
 
 class Quadratic(NamedTuple):
-    """`tr(B H B') - 2 tr(B' R)`, to be minimised over B with columns in the unit ball.
+    """The quadratic `tr(B H B') - 2 tr(B' R)` is to be minimised over B with columns in the unit ball.
 
     Attributes
     ----------
@@ -44,13 +44,13 @@ class Quadratic(NamedTuple):
 
 
 def centred(M: Matrix) -> Matrix:
-    """`C M C` with C = I - 11'/K, for a symmetric M (K, K)."""
+    """Return `C M C` with C = I - 11'/K, for a symmetric M (K, K)."""
     rows = M - M.mean(axis=0)
     return np.asarray(rows - rows.mean(axis=1)[:, np.newaxis])
 
 
 def hsic(grams: Sequence[Matrix]) -> float:
-    """Sum over ordered pairs of different views of `HSIC(B_v, B_w)`, Eq. (6) with linear kernels.
+    """Return the sum over ordered pairs of different views of `HSIC(B_v, B_w)`, Eq. (6) with linear kernels.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def hsic(grams: Sequence[Matrix]) -> float:
 
 
 def pull(others: Sequence[Matrix], gamma: float, n_components: int) -> Matrix:
-    """G: minus the part of the objective that HSIC has in a basis B is `-tr(B G B')`."""
+    """Return G: minus the part of the objective that HSIC has in a basis B is `-tr(B G B')`."""
     if not others or n_components == 1:
         return np.zeros((n_components, n_components))
     return 2.0 * gamma / (n_components - 1) ** 2 * centred(np.sum(others, axis=0))
 
 
 def in_ball(B: Matrix) -> Matrix:
-    """Columns longer than 1 shortened to 1."""
+    """Shorten columns longer than 1 to 1."""
     return np.asarray(B / np.maximum(1.0, np.linalg.norm(B, axis=0)))
 
 
@@ -113,7 +113,7 @@ def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, mo
 
 
 def representation(normal: Matrix, right: Matrix) -> Matrix:
-    """Rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`.
+    """Return rows of P for one normal matrix, Eqs. (12) and (14): `P normal = right`.
 
     Raises
     ------
@@ -128,12 +128,13 @@ def representation(normal: Matrix, right: Matrix) -> Matrix:
 
 
 def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
-    """W of the labels, Eq. (20) with a ridge: `W (P'P + ridge I) = Y'P` over the labelled rows."""
+    """Return W of the labels, Eq. (20) with a ridge: `W (P'P + ridge I) = Y'P` over the labelled rows."""
     return representation(gram + ridge * np.eye(len(gram)), cross)
 
 
 def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
-    """alpha, Eq. (22): proportional to `(1/e_v)^(1/(r-1))`, for e_v the mean squared residual of a row of the view.
+    """Return alpha, Eq. (22): proportional to `(1/e_v)^(1/(r-1))`, for e_v the mean squared residual of a row of the
+    view.
 
     Parameters
     ----------
@@ -150,14 +151,14 @@ def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
 
 
 def _penalty(values: Matrix, least: float) -> float:
-    """mu: the geometric mean of the ends of the spectrum, where the method is fast, but never too small for it."""
+    """Return mu, the geometric mean of the ends of the spectrum, where the method is fast; never too small for it."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     mu = np.sqrt(max(values[0], LEAST_MU**2 * largest) * largest)
     return float(max(mu, ABOVE * least, -2.0 * values[0]))
 
 
 def _multipliers(problem: Quadratic, B: Matrix, mu: float) -> Matrix:
-    """T at B if B were the end: along columns that are at the ball, and 0 for those within."""
+    """Return T at B if B were the end: along columns that are at the ball, and 0 for those within."""
     outward = np.einsum("ij,ij->j", problem.R - B @ problem.H, B) / mu
     at_ball = np.linalg.norm(B, axis=0) > 1.0 - 1e-9
     return B * np.where(at_ball, np.maximum(0.0, outward), 0.0)

@@ -15,7 +15,7 @@ HALF = 0.5
 
 
 def thresholds(scores: Matrix, Y: Any, rule: str) -> Matrix:
-    """The thresholds, shape (n_labels,).
+    """Return the thresholds, shape (n_labels,).
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def thresholds(scores: Matrix, Y: Any, rule: str) -> Matrix:
 
 
 def _threshold(scores: Matrix, y: Any, rule: str) -> float:
-    """The midpoint of two scores that differ: the best cut after k of the highest scores, k from 0 to all."""
+    """Return the midpoint of two scores that differ: the best cut after k of the highest scores, k from 0 to all."""
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     true = np.concatenate([[0], np.cumsum(y[order])])
@@ -50,7 +50,7 @@ def _threshold(scores: Matrix, y: Any, rule: str) -> float:
 
 
 def _worth(true: NDArray[Any], above: NDArray[Any], relevant: float, rule: str) -> NDArray[Any]:
-    """What is to be largest, for so many true ones among so many rows above the threshold."""
+    """Return what is to be largest, for so many true ones among so many rows above the threshold."""
     if rule == "f1":
         return np.asarray(2.0 * true / (above + relevant))
     if rule == "errors":

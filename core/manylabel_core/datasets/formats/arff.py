@@ -19,7 +19,7 @@ Labels = Source | int | Sequence[str] | None
 
 
 def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
-    """A data set from a multi-label ARFF file, dense or sparse.
+    """Return a data set from a multi-label ARFF file, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) leaves the feature out, as if it were 0. A row whose labels are
@@ -60,7 +60,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
 
 
 class ArffRow(NamedTuple):
-    """A row by column numbers: features with their values, the labels that are relevant and those not known."""
+    """An ARFF row has its values by column numbers: features with their values, the labels that are relevant and those
+    not known.
+    """
 
     line: int
     sparse: bool
@@ -80,7 +82,7 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 
 
 class ArffColumns:
-    """What the attributes of a file mean: columns of features and of labels, and rows read by them.
+    """The columns say what the attributes of a file mean: columns of features and of labels, and rows read by them.
 
     Parameters
     ----------
@@ -110,12 +112,12 @@ class ArffColumns:
         self._unsaid = [(i, *column.unsaid) for i, column in enumerate(self._columns) if column.unsaid is not None]
 
     def feature_names(self) -> tuple[str, ...]:
-        """The names of the features, by column; raises BadDataset where two are the same."""
+        """Return the names of the features, by column; raises BadDataset where two are the same."""
         names = [name for column in self._columns for name in column.feature_names()]
         return check_names(names, "features")
 
     def rows(self, lines: Iterator[tuple[int, str]]) -> Iterator[ArffRow]:
-        """The rows in the lines after ``@data``; raises BadDataset with the line of one that is none."""
+        """Return the rows in the lines after ``@data``; raises BadDataset with the line of one that is none."""
         for line, text in lines:
             text = text.strip()
             if text and text[0] != "%":

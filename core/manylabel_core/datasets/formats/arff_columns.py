@@ -1,4 +1,4 @@
-"""What one attribute of an ARFF file gives: a label, a feature, or a feature for each of its values."""
+"""One attribute of an ARFF file gives a column or several: a label, a feature, or a feature for each of its values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute as columns.
+    """A column says what one attribute gives.
 
     Attributes
     ----------
@@ -30,11 +30,13 @@ class Column:
 
     @property
     def is_label(self) -> bool:
-        """Whether it is a label."""
+        """Return whether it is a label."""
         return not self.n_features
 
     def read(self, token: str) -> tuple[int, float]:
-        """Column and value of a word of the file; raises ValueError for one that is no value of the attribute."""
+        """Return the column and the value of a word of the file; raises ValueError for one that is no value of the
+        attribute.
+        """
         if self.is_label:
             if (truth := _TRUTH.get(token.lower())) is None:
                 raise ValueError(f"label {shown(self.name)} is {shown(token)}: expected 0 or 1")
@@ -53,14 +55,14 @@ class Column:
             raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected a finite number") from None
 
     def feature_names(self) -> list[str]:
-        """The names of its features."""
+        """Return the names of its features."""
         if self.n_features < 2:
             return [self.name][: self.n_features]
         return [f"{self.name}={value}" for value in self.choices or ()]
 
 
 def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> Column:
-    """An attribute that is a label; raises BadDataset for values other than 0 and 1."""
+    """Return an attribute that is a label; raises BadDataset for values other than 0 and 1."""
     if values is not None and not all(value.lower() in _TRUTH for value in values):
         listed = ", ".join(values[:10])
         raise BadDataset(f"label {shown(name)} has the values {listed}: expected 0 and 1", line=line)
@@ -69,7 +71,7 @@ def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> C
 
 
 def feature(name: str, values: tuple[str, ...] | None, first: int) -> Column:
-    """An attribute that is a feature, or several."""
+    """Return an attribute that is a feature, or several."""
     if values is None:
         return Column(name, first, 1)
     if set(values) <= {"0", "1"}:

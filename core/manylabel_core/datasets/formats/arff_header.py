@@ -1,4 +1,4 @@
-"""What stands before the rows of an ARFF file: its relation and its attributes, and which of them are labels."""
+"""A header stands before the rows of an ARFF file: its relation and its attributes, and which of them are labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE
 
 
 class Attribute(NamedTuple):
-    """One ``@attribute``: `values` of a nominal one, None of a numeric one."""
+    """An attribute is one ``@attribute``: `values` of a nominal one, None of a numeric one."""
 
     name: str
     values: tuple[str, ...] | None
@@ -22,7 +22,7 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What stands before the rows; `last_line` is the number of the line with ``@data``."""
+    """A header is what stands before the rows; `last_line` is the number of the line with ``@data``."""
 
     relation: str
     attributes: list[Attribute]
@@ -30,7 +30,7 @@ class Header(NamedTuple):
 
 
 def read_header(lines: Iterator[tuple[int, str]], limits: Limits) -> Header:
-    """The lines up to ``@data``.
+    """Return the lines up to ``@data``.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def meka_option(relation: str) -> int | None:
 
 
 def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str]:
-    """The names of the attributes that are labels.
+    """Return the names of the attributes that are labels.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 
 
 class Sizes(NamedTuple):
-    """A first line of three integers, as the extreme-classification repository writes it."""
+    """Sizes are a first line of three integers, as the extreme-classification repository writes it."""
 
     rows: int
     features: int
@@ -20,7 +20,7 @@ class Sizes(NamedTuple):
 
 
 class Words(NamedTuple):
-    """One line: its labels and its features as they stand in the file."""
+    """Words are one line: its labels and its features as they stand in the file."""
 
     line: int
     labels: list[str]
@@ -28,7 +28,7 @@ class Words(NamedTuple):
 
 
 def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limits = Limits()) -> Dataset:  # noqa: B008
-    """A data set from a multi-label libsvm file.
+    """Return a data set from a multi-label libsvm file.
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line
     whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are skipped. A first line
@@ -72,7 +72,7 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limit
 
 
 def begin(lines: Iterator[tuple[int, str]]) -> tuple[Sizes | None, Iterator[Words]]:
-    """The sizes of the first line, if it has them, and then the rows.
+    """Return the sizes of the first line, if it has them, and then the rows.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def _labels(words: Words, names: dict[str, int], limits: Limits, sizes: Sizes | 
 
 
 def _numbered(building: Building, names: dict[str, int], width: int, first: int) -> Dataset:
-    """The data set with its columns from `first` on, and numeric labels in their order."""
+    """Return the data set with its columns from `first` on, and numeric labels in their order."""
     dataset = building.done_single(tuple(names), width)
     X, Y, labels = dataset.X, dataset.Y, dataset.label_names
     if all(label.isascii() and label.isdigit() and len(label) < 20 for label in labels):

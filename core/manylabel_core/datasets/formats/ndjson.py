@@ -16,7 +16,7 @@ _SPARSE = {"indices", "values"}
 
 
 def read_ndjson(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
-    """A data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
+    """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers, or
     ``{"views": {name: one of these}}``; each line has the same views in the same form. ``y`` lists the relevant
@@ -46,7 +46,7 @@ def read_ndjson(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noq
 
 
 class _Reading:
-    """Rows of examples as columns."""
+    """A reading takes rows of examples into columns."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -100,7 +100,7 @@ class _Reading:
 
 
 class _View:
-    """The features of one view."""
+    """A view takes the features of one view."""
 
     def __init__(self, form: str) -> None:
         self.form = form

@@ -20,7 +20,7 @@ MAX_VIEWS = 100
 
 
 def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
-    """A data set from a NumPy ``.npz`` file.
+    """Return a data set from a NumPy ``.npz`` file.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
     of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it
@@ -59,7 +59,7 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
 
 
 class _Reading:
-    """Arrays of an archive, within what is left of the limits."""
+    """A reading takes arrays of an archive, within what is left of the limits."""
 
     def __init__(self, archive: Archive, limits: Limits) -> None:
         self._archive = archive
@@ -81,7 +81,7 @@ class _Reading:
         self._nonzeros -= count
 
     def matrix(self, name: str) -> View:
-        """The features, dense or CSR."""
+        """Return the features, dense or CSR."""
         n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member=name)
         self._limits.check("features", n_columns, member=name)
@@ -94,7 +94,7 @@ class _Reading:
         return csr
 
     def labels(self) -> sp.csr_array:
-        """The labels, as CSR of int8."""
+        """Return the labels, as CSR of int8."""
         n_rows, n_columns = self._archive.shape("Y", ("indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member="Y")
         self._limits.check("labels", n_columns, member="Y")
@@ -134,13 +134,13 @@ class _Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """The names in an array, of which there have to be so many; None without it."""
+        """Return the names in an array, of which there have to be so many; None without it."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
 
     def views(self, X: View, features: tuple[str, ...] | None) -> dict[str, tuple[View, tuple[str, ...] | None]]:
-        """The columns of each view, and their names."""
+        """Return the columns of each view, and their names."""
         if "view_id" not in self._archive:
             return {SINGLE: (X, features)}
         ids = self.array("view_id", 1)
@@ -153,7 +153,7 @@ class _Reading:
         return {name: (X[:, at], _at(features, at)) for name, at in chosen.items()}
 
     def labelled(self, Y: sp.csr_array) -> NDArray[np.bool_]:
-        """Which rows have labels."""
+        """Return which rows have labels."""
         if "labelled" not in self._archive:
             return np.ones(Y.shape[0], dtype=np.bool_)
         labelled = self.array("labelled", 1)
@@ -164,7 +164,7 @@ class _Reading:
         return labelled
 
     def rows(self, name: str, n_rows: int) -> NDArray[np.int64] | None:
-        """The rows of a split, ascending; None without it."""
+        """Return the rows of a split, ascending; None without it."""
         if name not in self._archive:
             return None
         rows = self.array(name, 1)
@@ -207,7 +207,7 @@ def _check_values(name: str, values: NDArray[Any], row_of: Any) -> None:
 
 
 def _repeats(csr: sp.csr_array) -> NDArray[np.int64]:
-    """Where a column stands that is also the one before it, in the same row."""
+    """Return where a column stands that is also the one before it, in the same row."""
     first = np.zeros(csr.nnz + 1, dtype=np.bool_)
     first[csr.indptr[:-1]] = True
     return np.flatnonzero((csr.indices[1:] == csr.indices[:-1]) & ~first[1:-1]) + 1

@@ -33,7 +33,7 @@ _END, _LOCATOR, _END_BYTES = b"PK\x05\x06", b"PK\x06\x07", 22
 
 
 class Archive:
-    """The members of an ``.npz`` file.
+    """An archive has the members of an ``.npz`` file.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Archive:
         return f"{name}.npy" in self._members
 
     def open(self, name: str, dimensions: int) -> Array:
-        """The array of that name, which has so many dimensions.
+        """Return the array of that name, which has so many dimensions.
 
         Raises
         ------
@@ -89,7 +89,7 @@ class Archive:
             raise
 
     def shape(self, name: str, parts: tuple[str, ...]) -> tuple[int, int]:
-        """The shape of a dense array, or of the CSR matrix in `parts`."""
+        """Return the shape of a dense array, or of the CSR matrix in `parts`."""
         if name in self:
             with self.open(name, 2) as array:
                 return array.shape[0], array.shape[1]
@@ -104,7 +104,7 @@ class Archive:
 
 
 class Array:
-    """One array of the archive: its header, then its items in order."""
+    """An array is read from the archive in order: its header, then its items in order."""
 
     def __init__(self, name: str, file: IO[bytes], dimensions: int) -> None:
         self._name, self._file = name, file
@@ -118,7 +118,7 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all items, as the header says; there may be fewer."""
+        """Return bytes of all items, as the header says; there may be fewer."""
         return prod(self.shape) * self.dtype.itemsize
 
     def _header(self) -> tuple[tuple[int, ...], bool, str]:
@@ -134,7 +134,7 @@ class Array:
         self._file.close()
 
     def read(self, count: int) -> NDArray[Any]:
-        """The next `count` items."""
+        """Return the next `count` items."""
         size = count * self.dtype.itemsize
         try:
             data = self._file.read(size) if size else b""
@@ -145,7 +145,7 @@ class Array:
         return np.frombuffer(data, self.dtype)
 
     def whole(self, most_bytes: int) -> NDArray[Any]:
-        """All items in the shape of the array.
+        """Return all items in the shape of the array.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class Array:
 
 
 def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
-    """The names in an array, of which there have to be so many; None without it."""
+    """Return the names in an array, of which there have to be so many; None without it."""
     if name not in archive:
         return None
     with archive.open(name, 1) as array:
@@ -215,5 +215,5 @@ def _check_directory(file: IO[bytes]) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """What an error says; it may quote the file at length."""
+    """Return what an error says; it may quote the file at length."""
     return str(error)[:100]

@@ -14,7 +14,7 @@ _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "tru
 
 
 def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
-    """A data set from a CSV file.
+    """Return a data set from a CSV file.
 
     The first line has the names of the columns, every other one a number for each feature and 0 or 1 (or false, true)
     for each label. A row whose labels are all empty is unlabelled. Commas separate; double quotes hold together, and
@@ -52,7 +52,7 @@ def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limi
 
 
 class _Lines:
-    """Lines for the csv module, with their ends, and the number of the last one given."""
+    """These lines are for the csv module: they have their ends, and it is known which one was given last."""
 
     def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
         self._lines = lines
@@ -65,7 +65,7 @@ class _Lines:
 
 
 def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the number of its last line; empty lines are skipped."""
+    """Return the rows, each with the number of its last line; empty lines are skipped."""
     reader = csv.reader(lines, strict=True)
     while True:
         try:
@@ -79,7 +79,7 @@ def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
 
 
 def _label_places(names: Sequence[str], label_columns: int | Sequence[str]) -> dict[int, int]:
-    """The columns that are labels, in the order of the file, with the place of each among the labels."""
+    """Return the columns that are labels, in the order of the file, with the place of each among the labels."""
     if isinstance(label_columns, int):
         if not 0 < label_columns <= len(names):
             raise BadDataset(f"{label_columns} label columns asked for, there are {len(names)} columns", line=1)

@@ -1,4 +1,4 @@
-"""Where bytes come from, and text as numbered lines with a bound on each."""
+"""A source has bytes, and is read as numbered lines of text with a bound on each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_LINE_BYTES = 16 * 2**20
 
 
 def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
-    """The bytes of a source; a file that is opened here is closed again."""
+    """Return the bytes of a source; a file that is opened here is closed again."""
     return open(source, "rb") if isinstance(source, (str, PathLike)) else nullcontext(source)
 
 
@@ -43,7 +43,7 @@ def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
-    """The names as a tuple; a name that comes twice would silently merge two columns.
+    """Return the names as a tuple; a name that comes twice would silently merge two columns.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
 
 
 def shown(value: object) -> str:
-    """A value from a file in a message: quoted, in ASCII where it is no Unicode, and not longer than a line."""
+    """Return a value from a file in a message: quoted, in ASCII where it is no Unicode, and not longer than a line."""
     text = repr(value)
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

@@ -1,4 +1,4 @@
-"""What a point of the dual is worth: the two objectives, who owns the gap, and the biases.
+"""The account of a point of the dual has the two objectives, who owns the gap, and the biases.
 
 With `t = y (T - beta)` the gap is a sum over the variables, each term at least 0: `(c - a) t` where t is positive,
 `-a t` where it is negative. (`sum_i b_il = 0` makes beta drop out of the dual.)
@@ -43,7 +43,7 @@ def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
 
 @compiled
 def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
-    """The biases that the optimality conditions give, shape (n_labels,), float64.
+    """Return the biases that the optimality conditions give, shape (n_labels,), float64.
 
     The mean of T over the free points of a label. Where none is free, the middle of the interval between the T of
     those that could rise and of those that could fall; for a label with one class only, its only end.

@@ -23,7 +23,7 @@ ENOUGH = 0.1
 
 
 class Pairs(NamedTuple):
-    """Active pairs, label after label.
+    """Pairs are the active pairs of point and label, label after label.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
-        """Room for so many pairs of each label."""
+        """Make room for so many pairs of each label."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         n = starts[-1]
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))
@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
 
 @compiled
 def is_active(t, b, y, c):  # type: ignore[no-untyped-def]
-    """Whether a pair of gradient t is free, violates the optimality conditions, or is near to that."""
+    """Return whether a pair of gradient t is free, violates the optimality conditions, or is near to that."""
     if b == 0.0:
         return t * y > -SLACK
     if abs(b) == c:
@@ -140,7 +140,7 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
 
 @compiled
 def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Coordinate descent on the pairs of one label; return the gap that the first sweep found.
+    """Run coordinate descent on the pairs of one label; return the gap that the first sweep found.
 
     Within the visit, pairs at a bound drop out when they are further on their right side than any other pair of the
     sweep before was on its wrong side (the shrinking of LIBLINEAR: C.-J. Hsieh, K.-W. Chang,

@@ -137,7 +137,7 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
 
 @compiled
 def _extremes(t, b, upper, c):  # type: ignore[no-untyped-def]
-    """The largest gradient of a variable that may rise, the smallest of one that may fall."""
+    """Return the largest gradient of a variable that may rise, the smallest of one that may fall."""
     top, bottom = -np.inf, np.inf
     for i in range(len(t)):
         if b[i] < upper[i]:

@@ -1,4 +1,4 @@
-"""Where the kernel solver's rows come from: a stored Gram matrix, or something that computes them."""
+"""The kernel solver's rows come from a stored Gram matrix, or something that computes them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _CHUNK_BYTES = 1 << 24
 
 
 class RowSource(Protocol):
-    """Rows of a positive semi-definite Gram matrix that need not exist as a whole."""
+    """A source gives rows of a positive semi-definite Gram matrix that need not exist as a whole."""
 
     def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
-        """The kernel values of some points with all, shape (len(block), n_samples), float32 or float64."""
+        """Return the kernel values of some points with all, shape (len(block), n_samples), float32 or float64."""
 
     def diagonal(self) -> NDArray[Any]:
-        """The kernel value of each point with itself, shape (n_samples,)."""
+        """Return the kernel value of each point with itself, shape (n_samples,)."""
 
 
 class CachedRows:
-    """A source of rows that keeps as many as fit: the first ones asked for stay.
+    """This source of rows keeps as many as fit: the first ones asked for stay.
 
     Passes take the points in random order, for which no policy has more hits than that.
 
@@ -48,11 +48,11 @@ class CachedRows:
         self.computed = 0
 
     def diagonal(self) -> NDArray[Any]:
-        """The kernel value of each point with itself, shape (n_samples,)."""
+        """Return the kernel value of each point with itself, shape (n_samples,)."""
         return self._diagonal
 
     def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
-        """The kernel values of some points with all, shape (len(block), n_samples)."""
+        """Return the kernel values of some points with all, shape (len(block), n_samples)."""
         missing = np.flatnonzero(self._slot[block] < 0)
         if self._kept is not None and not len(missing):
             return np.asarray(self._kept[self._slot[block]])
@@ -73,7 +73,7 @@ class CachedRows:
 
 
 class CheckedRows:
-    """Rows for the solver, in the precision it works in.
+    """Checked rows are in the precision that the solver works in.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class CheckedRows:
         self.stored = stored
 
     def take(self, block: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
-        """The rows of some points.
+        """Return the rows of some points.
 
         Raises
         ------

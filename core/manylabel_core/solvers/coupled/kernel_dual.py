@@ -103,7 +103,7 @@ def solve_kernel_dual(
 def _sides(
     source: CheckedRows, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
 ) -> list[KernelSide]:
-    """One side for each thread where labels are independent and rows need not be computed, else one."""
+    """Return one side for each thread where labels are independent and rows need not be computed, else one."""
     if task.coupled or not source.stored:
         return [KernelSide(source, task, B, dtype, threads)]
     alone = Workers(None, 1)
@@ -112,7 +112,7 @@ def _sides(
 
 
 class KernelSide(Side):
-    """Labels whose gradient is kept for all points.
+    """This side keeps the gradient of its labels for all points.
 
     Parameters
     ----------

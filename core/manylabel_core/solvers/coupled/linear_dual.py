@@ -108,7 +108,7 @@ def solve_linear_dual(
 def _sides(
     X: Any, constant: float, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
 ) -> list[LinearSide]:
-    """One side for each thread where labels are independent, else one."""
+    """Return one side for each thread where labels are independent, else one."""
     X = X.astype(dtype, copy=False)
     if task.coupled:
         return [_side(X, task, B, constant, threads)]

@@ -35,7 +35,7 @@ ROUNDS, ROUND_SWEEPS, GROUP = 5, 2, 16
 
 
 class LinearSide(Side):
-    """What dense and sparse rows have in common.
+    """This side keeps weights; it is what dense and sparse rows have in common.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class LinearSide(Side):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """`X'B S` and below it the constant's row, (n_features + 1, n_labels), float64."""
+        """Return `X'B S` and below it the constant's row, (n_features + 1, n_labels), float64."""
         return self._Z.astype(np.float64) if self._exact is None else self._exact
 
     def gradient(self) -> NDArray[Any]:
@@ -92,7 +92,7 @@ class LinearSide(Side):
         return True
 
     def _fresh_weights(self, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """The weights without the rounding of the steps that have led to B."""
+        """Return the weights without the rounding of the steps that have led to B."""
         Z = np.zeros((self._n_features + 1, self.B.shape[1]), dtype)
         moved = np.flatnonzero(self.B.any(axis=1))
         for first in range(0, len(moved), CHUNK):
@@ -113,7 +113,7 @@ class LinearSide(Side):
 
 
 class DenseSide(LinearSide):
-    """A linear model of dense rows, X of shape (n_samples, n_features)."""
+    """This side has a linear model of dense rows, X of shape (n_samples, n_features)."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class DenseSide(LinearSide):
 
 
 class CsrSide(LinearSide):
-    """A linear model of sparse rows."""
+    """This side has a linear model of sparse rows."""
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class CsrSide(LinearSide):
         keep_active(pairs, self.B)
 
     def _few_active(self) -> Pairs | None:
-        """The active pairs, if they are few."""
+        """Return the active pairs, if they are few."""
         counts = np.empty(self.B.shape[1], np.int64)
         known = self._T, self.B, self.task.Y, self.task.c  # the pass before has ended with the gradient
         count_active(*known, counts)

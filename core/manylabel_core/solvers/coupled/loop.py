@@ -28,12 +28,14 @@ AnySide = TypeVar("AnySide", bound=Side)
 
 
 def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
-    """Those to work in one after the other: single-precision data is only read, so that much precision is enough."""
+    """Return those to work in one after the other: single-precision data is only read, so that much precision is
+    enough.
+    """
     return [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype == np.float32 else (np.float64,))]
 
 
 class Loop(Generic[AnySide]):
-    """Passes over the points of several sides, and a report after each.
+    """A loop makes passes over the points of several sides, and reports after each.
 
     Parameters
     ----------
@@ -91,7 +93,7 @@ class Loop(Generic[AnySide]):
             self._sweep(active)
 
     def variables(self) -> NDArray[np.float64]:
-        """B, (n_samples, n_labels)."""
+        """Return B, (n_samples, n_labels)."""
         return joined([side.B for side in self.sides])
 
     def _account(self, last: bool) -> NDArray[np.int64]:
@@ -120,7 +122,7 @@ class Loop(Generic[AnySide]):
         return bool(self.primal - self.dual <= self.control.tol * max(abs(self.primal), TINY))
 
     def _is_fine(self) -> bool:
-        """Whether the gap that is asked for is too small for single precision."""
+        """Return whether the gap that is asked for is too small for single precision."""
         n_variables = sum(side.B.size for side in self.sides)
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.c * n_variables)
 
@@ -133,7 +135,7 @@ class Loop(Generic[AnySide]):
         return bool(self.progress is not None and self.progress(self.trace[-1]))
 
     def _sweep(self, active: NDArray[np.int64]) -> None:
-        """One pass over the active points; with the equality first over each label's worst pair."""
+        """Make one pass over the active points; with the equality first over each label's worst pair."""
         order = self._rng.permutation(active)
         seed = int(self._rng.integers(2**63))
         n_labels = sum(side.B.shape[1] for side in self.sides)
@@ -143,12 +145,12 @@ class Loop(Generic[AnySide]):
 
 
 def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Columns of several sides side by side; not copied if there is only one."""
+    """Return columns of several sides side by side; not copied if there is only one."""
     return parts[0] if len(parts) == 1 else np.hstack(parts)
 
 
 def _blocks(side: Side, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Points in the order of the pass, and where its blocks start; the last start is the end.
+    """Return points in the order of the pass, and where its blocks start; the last start is the end.
 
     With the equality, blocks come first that hold every label's most violating pair together, so that some progress
     is certain: of the pairs in random blocks, none need violate.

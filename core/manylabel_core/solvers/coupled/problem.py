@@ -31,7 +31,7 @@ FEASIBLE = 1e-9
 
 
 class Task(NamedTuple):
-    """The problem as compiled code sees it.
+    """A task is the problem as compiled code sees it.
 
     Attributes
     ----------
@@ -50,12 +50,12 @@ class Task(NamedTuple):
     equality: bool
 
     def labels(self, part: slice) -> Task:
-        """The problem of some labels only, where S does not couple them to the others."""
+        """Return the problem of some labels only, where S does not couple them to the others."""
         Y = np.ascontiguousarray(self.Y[:, part])
         return self._replace(Y=Y, S=np.ascontiguousarray(self.S[part, part]))
 
     def times_coupling(self, M: NDArray[Any]) -> NDArray[Any]:
-        """`M S`, in the precision of M."""
+        """Return `M S`, in the precision of M."""
         if self.coupled:
             return np.asarray(M @ self.S.astype(M.dtype, copy=False))
         return np.asarray(M * self.S.diagonal().astype(M.dtype))
@@ -78,7 +78,7 @@ def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> T
 
 
 def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
-    """B = Y * alpha0, or zeros.
+    """Return B = Y * alpha0, or zeros.
 
     Raises
     ------

@@ -16,7 +16,7 @@ SWEEPS, SWEEPS_ALONE = 4, 50
 
 
 class Side(ABC):
-    """Some labels' dual variables and their model.
+    """A side has the dual variables of some labels, and their model.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Side(ABC):
 
     @abstractmethod
     def gradient(self) -> NDArray[Any]:
-        """T = Y - F for all points, (n_samples, n_labels); valid until the next pass."""
+        """Return T = Y - F for all points, (n_samples, n_labels); valid until the next pass."""
 
     @abstractmethod
     def sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> None:
@@ -50,7 +50,7 @@ class Side(ABC):
 
     @staticmethod
     def sweeps(starts: NDArray[np.int64]) -> int:
-        """The most sweeps over each of these blocks."""
+        """Return the most sweeps over each of these blocks."""
         return SWEEPS if len(starts) > 2 else SWEEPS_ALONE
 
     @abstractmethod
@@ -76,14 +76,14 @@ class Side(ABC):
         return float(gap), float(dual), int(n_open)
 
     def bias(self) -> NDArray[np.float64]:
-        """The biases from the optimality conditions; 0 without the equality."""
+        """Return the biases from the optimality conditions; 0 without the equality."""
         if not self.task.equality:
             return np.zeros(self.B.shape[1])
         return np.asarray(kkt_bias(self.gradient(), self.B, self.task.Y, self.task.c))
 
 
 def best_bias(T: NDArray[Any], Y: NDArray[np.int8]) -> NDArray[np.float64]:
-    """The biases with the least hinge loss, shape (n_labels,).
+    """Return the biases with the least hinge loss, shape (n_labels,).
 
     The hinge of an example has its kink at the bias y - F = T, and left of all kinks the slope of a label's loss is
     minus the number of its relevant examples; at each kink it rises by 1. So the (number of relevant)-th smallest

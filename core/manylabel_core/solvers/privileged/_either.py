@@ -13,7 +13,7 @@ Either = NDArray[np.float64] | Rows
 
 
 def score(X: Either, i: int, z: NDArray[np.float64]) -> float:
-    """`x_i z`; only for compiled code."""
+    """Return `x_i z`; only for compiled code."""
     raise NotImplementedError
 
 
@@ -43,7 +43,7 @@ def _add_dense(x, w, z):  # type: ignore[no-untyped-def]
 
 
 def squares_of(X: Either) -> NDArray[np.float64]:
-    """`|x|^2` of every row, (n_samples,)."""
+    """Return `|x|^2` of every row, (n_samples,)."""
     if isinstance(X, Rows):
         return np.asarray(squared_lengths(X, 0.0))
     return np.asarray(np.einsum("ij,ij->i", X, X))

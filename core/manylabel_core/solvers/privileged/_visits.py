@@ -61,7 +61,7 @@ def _move(task, mask, listed, k, change, sums):  # type: ignore[no-untyped-def]
 
 @compiled
 def _slack(task, mask, listed, length, k, sums):  # type: ignore[no-untyped-def]
-    """`<w~, t_k>`; length is |t|^2."""
+    """Return `<w~, t_k>`; length is |t|^2."""
     total = 0.0
     for p in range(task.indptr[k], task.indptr[k + 1]):
         if mask[task.indices[p]]:
@@ -106,7 +106,7 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 @compiled
 def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
-    """`gamma/2 |v|^2 + C sum slack + rho sum zeta`, after v has been made feasible by adding some of direction.
+    """Return `gamma/2 |v|^2 + C sum slack + rho sum zeta`, after v has been made feasible by adding some of direction.
 
     Margins are `y z.x`. Slacks are written.
     """
@@ -129,7 +129,7 @@ def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
 
 @compiled
 def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Where a label stands.
+    """Find where a label stands, and which of its variables are not settled.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: igno
 
 @compiled
 def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Coordinate descent on the active variables of one label.
+    """Run coordinate descent on the active variables of one label.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
 def _sweep_kinds(  # type: ignore[no-untyped-def]
     task, mask, listed, length, near, r, g_r, kinds, beta, sums, quiet, state
 ):
-    """A sweep over kinds; gives the gain, the slack that misses most, and the slack of r."""
+    """Sweep over kinds; return the gain, the slack that misses most, and the slack of r."""
     gain, worst = 0.0, 0.0
     shuffle(kinds, state)
     for k in kinds:
@@ -281,7 +281,7 @@ def _sweep_kinds(  # type: ignore[no-untyped-def]
 
 @compiled
 def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """As `visit`, where e stays 0."""
+    """Run coordinate descent as `visit` does, where e stays 0."""
     total, first = 0.0, 0.0
     for sweep in range(sweeps):
         gain = 0.0
@@ -317,7 +317,7 @@ def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no
 
 @compiled
 def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
-    """What a step adds to the dual objective."""
+    """Return what a step adds to the dual objective."""
     curvature, bend, cross = bends
     flat = move * t - shift * g - back * g_r
     return flat - 0.5 * (curvature * move * move + bend * (shift * shift + back * back)) - cross * shift * back
@@ -325,7 +325,7 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
 
 @compiled
 def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-untyped-def]
-    """The best change of one a, of the e of its kind, and of the e of a kind r that has room.
+    """Return the best change of one a, of the e of its kind, and of the e of a kind r that has room.
 
     Maximises `_gain` where 0 <= a + move <= rho, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
     one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
@@ -348,7 +348,7 @@ def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-unt
 
 @compiled
 def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
-    """The best change of one a, and of the e of its kind.
+    """Return the best change of one a, and of the e of its kind.
 
     Two problems of one variable each, unless beta + shift - move >= 0 binds.
     """
@@ -363,7 +363,7 @@ def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
 
 @compiled
 def _alone(t, curvature, a, rho):  # type: ignore[no-untyped-def]
-    """The best change of one a that has no part in e."""
+    """Return the best change of one a that has no part in e."""
     if curvature > 0.0:
         return min(max(t / curvature, -a), rho - a)
     return rho - a if t > 0.0 else -a

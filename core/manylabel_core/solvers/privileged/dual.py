@@ -47,7 +47,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PrivilegedResult:
-    """A feasible point of the SVM+ dual, its model, and how far from the optimum it is at most.
+    """The result is a feasible point of the SVM+ dual, its model, and how far from the optimum it is at most.
 
     Attributes
     ----------
@@ -79,12 +79,12 @@ class PrivilegedResult:
 
     @property
     def gap(self) -> float:
-        """The relative duality gap, (primal - dual) / |primal|."""
+        """Return the relative duality gap, (primal - dual) / |primal|."""
         return (self.primal - self.dual) / max(abs(self.primal), TINY)
 
 
 class Privileged:
-    """Examples' labels, as the solver takes them.
+    """A privileged problem has the labels of examples, as the solver takes them.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ class Privileged:
         self.repair: Repair = repair_for(self.task)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """What w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted in
-        place.
+        """Return what w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted
+        in place.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Privileged:
         return found
 
     def start(self, at: Variables | None = None) -> Variables:
-        """Variables to start from: 0, or a copy of some that is made feasible."""
+        """Return variables to start from: 0, or a copy of some that is made feasible."""
         if at is None:
             return zero(self.task)
         moved = moved_to(self.task, at)
@@ -238,7 +238,7 @@ def solve_privileged_dual(
 
 
 def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCallback | None) -> PrivilegedResult:
-    """Passes until the gap is small, the caller stops it, or they are used up."""
+    """Make passes until the gap is small, the caller stops it, or they are used up."""
     begin = time.perf_counter()
     n_labels, goal = len(side.at.alpha), 0.0
     trace: list[Progress] = []

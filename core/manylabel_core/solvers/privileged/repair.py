@@ -1,4 +1,4 @@
-"""How privileged weights that miss a constraint a little become feasible, so that a duality gap can be told.
+"""Privileged weights that miss a constraint a little are made feasible, so that a duality gap can be told.
 
 With a constant among the privileged features that is simple: it raises all slacks. The printed problem has none; there
 a linear program finds weights that raise every slack that can be positive at all, and the others are 0 in every
@@ -25,7 +25,7 @@ class Unbounded(ValueError):
 
 
 class Repair(Protocol):
-    """Gives for the weights v of a label a copy that is feasible once enough of the second vector is added."""
+    """A repair gives for the weights v of a label a copy that is feasible once enough of the second vector is added."""
 
     def __call__(self, label: int, v: Vector) -> tuple[Vector, Vector]: ...
 
@@ -42,7 +42,7 @@ class ByConstant:
 
 
 class _Cone(NamedTuple):
-    """The weights of a label whose slacks are not negative.
+    """The cone holds the weights of a label whose slacks are not negative.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class _Cone(NamedTuple):
 
 
 class ByProgram:
-    """The printed problem: a linear program for each label.
+    """In the printed problem, a linear program is solved for each label.
 
     Raises
     ------
@@ -72,7 +72,7 @@ class ByProgram:
 
 
 def repair_for(task: Task) -> Repair:
-    """The way that suits a task."""
+    """Return the repair that suits a task."""
     return ByConstant(task) if task.constant else ByProgram(task)
 
 
@@ -100,7 +100,7 @@ def _cone(task: Task, label: int) -> _Cone:
 
 
 def _rows_spanned(T: NDArray[np.float64]) -> NDArray[np.float64]:
-    """An orthonormal basis of the rows."""
+    """Return an orthonormal basis of the rows."""
     if not T.any():
         return np.zeros((0, T.shape[1]))
     _, values, V = svd(T, full_matrices=False)

@@ -34,7 +34,7 @@ Matrix = NDArray[np.float64]
 
 
 class PrivilegedSide(ABC):
-    """Labels that share examples.
+    """This side has labels that share examples.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ class PrivilegedSide(ABC):
 
     @abstractmethod
     def weights(self) -> Matrix:
-        """(n_labels, n_features)."""
+        """Return the weights, (n_labels, n_features)."""
 
     @abstractmethod
     def stand(self, goal: float) -> tuple[float, float]:
-        """Primal and dual objective; labels whose gap was below the goal already may be left out."""
+        """Return the primal and the dual objective; labels whose gap was below the goal already may be left out."""
 
     @abstractmethod
     def sweep(self, goal: float, seed: int) -> None:
@@ -110,13 +110,13 @@ class PrivilegedSide(ABC):
         return float(visit(*about, s, z, sweeps, goal, random_state(seed + label)))
 
     def _sums(self, labels: NDArray[np.int64]) -> Matrix:
-        """`X'b` of some labels, (len(labels), n_features)."""
+        """Return `X'b` of some labels, (len(labels), n_features)."""
         B = self.at.alpha[labels] * self.task.Y[labels]
         return np.ascontiguousarray(B @ self._X if isinstance(self._X, np.ndarray) else (self._X.T @ B.T).T)
 
 
 class Independent(PrivilegedSide):
-    """Labels with S = scale I: each is a problem of its own."""
+    """These labels have S = scale I: each is a problem of its own."""
 
     def __init__(
         self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, scale: float, Z: Matrix | None
@@ -150,7 +150,7 @@ class Independent(PrivilegedSide):
 
 
 class Coupled(PrivilegedSide):
-    """Labels with S = W'W, and so with weights `z_l = D'w_l`, `D = sum_l w_l (X'b_l)'`.
+    """These labels have S = W'W, and so weights `z_l = D'w_l`, `D = sum_l w_l (X'b_l)'`.
 
     Within a visit only z_l moves. D follows by the product of w_l and the change of X'b_l once the visits to a group of
     labels are over; within the group, the changes reach the other labels by S.

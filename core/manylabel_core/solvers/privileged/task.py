@@ -1,4 +1,4 @@
-"""What the SVM+ dual is made of, as compiled code sees it, and the kinds of its examples."""
+"""The SVM+ dual, as compiled code sees it, is a task over kinds of examples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Task(NamedTuple):
-    """The problem (see `privileged_dual`) but for its features.
+    """A task is the problem of `dual` but for its features.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Task(NamedTuple):
     gamma: float
 
     def features(self, label: int) -> NDArray[np.float64]:
-        """The privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
+        """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
         n_kinds, n_labels = len(self.sizes), len(self.mask)
         T = np.zeros((n_kinds, n_labels + 1))
         T[:, :-1] = -1.0
@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """The different label sets among examples, as in `Task`."""
+    """Kinds are the different label sets among examples, as in `Task`."""
 
     kinds: NDArray[np.int32]
     sizes: NDArray[np.float64]
@@ -60,7 +60,7 @@ class Kinds(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """A feasible point of the dual, and the privileged weights of one of the primal.
+    """The variables are a feasible point of the dual, and the privileged weights of one of the primal.
 
     Attributes
     ----------
@@ -80,7 +80,9 @@ class Variables(NamedTuple):
 
 
 def kinds_of(Y: NDArray[np.int8]) -> Kinds:
-    """The kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first appear."""
+    """Return the kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first
+    appear.
+    """
     packed = np.packbits(Y > 0, axis=1)
     _, first, kinds, sizes = np.unique(packed, axis=0, return_index=True, return_inverse=True, return_counts=True)
     order = np.argsort(first)
@@ -93,14 +95,17 @@ def kinds_of(Y: NDArray[np.int8]) -> Kinds:
 
 
 def zero(task: Task) -> Variables:
-    """The start: a = 0, and e = 0, so that w~ is 0. (At beta = 0, the paper's start, w~ is far from everything.)"""
+    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0. (At beta = 0, the paper's start, w~ is far
+    from everything.)
+    """
     n_labels, n_samples = task.Y.shape
     beta = np.tile(task.C * task.sizes, (n_labels, 1))
     return Variables(np.zeros((n_labels, n_samples)), beta, np.zeros((n_labels, n_labels + 1)))
 
 
 def moved_to(task: Task, at: Variables) -> Variables:
-    """A copy of variables that is feasible for a task of the same shape with another C or rho, or other examples.
+    """Return a copy of variables that is feasible for a task of the same shape with another C or rho, or other
+    examples.
 
     Its w~ may still miss constraints.
     """
