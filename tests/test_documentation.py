@@ -179,3 +179,10 @@ def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -
     code = [path.read_text() for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")]
     named = {int(number) for text in code for number in re.findall(r"docs/mathematics\.md \((\d+)\)", text)}
     assert named <= set(numbers)
+
+
+def test_the_rooms_that_the_design_names_are_there() -> None:
+    page = (ROOT / "docs" / "design.md").read_text()
+    named = set(re.findall(r"`((?:benchmarks|clients|core|deploy|docs|service|tests)/[\w./-]+)`", page))
+    assert len(named) > 20
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
