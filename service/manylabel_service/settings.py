@@ -112,9 +112,6 @@ class Settings(BaseSettings):
     max_queue_examples: PositiveInt = 100_000
     """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
 
-    max_queue_bytes: PositiveInt = 2**28
-    """Most bytes of them."""
-
     max_models: PositiveInt = 1_000
     """Most models on this server."""
 
@@ -183,18 +180,8 @@ class Settings(BaseSettings):
     job_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """How often a fit is begun whose process, or its supervisor, dies; then the job fails."""
 
-    job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
-    """Multiplications until the first checkpoint of a fit, roughly: some seconds. Later ones are further apart. Part of
-    the job from its order on, as job_threads is."""
-
     max_queued_jobs: PositiveInt = 100
     """Most jobs that wait or run; beyond it they are answered 429."""
-
-    max_jobs: PositiveInt = 1_000
-    """Jobs that are remembered after they ended; the oldest are forgotten. What they made stays."""
-
-    max_job_log_lines: Annotated[int, Field(ge=10, le=1_000)] = 200
-    """Lines kept of a job's log: the latest."""
 
     log_level: LogLevel = "info"
     """Least severe log lines that are written; debug has one for every request."""

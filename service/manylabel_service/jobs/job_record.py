@@ -34,6 +34,8 @@ from manylabel_service.storage import Document
 
 MAX_LINE = 300
 """Characters of a line of the log."""
+MAX_LINES = 200
+"""Lines kept of the log of a job."""
 MAX_DETAIL = 2000
 """Characters of the reason of a failure."""
 
@@ -151,12 +153,12 @@ class JobRecord(_StoredModel):
 
     # Changes; `now` is a time in RFC 3339.
 
-    def add_log_lines(self, now: str, texts: Iterable[str], most: int) -> None:
-        """Add lines to the log, of which `most` are kept."""
+    def add_log_lines(self, now: str, texts: Iterable[str]) -> None:
+        """Add lines to the log, of which the latest `MAX_LINES` are kept."""
         first = self.lines[-1].n + 1 if self.lines else 1
         for n, text in enumerate(texts, first):
             self.lines.append(Line(n=n, time=now, text=text[:MAX_LINE], after=self._revision))
-        del self.lines[:-most]
+        del self.lines[:-MAX_LINES]
 
     def queue_next(self) -> None:
         """Queue the tasks that wait for nothing any more."""

@@ -22,6 +22,8 @@ from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 
+MAX_ENDED_JOBS = 1_000
+"""Jobs that are remembered after they ended; the oldest are forgotten. What they made stays."""
 COLLECT_SECONDS = 60.0
 """Between two searches for what no job needs any more."""
 MAX_PASSED_SECONDS = 2.0
@@ -104,7 +106,7 @@ class JobMonitor:
             if task.state != "running" or (task.lease, task.heartbeats) != (last.lease, last.number):
                 raise Unchanged
             reason = f"the worker of task {number} sent no heartbeat for {LEASE_SECONDS:g} s"
-            record.add_log_lines(now, [reason], settings.max_job_log_lines)
+            record.add_log_lines(now, [reason])
             record.lose(task, reason, settings.job_attempts, now)
 
         try:
@@ -120,7 +122,7 @@ class JobMonitor:
         job_store = self._context.job_store
         ended = [record for record in job_store.jobs.values() if record.has_ended]
         ended.sort(key=lambda record: record.ended or "")
-        for record in ended[: max(0, len(ended) - self._context.settings.max_jobs)]:
+        for record in ended[: max(0, len(ended) - MAX_ENDED_JOBS)]:
             await job_store.remove(record)
         for id in {key.split("/")[1] for key in await self._context.store.blobs.keys(BLOBS)}:
             try:

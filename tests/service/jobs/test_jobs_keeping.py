@@ -224,8 +224,8 @@ async def test_a_store_that_came_back_with_older_data_is_believed(kept, monkeypa
     assert kept.runner.offered == [("a", 0)]
 
 
-async def test_old_jobs_are_forgotten_and_what_nobody_needs_is_removed(kept):
-    kept.context.settings.__dict__["max_jobs"] = 1
+async def test_old_jobs_are_forgotten_and_what_nobody_needs_is_removed(kept, monkeypatch):
+    monkeypatch.setattr(monitor_module, "MAX_ENDED_JOBS", 1)
     store, job_store = kept.context.store, kept.job_store
     for id in "abcd":
         await job_store.add(job(id))

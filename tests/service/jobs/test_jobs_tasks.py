@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.service.jobs.conftest import SHORT, spec
 
 from manylabel_service.errors import JobEnded, JobNotRetryable
+from manylabel_service.jobs import job_record
 from manylabel_service.jobs.job_record import Checkpoint, JobRecord, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import ENDED, Result
@@ -121,13 +122,14 @@ def test_the_oldest_job_is_done_first():
     assert [(record.id, number) for record, number in queued(jobs)] == [("a", 0), ("a", 1), ("a", 2), ("b", 0)]
 
 
-def test_a_log_is_bounded_and_a_reader_can_go_on():
+def test_a_log_is_bounded_and_a_reader_can_go_on(monkeypatch):
+    monkeypatch.setattr(job_record, "MAX_LINES", 3)
     record = job()
-    record.add_log_lines(NOW, ["x" * 1000], 3)
+    record.add_log_lines(NOW, ["x" * 1000])
     record = reread(record, 5)
-    record.add_log_lines(NOW, ["second", "third"], 3)
+    record.add_log_lines(NOW, ["second", "third"])
     record = reread(record, 9)
-    record.add_log_lines(NOW, ["fourth"], 3)
+    record.add_log_lines(NOW, ["fourth"])
     record = reread(record, 11)
     assert [line.n for line in record.log()] == [2, 3, 4]
     assert [line.text for line in record.log(9)] == ["fourth"]
@@ -138,7 +140,7 @@ def test_a_log_is_bounded_and_a_reader_can_go_on():
 def test_what_grows_too_large_fails_small():
     record = job(search=GRID)
     record.claim(0, "t", NOW).outcome = {"scores": [0.5], "seconds": 1.0, "much": "x" * 10_000}
-    record.add_log_lines(NOW, ["y" * 300] * 100, 100)
+    record.add_log_lines(NOW, ["y" * 300] * 100)
     record.give_up("too_large", "z" * 10_000, NOW)
     assert record.state == "failed"
     assert len(record.to_bytes()) < 5000

@@ -73,7 +73,7 @@ class TaskLease:
             task = record.leased(self.number, self.token)
             task.heartbeats += 1
             task.progress = self.progress or task.progress
-            record.add_log_lines(now, lines, self._context.settings.max_job_log_lines)
+            record.add_log_lines(now, lines)
             change(record, task, now)
 
         try:

@@ -68,9 +68,9 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
         task = record.claim(number, token, now)
         how = f"goes on from iteration {task.checkpoint.iteration}" if task.checkpoint else "begins"
         where = f"{socket.gethostname()}, process {os.getpid()}"
-        record.add_log_lines(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"], most_lines)
+        record.add_log_lines(now, [f"{_named(record, number)} {how} on {where}, attempt {task.attempt}"])
 
-    taken_at, most_lines = time.monotonic(), context.settings.max_job_log_lines
+    taken_at = time.monotonic()
     try:
         record = await context.job_store.change(id, take)
     except (JobNotFound, NotClaimable, StorageGone):

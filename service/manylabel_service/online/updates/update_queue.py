@@ -33,6 +33,10 @@ class Pending:
         return SizeDelta() if self.checked is None else self.checked.growth
 
 
+MAX_BYTES = 2**28
+"""Most bytes of the examples that wait to be learnt, per model."""
+
+
 class UpdateQueue:
     """The updates of one model, from their acceptance to their answer.
 
@@ -45,7 +49,6 @@ class UpdateQueue:
     def __init__(self, model_name: str, settings: Settings) -> None:
         self._name = model_name
         self._max_examples = settings.max_queue_examples
-        self._max_bytes = settings.max_queue_bytes
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
         self.growth = SizeDelta()
@@ -77,7 +80,7 @@ class UpdateQueue:
     def _check_room(self, n_examples: int, n_bytes: int) -> None:
         for waiting, more, limit, unit in (
             (self.examples, n_examples, self._max_examples, "examples"),
-            (self.payload_bytes, n_bytes, self._max_bytes, "bytes"),
+            (self.payload_bytes, n_bytes, MAX_BYTES, "bytes"),
         ):
             if waiting and waiting + more > limit:
                 raise QueueFull(self._name, f"{limit:,} {unit}", RETRY_SECONDS)
