@@ -18,10 +18,10 @@ class DatasetRecord(BaseModel):
 
     name: str
     format: str
-    """What it was uploaded as."""
+    """The file was uploaded in this format."""
     rows: int
     features: int
-    """Of all views together."""
+    """All views together have so many features."""
     labels: int
     cardinality: float
     """Relevant labels of a labelled row, on average."""
@@ -34,7 +34,7 @@ class DatasetRecord(BaseModel):
     checksum: str
     """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
     bytes: int
-    """What it takes in the store."""
+    """The data set takes so many bytes in the store."""
     created: str
     """RFC 3339."""
 

@@ -91,6 +91,22 @@ def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
             assert schema == {"$ref": "#/components/schemas/ProblemDocument"}
 
 
+def test_descriptions_can_be_read_alone(document: dict[str, Any]) -> None:
+    of_learners = re.compile(r"\w+Params$|(Feature|Label)?Limits?$|ModelRequest$")  # terms with their bounds
+    described = operations(document).values()
+    texts = [operation["description"] for operation in described]
+    parameters = [parameter for operation in described for parameter in operation.get("parameters", ())]
+    texts += [parameter["description"] for parameter in parameters if parameter["in"] != "path"]
+    for name, schema in document["components"]["schemas"].items():
+        if not of_learners.match(name):
+            texts += [schema["description"]] if "description" in schema else []
+            texts += [field["description"] for field in schema.get("properties", {}).values() if "description" in field]
+    assert len(texts) > 200
+    for text in texts:
+        assert text.rstrip().endswith((".", ")")), text
+        assert not re.match(r"(Of|As|The same|What|How|Where|Why|Whose)\b", text), text
+
+
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
     found = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(document)))
     assert found <= document["components"]["schemas"].keys()

@@ -52,7 +52,7 @@ class Upload(Parameters):
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
     split: Annotated[int, BeforeValidator(_check_rows), Field(ge=1)] | None = None
-    """How many rows, the first, are the split `train`; the others are `test`."""
+    """So many rows, the first, are the split `train`; the others are `test`."""
 
     def columns(self) -> int | list[str] | None:
         """Return the columns that are labels: a number, or names from a line of CSV; raises a Problem."""
@@ -143,7 +143,7 @@ async def upload_dataset(request: Request, context: ContextOf, query: Annotated[
     responses=problems(*_STORED),
 )
 async def list_datasets(context: ContextOf) -> Response:
-    """All data sets, by name."""
+    """Lists all data sets by name."""
     context.registry.require_ready()
     return json_answer({"datasets": [record.model_dump() for record in await context.datasets.list()]})
 
@@ -156,7 +156,7 @@ async def list_datasets(context: ContextOf) -> Response:
     dependencies=[Depends(each_once)],
 )
 async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
-    """What is in it."""
+    """Shows what is in the data set."""
     context.registry.require_ready()
     record = await context.datasets.get(name)
     return json_answer({**record.model_dump(), **(await context.datasets.details(name) if query.details else {})})
@@ -169,7 +169,8 @@ async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, 
     responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
 )
 async def delete_dataset(context: ContextOf, name: str) -> Response:
-    """Models that were trained from it stay. While a job that has not ended needs it, it stays too."""
+    """Models that were trained from the data set stay. While a job that has not ended needs it, it cannot be
+    deleted."""
     context.registry.require_ready()
     await context.datasets.delete(name, context.jobs.uses_dataset)
     return Response(status_code=204)

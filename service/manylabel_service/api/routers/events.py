@@ -40,10 +40,10 @@ router = APIRouter(tags=["models"])
     openapi_extra={"parameters": [PARAMETER]},
 )
 async def watch(request: Request, context: ContextOf, name: str) -> Response:
-    """An `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`, `promoted`
-    (of a trained model: another version predicts from here on), `metrics` at most once a second, and `dropped` where
-    some are missing: the client was too slow, or away for too long. The id of an event is the position in the log up to
-    which whoever has read it has read all."""
+    """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,
+    `promoted` (of a trained model: another version predicts from here on), `metrics` at most once a second, and
+    `dropped` where some are missing: the client was too slow, or away for too long. The id of an event is the position
+    in the log up to which whoever has read it has read all."""
     after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:

@@ -39,7 +39,7 @@ class Listing(Parameters):
     state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
     """Only jobs in this state are listed."""
     limit: Annotated[int, BeforeValidator(_read_limit), Field(ge=1, le=MAX_LISTED)] = DEFAULT_LISTED
-    """How many jobs are listed at most."""
+    """At most so many jobs are listed."""
 
 
 _STORED = ("job_not_found", "not_ready", "storage_unavailable")
@@ -93,13 +93,13 @@ async def submit(request: Request, context: ContextOf) -> Response:
     dependencies=[Depends(each_once)],
 )
 async def list_jobs(context: ContextOf, query: Annotated[Listing, Query()]) -> Response:
-    """The newest first. Those that ended long ago are forgotten."""
+    """Lists jobs, the newest first. Jobs that ended long ago are forgotten."""
     return json_answer({"jobs": await context.jobs.list(query.state, query.limit)})
 
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
 async def show(context: ContextOf, id: str) -> Response:
-    """How far it is, and what came of it."""
+    """Shows how far the job is, and what came of it."""
     return json_answer(await context.jobs.get(id))
 
 
@@ -107,7 +107,7 @@ async def show(context: ContextOf, id: str) -> Response:
     "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
 async def read_log(context: ContextOf, id: str) -> Response:
-    """What it has said so far."""
+    """Shows what the job has written so far."""
     return json_answer({"lines": await context.jobs.log(id)})
 
 
@@ -125,8 +125,8 @@ async def read_log(context: ContextOf, id: str) -> Response:
     openapi_extra={"parameters": [PARAMETER]},
 )
 async def watch(request: Request, context: ContextOf, id: str) -> Response:
-    """`state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where the job
-    stands, or after the event named. The answer ends when the job has."""
+    """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where
+    the job stands, or after the event named. The answer ends when the job has."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
     job = await context.jobs.get(id)
     return EventStream(
@@ -140,7 +140,7 @@ async def watch(request: Request, context: ContextOf, id: str) -> Response:
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
 async def cancel(context: ContextOf, id: str) -> Response:
-    """It stops within two seconds, and nothing comes of it."""
+    """The job stops within two seconds, and nothing comes of it."""
     return json_answer(await context.jobs.cancel(id))
 
 
@@ -158,7 +158,7 @@ async def retry(context: ContextOf, id: str) -> Response:
 
 @router.get("/v1/trainers", summary="List trainers", response_model=schemas.TrainerList, responses=problems())
 async def list_trainers() -> Response:
-    """What `trainer` of a job may be, and the parameters of each."""
+    """Lists what `trainer` of a job may be, with the parameters of each."""
     return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})
 
 

@@ -53,7 +53,7 @@ class _Truth(NamedTuple):
     },
 )
 async def labels(request: Request, name: str) -> Response:
-    """Learns the examples as they were predicted, once each. A batch is learnt in its order, all or none."""
+    """The examples are learnt as they were predicted, once each. A batch is learnt in its order, all or none."""
     context = context_of(request)
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):

@@ -82,8 +82,8 @@ class Predicting(Parameters):
     },
 )
 async def predict(request: Request, name: str) -> Response:
-    """Labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is answered as a
-    batch, in its order."""
+    """The answer has labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is
+    answered as a batch, in its order."""
     context = context_of(request)
     settings = context.settings
     wanted = read_parameters(request, Predicting)
@@ -119,7 +119,7 @@ async def predict(request: Request, name: str) -> Response:
     },
 )
 async def update(request: Request, name: str) -> Response:
-    """Answered when the examples are logged and learnt. A batch is learnt in its order, all or none."""
+    """The answer comes when the examples are logged and learnt. A batch is learnt in its order, all or none."""
     return await _learn(request, name, "update")
 
 
@@ -138,7 +138,7 @@ async def update(request: Request, name: str) -> Response:
     },
 )
 async def predict_update(request: Request, name: str) -> Response:
-    """As update; answers what was predicted for each example just before it was learnt."""
+    """The examples are learnt as by `update`; the answer has what was predicted for each just before it was learnt."""
     return await _learn(request, name, "predict-update")
 
 

@@ -60,7 +60,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
 async def create_model(request: Request, context: ContextOf) -> Response:
-    """A new model, which has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
+    """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
         wanted = schemas.ModelRequest.model_validate(document)
@@ -86,7 +86,7 @@ async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource
     responses=problems("not_ready", "storage_unavailable"),
 )
 async def list_models(context: ContextOf) -> Response:
-    """All models, by name. Of those that are not in this server's memory it says only what they are."""
+    """Lists all models by name. A model that is not in this server's memory is listed with what it is, and no more."""
     return json_answer({"models": await context.registry.list()})
 
 
@@ -97,7 +97,7 @@ async def list_models(context: ContextOf) -> Response:
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def show_model(context: ContextOf, name: str) -> Response:
-    """What the model is, how much it has learnt, and how well it predicted."""
+    """Shows what the model is, how much it has learnt, and how well it predicted."""
     return json_answer(to_dict(await context.registry.get(name)))
 
 
@@ -108,7 +108,7 @@ async def show_model(context: ContextOf, name: str) -> Response:
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
 async def delete_model(context: ContextOf, name: str) -> Response:
-    """Its log and its snapshots, or its versions, go with it. The name is free then."""
+    """The model's log and snapshots, or its versions, are deleted with it. The name is free then."""
     await context.registry.delete(name)
     return Response(status_code=204)
 
@@ -120,7 +120,7 @@ async def delete_model(context: ContextOf, name: str) -> Response:
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
 async def show_metrics(context: ContextOf, name: str) -> Response:
-    """Prequential measures: every example is predicted before it is learnt, and counts here."""
+    """The measures are prequential: every example is predicted before it is learnt, and counts here."""
     replica = online(await context.registry.get(name))
     status = replica.status()
     return json_answer({**status["metrics"], "position": status["position"], "updates": status["updates"]})

@@ -34,7 +34,7 @@ _GAUGES = {
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
 async def live() -> Response:
-    """200 as soon as the process answers at all."""
+    """Answers 200 as soon as the process answers at all."""
     return json_answer({"live": True})
 
 
@@ -45,8 +45,8 @@ async def live() -> Response:
     responses=problems("not_ready"),
 )
 async def ready(context: ContextOf) -> Response:
-    """503 while the server starts or stops. A model that cannot be restored does not hold up the others; without
-    the store, predictions go on, and updates are answered 503."""
+    """Answers 503 while the server starts or stops. A model that cannot be restored does not hold up the others;
+    without the store, predictions go on, and updates are answered 503."""
     registry = context.registry
     registry.require_ready()
     document: dict[str, Any] = {"ready": True, "failed": registry.failed}
@@ -62,7 +62,7 @@ async def ready(context: ContextOf) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
 async def metrics(context: ContextOf) -> Response:
-    """Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
+    """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:
         content = await workers.joined(content)

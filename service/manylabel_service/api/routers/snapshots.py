@@ -38,7 +38,7 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
     responses=problems(*_STORED),
 )
 async def list_snapshots(context: ContextOf, name: str) -> Response:
-    """States of the model that are kept: the newest first. Old ones go as new ones are taken."""
+    """Lists the states of the model that are kept, the newest first. Old ones go as new ones are taken."""
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
     return json_answer({"snapshots": [_to_dict(record) for record in records]})
@@ -52,7 +52,7 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     responses=problems(*_STORED),
 )
 async def take_snapshot(context: ContextOf, name: str) -> Response:
-    """Of the state right now. Its address is in the header Location."""
+    """The snapshot is of the state right now. Its address is in the header Location."""
     replica = online(await context.registry.get(name))
     record = await context.registry.ask(replica, lambda replica: replica.take_snapshot())
     location = f"/v1/models/{name}/snapshots/{record.position}"
@@ -69,7 +69,7 @@ async def take_snapshot(context: ContextOf, name: str) -> Response:
     },
 )
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
-    """All that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
+    """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
     replica = online(await context.registry.get(name))
     position = _position(position, name)
     data = await context.registry.ask(replica, lambda replica: replica.read_snapshot(position))

@@ -37,7 +37,7 @@ _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", 
     dependencies=[Depends(each_once)],
 )
 async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
-    """Scores of the labels, how they go together, how much each view counts, and how the training went."""
+    """Shows the scores of the labels, how they go together, how much each view counts, and how the training went."""
     async with context.examining:
         detail = await _detail(context, name, query.version)
         content = await asyncio.to_thread(_to_json, detail)

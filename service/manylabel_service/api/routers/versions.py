@@ -36,7 +36,8 @@ STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailabl
     responses=problems(*STORED),
 )
 async def list_versions(context: ContextOf, name: str) -> Response:
-    """What jobs have made of the model, the newest first. Versions never change, and stay until they are deleted."""
+    """Lists what jobs have made of the model, the newest first. Versions never change, and stay until they are
+    deleted."""
     model = trained(await context.registry.get(name))
     versions, served = await context.registry.ask(model, lambda model: model.versions())
     return json_answer({"versions": [_to_dict(version, served) for version in versions]})
@@ -80,7 +81,7 @@ async def promote(request: Request, context: ContextOf, name: str) -> Response:
     },
 )
 async def download_version(context: ContextOf, name: str, version: str) -> Response:
-    """The fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
+    """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     async with context.examining:
@@ -99,7 +100,7 @@ async def download_version(context: ContextOf, name: str, version: str) -> Respo
     responses=problems(*STORED, "version_not_found", "version_served"),
 )
 async def delete_version(context: ContextOf, name: str, version: str) -> Response:
-    """Any but the one served. Its number is not given again."""
+    """Any version but the one served can be deleted. Its number is not given again."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     await context.registry.ask(model, lambda model: model.retire(number))

@@ -1,4 +1,4 @@
-"""What all answers have in common."""
+"""Base classes of answers."""
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,7 +10,7 @@ class Answer(BaseModel):
 
 
 class At(Answer):
-    """A point in a model's log."""
+    """An answer has a position: a point in a model's log."""
 
     position: str
-    """Opaque; says which updates the answer has seen."""
+    """The position says which updates the answer has seen. It is to be kept, not to be compared."""

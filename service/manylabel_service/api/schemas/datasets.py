@@ -7,14 +7,14 @@ from manylabel_service.datasets.records import DatasetRecord
 
 
 class Dataset(DatasetRecord):
-    """A data set. The last three only with `details=true`."""
+    """A data set. The last three fields are there only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
-    """Of its labels, in the order of their columns."""
+    """The labels have these names, in the order of their columns."""
     label_counts: list[int] = Field(default_factory=list)
-    """Rows that each label is relevant for."""
+    """Each label is relevant for so many rows."""
     unlabelled: int = 0
-    """Rows whose labels are not known."""
+    """So many rows have labels that are not known."""
 
 
 class DatasetList(Answer):

@@ -13,22 +13,22 @@ class JobList(Answer):
 
 
 class JobLog(Answer):
-    """What a job has written, the oldest line first; of a long log the latest lines."""
+    """The log of a job has its lines, the oldest first; of a long log the latest lines are kept."""
 
     lines: list[LogLine]
 
 
 class TrainerDescription(Answer):
-    """Something that trains."""
+    """A trainer fits models from data."""
 
     name: str
-    """For `trainer` of a job."""
+    """The name is what `trainer` of a job takes."""
     title: str
-    """What it is."""
+    """The title says what the trainer is."""
     needs: str
-    """What data it learns from."""
+    """This says what data the trainer learns from."""
     params: dict[str, Any]
-    """JSON schema of its parameters: types, bounds, defaults."""
+    """This JSON schema describes the parameters: types, bounds, defaults."""
 
 
 class TrainerList(Answer):

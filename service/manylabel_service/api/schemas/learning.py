@@ -8,33 +8,33 @@ from manylabel_service.storage import Durability
 
 
 class Prediction(Answer):
-    """Labels and scores of one example."""
+    """A prediction has the labels and scores of one example."""
 
     labels: list[str]
-    """Labels whose score is above 0."""
+    """These labels have a score above 0."""
     scores: dict[str, float]
     """For each label known: its score minus the threshold; with `optimise`, half its log-odds above its cut."""
     threshold: float
-    """The raw score that a label has to exceed."""
+    """A label is predicted when its raw score exceeds this number."""
     probabilities: dict[str, float] | None = None
-    """For each label known, if they were asked for: how likely it is, as far as the model knows."""
+    """If probabilities were asked for, they say how likely each label is, as far as the model knows."""
     id: str | None = None
-    """For `labels`, when the prediction is kept."""
+    """The id is what the call `labels` takes; it is there when the prediction is kept."""
 
 
 class _Predicting(At):
     expires: str | None = None
-    """Until when the predictions are kept (RFC 3339), when they are."""
+    """Kept predictions expire at this time (RFC 3339)."""
     stale_seconds: float | None = None
-    """For how long the store has been out of reach; the updates of other servers since then are not seen."""
+    """The store has been out of reach for so long; the updates of other servers since then are not seen."""
 
 
 class Predicted(Prediction, _Predicting):
-    """Answer to an example to predict."""
+    """This is the answer to an example to predict."""
 
 
 class PredictedBatch(_Predicting):
-    """Answer to a batch to predict."""
+    """This is the answer to a batch to predict."""
 
     predictions: list[Prediction]
 
@@ -43,32 +43,32 @@ class Updated(At):
     """The update is learnt."""
 
     updates: int
-    """Examples that the model has learnt in all."""
+    """The model has learnt so many examples in all."""
     durability: Durability
-    """What it has survived: memory (nothing yet), log (a kill of the server), fsync (loss of power)."""
+    """The update has survived this: `log` is a kill of the server, `fsync` a loss of power too."""
 
 
 class PredictedUpdated(Prediction, Updated):
-    """Answer to an example that was predicted, then learnt."""
+    """This is the answer to an example that was predicted, then learnt."""
 
 
 class PredictedUpdatedBatch(Updated):
-    """Answer to a batch of examples that were each predicted, then learnt."""
+    """This is the answer to a batch of examples that were each predicted, then learnt."""
 
     predictions: list[Prediction]
 
 
 class LineLearnt(Prediction, At):
-    """Answer to a line: what was predicted for its example, which was then learnt."""
+    """This line answers a line whose example was predicted, then learnt."""
 
     line: int
-    """Its number."""
+    """The number of the line."""
     updates: int
-    """Examples that the model had learnt with this one."""
+    """The model had learnt so many examples, this one included."""
 
 
 class LineReplayed(At):
-    """Answer to a line that had been learnt before."""
+    """This line answers a line that had been learnt before."""
 
     line: int
     """Its number."""
@@ -79,34 +79,34 @@ class RolledBack(Updated):
     """The model is what it was."""
 
     rolled_back_to: str
-    """Position of the snapshot."""
+    """The snapshot has this position."""
 
 
 class UpdateEvent(At):
     """Examples were learnt."""
 
     updates: int
-    """Examples that the model has learnt in all."""
+    """The model has learnt so many examples in all."""
     examples: int
-    """How many of them now."""
+    """So many examples were learnt just now."""
 
 
 class DriftEvent(At):
     """A detector of drift sounded. It comes before the update of its example, and has the id of the one before that."""
 
     updates: int
-    """Examples that the model had learnt with the one at which it did."""
+    """The model had learnt so many examples, the one at which the detector sounded included."""
     label: str | None
-    """Whose detector it is; null for the one of all labels together."""
+    """The label whose detector sounded; null means the one of all labels together."""
 
 
 class RollbackEvent(At):
     """The model went back to a snapshot."""
 
     to: str
-    """Its position."""
+    """The snapshot has this position."""
     updates: int
-    """Examples that the model has learnt now."""
+    """The model has learnt so many examples now."""
 
 
 class PromotedEvent(At):
@@ -115,22 +115,23 @@ class PromotedEvent(At):
     version: int
     """Its number."""
     previous: int | None
-    """Number of the one before; null for the first."""
+    """The version before had this number; null means that there was none."""
 
 
 class DroppedEvent(Answer):
     """Events are missing here."""
 
     count: int | None
-    """How many; null when nobody knows."""
+    """So many events are missing; null when nobody knows."""
 
 
 class LineRefused(Answer):
-    """Answer to a line of which nothing was learnt. When it is the last answer, nothing was learnt of later lines."""
+    """This line answers a line of which nothing was learnt. If it is the last answer, nothing was learnt of later
+    lines."""
 
     line: int
     """Its number."""
     error: ProblemDocument
-    """Why."""
+    """The problem document says why."""
     retry_after: int | None = None
-    """Seconds after which the stream can go on with this line; only where it ended."""
+    """The stream can go on with this line after so many seconds; this is there only where the stream ended."""

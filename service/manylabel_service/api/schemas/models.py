@@ -8,50 +8,51 @@ from manylabel_service.storage import Durability
 
 
 class Measures(Answer):
-    """Prequential measures: each example was predicted before it was learnt. 0 while there were none."""
+    """Prequential measures: each example was predicted before it was learnt. All are 0 while there were no examples."""
 
     examples: int
-    """Examples covered."""
+    """The measures cover so many examples."""
     precision: float
-    """Mean over examples."""
+    """Precision is the mean over examples of the share of predicted labels that were relevant."""
     recall: float
-    """Mean over examples."""
+    """Recall is the mean over examples of the share of relevant labels that were predicted."""
     f1: float
-    """Harmonic mean of that precision and that recall."""
+    """F1 is the harmonic mean of `precision` and `recall`."""
     micro_f1: float
-    """F1 of all decisions pooled."""
+    """Micro F1 is the F1 of all decisions pooled."""
     macro_f1: float
-    """Mean over labels of their F1."""
+    """Macro F1 is the mean over labels of their F1."""
     hamming_loss: float
-    """Share of decisions that were wrong."""
+    """The Hamming loss is the share of decisions that were wrong."""
     one_error: float
-    """Share of examples whose highest scored label was wrong."""
+    """The one-error is the share of examples whose highest scored label was wrong."""
     ranking_loss: float
-    """Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong."""
+    """The ranking loss is the share of pairs of a relevant and an irrelevant label in the wrong order; ties are
+    wrong."""
     subset_accuracy: float
-    """Share of examples with every decision right."""
+    """The subset accuracy is the share of examples with every decision right."""
 
 
 class WindowMeasures(Measures):
-    """The same over the latest examples."""
+    """Prequential measures over the latest examples."""
 
     size: int
-    """Examples that the window holds at most."""
+    """The window holds so many examples at most."""
 
 
 class Alarms(Answer):
-    """How often a detector of drift has sounded."""
+    """Alarms count how often a detector of drift has sounded."""
 
     alarms: int
     last: int | None
-    """Examples learnt when it last did; null for never."""
+    """So many examples had been learnt when it last sounded; null means never."""
 
 
 class Drift(Alarms):
     """Alarms of the detector of all labels together, and of those of single labels."""
 
     labels: dict[str, Alarms]
-    """Those that have sounded."""
+    """These detectors of single labels have sounded."""
 
 
 class BothMeasures(Answer):
@@ -60,18 +61,18 @@ class BothMeasures(Answer):
     cumulative: Measures
     window: WindowMeasures
     drift: Drift | None = None
-    """Only of a model that watches for drift."""
+    """Alarms are there only for a model that watches for drift."""
 
 
 class Metrics(BothMeasures, At):
     """Prequential measures of a model at one position."""
 
     updates: int
-    """Examples that the model has learnt in all."""
+    """The model has learnt so many examples in all."""
 
 
 class Ignored(Answer):
-    """How many features and labels were left out, each time that one was."""
+    """Features and labels that were left out are counted, each time that one was."""
 
     features: int
     labels: int
@@ -85,23 +86,23 @@ class ModelStatus(At):
     params: dict[str, Any]
     scaling: str
     limits: Limits | None
-    """As given."""
+    """The limits are as they were given."""
     durability: Durability
     updates: int
-    """Examples learnt."""
+    """The model has learnt so many examples."""
     labels: int
-    """Labels known."""
+    """The model knows so many labels."""
     features: int
-    """Features known."""
+    """The model knows so many features."""
     bytes: int
-    """Memory held."""
+    """The model holds so many bytes of memory."""
     bytes_at_most: int | None
     """The most that `bytes` can come to; null where nothing bounds it but the server."""
     ignored: Ignored
-    """What its limits have left out of examples learnt."""
+    """Limits have left so much out of examples learnt."""
     metrics: BothMeasures
     loaded: Literal[True]
-    """It is in the memory of this server."""
+    """The model is in the memory of this server."""
 
 
 class StoredModel(Answer):
@@ -112,7 +113,7 @@ class StoredModel(Answer):
     params: dict[str, Any]
     scaling: str
     limits: Limits | None
-    """As given."""
+    """The limits are as they were given."""
     durability: Durability
     bytes_at_most: int | None
     """The most memory that it can take; null where nothing bounds it but the server."""
@@ -125,19 +126,19 @@ class TrainedStatus(At):
     name: str
     algorithm: Literal["trained"]
     trainer: str | None
-    """Of the version served; null, as all about it, while none is."""
+    """The version served was made by this trainer; this and all about the version is null while none is served."""
     params: dict[str, Any] | None
     measures: dict[str, float] | None
-    """On rows held out from training, if there were some."""
+    """The measures are on rows held out from training, if there were some."""
     version: int | None
-    """The one served."""
+    """The version with this number is served."""
     versions: int
-    """How many there are."""
+    """The model has so many versions."""
     labels: int
     features: int
-    """Of all views."""
+    """All views together have so many features."""
     bytes: int
-    """Memory held."""
+    """The model holds so many bytes of memory."""
     loaded: Literal[True]
 
 
@@ -161,7 +162,7 @@ class Snapshot(Answer):
     position: str
     bytes: int
     created: str
-    """When (RFC 3339)."""
+    """The snapshot was taken at this time (RFC 3339)."""
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
 
@@ -183,6 +184,6 @@ class Ready(Answer):
 
     ready: Literal[True]
     failed: list[str]
-    """Models that could not be restored; the log says why."""
+    """These models could not be restored; the server's log says why."""
     storage_gone_seconds: float | None = None
-    """For how long the store has been out of reach, if it is."""
+    """The store has been out of reach for so long; this is there only if it is."""

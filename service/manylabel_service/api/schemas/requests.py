@@ -24,9 +24,9 @@ class SparseFeatures(_Request):
     """Values of some columns; the others are 0."""
 
     indices: Annotated[list[Index], Field(fail_fast=True)]
-    """Columns from 0, in any order, none repeated."""
+    """Columns are numbered from 0; they come in any order, and none is repeated."""
     values: Annotated[list[Number], Field(fail_fast=True)]
-    """As many numbers."""
+    """There is a number for each index."""
 
 
 def _form_of_features(x: Any) -> str | None:
@@ -72,7 +72,7 @@ class PredictItem(_Request):
     x: FeaturesBody
     """A number for every column, or some columns with their values, or numbers by name."""
     y: Any = None
-    """Ignored."""
+    """The truth is ignored in a prediction."""
 
 
 class _Predicting(_Request):
@@ -81,7 +81,7 @@ class _Predicting(_Request):
 
 
 class PredictRequest(_Predicting, PredictItem):
-    """An example to predict, and how."""
+    """An example to predict, with how it is predicted."""
 
 
 _Views = Annotated[dict[Name, FeaturesBody], Field(max_length=MAX_VIEWS)]
@@ -91,7 +91,7 @@ class ViewsBody(_Request):
     """Features of several views."""
 
     views: _Views
-    """Of each; views may be missing, but not all of them."""
+    """Each view has its features; views may be missing, but not all of them."""
 
 
 def _form_of_inputs(x: Any) -> str | None:
@@ -117,15 +117,15 @@ class TrainedItem(_Request):
     """An example to predict by a trained model: one of `x` and `views`."""
 
     x: InputsBody | None = None
-    """As in an example for any model; or, for a model with views, an object with views."""
+    """The features are as in an example for any model; or, for a model with views, an object with views."""
     views: _Views | None = None
-    """The same without an x around it."""
+    """The views may also stand without an `x` around them."""
     y: Any = None
-    """Ignored."""
+    """The truth is ignored in a prediction."""
 
 
 class TrainedRequest(_Predicting, TrainedItem):
-    """The same, and how: trained models have no probabilities."""
+    """An example to predict by a trained model, which has no probabilities."""
 
 
 class UpdateItem(_Request):
@@ -145,16 +145,16 @@ class LabelItem(_Request):
     """The truth of a kept prediction."""
 
     id: Annotated[str, Field(strict=True)]
-    """Of the prediction."""
+    """The prediction has this id."""
     y: LabelsBody
-    """As in an example to learn."""
+    """The labels are as in an example to learn."""
 
 
 class RollbackRequest(_Request):
-    """Where to go back to."""
+    """A rollback goes back to a snapshot."""
 
     position: Annotated[str, Field(strict=True)]
-    """Of one of the model's snapshots."""
+    """One of the model's snapshots has this position."""
 
 
 class Batch(_Request, Generic[ItemT]):
@@ -164,7 +164,7 @@ class Batch(_Request, Generic[ItemT]):
 
 
 class PredictBatch(_Predicting, Batch[PredictItem]):
-    """Examples to predict, and how."""
+    """Examples to predict, with how they are predicted."""
 
 
 class TrainedBatch(_Predicting, Batch[TrainedItem]):
@@ -175,16 +175,16 @@ class PromoteRequest(_Request):
     """Which version is to be served."""
 
     version: Annotated[int, Field(strict=True, ge=1)]
-    """Its number."""
+    """The version has this number."""
 
 
 class LinearSource(_Request):
     """A version of a trained model that an online model goes on from."""
 
     model: Annotated[str, Field(strict=True)]
-    """Name of the trained model."""
+    """The trained model has this name."""
     version: Annotated[int, Field(strict=True, ge=1)] | None = None
-    """Number of the version; null takes the one served."""
+    """The version has this number; null takes the one served."""
 
 
 class ModelRequest(ModelSpec):

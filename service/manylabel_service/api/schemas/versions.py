@@ -9,19 +9,19 @@ class Version(At):
     """A version of a trained model; it never changes."""
 
     version: int
-    """Its number, from 1; never given twice."""
+    """Versions are numbered from 1; no number is given twice."""
     served: bool
-    """Whether predictions come from this one."""
+    """This says whether predictions come from this version."""
     created: str
-    """When (RFC 3339)."""
+    """The version was made at this time (RFC 3339)."""
     job: str
-    """Id of the job that made it."""
+    """The job with this id made the version."""
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
-    """On the rows held out from training, if there were some."""
+    """The measures are on the rows held out from training, if there were some."""
     rows: int
-    """Examples learnt from."""
+    """The version was fitted to so many examples."""
     bytes: int
 
 
@@ -37,38 +37,39 @@ class Promoted(At):
     model: str
     version: int
     previous: int | None
-    """The one served before; null for the first. Promoting it switches back."""
+    """This version was served before; null means that there was none. Promoting it switches back."""
 
 
 class LabelCorrelation(Answer):
-    """How the weights of labels, and so their scores, go together."""
+    """The correlations say how the weights of labels, and so their scores, go together."""
 
     labels: list[str]
     values: list[list[float]]
-    """From -1 to 1: a row and a column for each label."""
+    """Each value is from -1 to 1; there is a row and a column for each label."""
 
 
 class Convergence(Answer):
-    """Where the training stood now and then: lists of one length."""
+    """The course of the training is given by lists of one length."""
 
     iteration: list[int]
     objective: list[float | None]
     gap: list[float | None]
-    """Relative distance to the optimum, at most; null while it is not known."""
+    """The relative distance to the optimum is at most this; null while it is not known."""
     seconds: list[float]
 
 
 class ModelDetail(Answer):
-    """What there is to see of a version."""
+    """The detail of a version is what there is to see of it."""
 
     version: int
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
     label_scores: dict[str, dict[str, float]] | None
-    """By label, on the rows held out: f1, precision, recall, and support, the number of rows that have it."""
+    """Each label has its `f1`, `precision` and `recall` on the rows held out, and `support`, the number of rows with
+    it."""
     label_correlation: LabelCorrelation | None
-    """Of mlrl and ssmlrl, which learn it."""
+    """Versions made by mlrl and ssmlrl have correlations, which they learn."""
     view_weights: dict[str, float] | None
-    """Of lsa_mml: how much each view counts."""
+    """Versions made by lsa_mml have weights, which say how much each view counts."""
     convergence: Convergence

@@ -32,17 +32,17 @@ FILE, LABELS = "file", "labels"
 
 @dataclass
 class _Part:
-    """A file that grows; `most_bytes` is its limit."""
+    """A file that grows; `max_bytes` is its limit."""
 
     file: IO[bytes]
-    most_bytes: int
+    max_bytes: int
     size: int = 0
     waiting: bytearray = field(default_factory=bytearray)
 
     async def write(self, data: bytes) -> None:
         self.size += len(data)
-        if self.size > self.most_bytes:
-            raise too_large(self.most_bytes)
+        if self.size > self.max_bytes:
+            raise too_large(self.max_bytes)
         self.waiting += data
         if len(self.waiting) >= PORTION_BYTES:
             await self.flush()
@@ -82,9 +82,9 @@ async def receive(
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
     _check_headers(request, essence, settings.max_dataset_bytes)
-    most_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
+    max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
     names = [FILE, LABELS] if essence == MULTIPART else [FILE]
-    parts = {name: _Part(await _scratch(datasets, stack), most_bytes[name]) for name in names}
+    parts = {name: _Part(await _scratch(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):

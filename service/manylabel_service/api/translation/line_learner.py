@@ -12,7 +12,7 @@ from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
-from manylabel_service.api.translation.to_json import numbers, shown
+from manylabel_service.api.translation.to_json import numbers, to_dict
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
@@ -184,7 +184,7 @@ def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
     new = numbers[updated.skipped :]
     learnt = zip(new, updated.predictions or (), strict=True)
     for updates, (number, prediction) in enumerate(learnt, updated.updates - len(new) + 1):
-        yield {"line": number, **shown(prediction), "position": updated.position, "updates": updates}
+        yield {"line": number, **to_dict(prediction), "position": updated.position, "updates": updates}
 
 
 async def _without_misfits(replica: Replica, lines: list[Line], found: Line, error: InvalidExample) -> list[Line]:

@@ -25,7 +25,7 @@ async def answer(
     if predictions is None:
         return pydantic_core.to_json(facts)
     if not batch:
-        document = {**shown(predictions[0], None if ids is None else ids[0]), **facts}
+        document = {**to_dict(predictions[0], None if ids is None else ids[0]), **facts}
         return pydantic_core.to_json(document, inf_nan_mode="null")
     parts = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
@@ -33,16 +33,16 @@ async def answer(
         if time.perf_counter() > slice_ends:
             await asyncio.sleep(0)
             slice_ends = time.perf_counter() + SLICE_SECONDS
-        parts.append(pydantic_core.to_json(shown(prediction, id), inf_nan_mode="null"))
+        parts.append(pydantic_core.to_json(to_dict(prediction, id), inf_nan_mode="null"))
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
 
 def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
     """Refuse a batch whose answer would have too many scores, or as many probabilities with them; raises a Problem."""
     scores = numbers(scores, probabilities)
-    most = context.settings.max_answer_scores
-    if items.batch and scores > most:
-        fitting = max(1, len(items.values) * most // scores)
+    max_scores = context.settings.max_answer_scores
+    if items.batch and scores > max_scores:
+        fitting = max(1, len(items.values) * max_scores // scores)
         raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
 
 
@@ -56,7 +56,7 @@ def numbers(scores: int, probabilities: bool) -> int:
     return 2 * scores if probabilities else scores
 
 
-def shown(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
+def to_dict(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
     """A prediction as a value of JSON, with its id if it is kept."""
     document = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
     if prediction.probabilities is not None:

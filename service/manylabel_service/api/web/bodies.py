@@ -74,7 +74,7 @@ def in_time(receive: Receive, seconds: float) -> Receive:
     return receive_in_time
 
 
-def check_headers(request: Request, due: bytes, max_bytes: int | None) -> None:
+def check_headers(request: Request, expected: bytes, max_bytes: int | None) -> None:
     """Refuse a request whose headers say that its body is of another type, compressed, or too large."""
     media_type = b""
     for name, value in request.scope["headers"]:
@@ -84,14 +84,14 @@ def check_headers(request: Request, due: bytes, max_bytes: int | None) -> None:
             raise too_large(max_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Problem("unsupported_media_type", "send the body without Content-Encoding")
-    if media_type != due and not _is(media_type, due):
+    if media_type != expected and not _is(media_type, expected):
         sent = f"not {media_type.decode('latin-1')!r}" if media_type else "which is missing"
-        raise Problem("unsupported_media_type", f"the Content-Type must be {due.decode()}, {sent}")
+        raise Problem("unsupported_media_type", f"the Content-Type must be {expected.decode()}, {sent}")
 
 
-def _is(media_type: bytes, due: bytes) -> bool:
+def _is(media_type: bytes, expected: bytes) -> bool:
     essence = media_type.split(b";", 1)[0].strip().lower()
-    return essence.startswith(b"application/") and essence.endswith(_ENDINGS[due])
+    return essence.startswith(b"application/") and essence.endswith(_ENDINGS[expected])
 
 
 def too_large(max_bytes: int) -> Problem:

@@ -64,18 +64,18 @@ STORAGE_RETRY_AFTER_SECONDS = 5.0
 
 
 class WrongPlace(BaseModel):
-    """What is wrong, and where: in the body, in a header, or in the address."""
+    """A place in the body, in a header, or in the address that is wrong."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     detail: str
-    """What is allowed there."""
+    """The detail says what is allowed there."""
     pointer: str | None = None
-    """JSON pointer (RFC 6901) into the body."""
+    """The place in the body is a JSON pointer (RFC 6901)."""
     header: str | None = None
-    """Name of the header."""
+    """The header has this name."""
     parameter: str | None = None
-    """Name of the parameter in the query string."""
+    """The parameter in the query string has this name."""
 
 
 class ProblemDocument(BaseModel):
@@ -87,15 +87,15 @@ class ProblemDocument(BaseModel):
     title: str
     status: int
     detail: str
-    """What happened to this request, and what to do about it."""
+    """The detail says what happened to this request, and what to do about it."""
     code: str
-    """What happened, for programs."""
+    """The code says what happened, for programs."""
     instance: str
-    """Path of the request."""
+    """The request had this path."""
     request_id: str
-    """As in the header X-Request-ID and in the server's log."""
+    """The id is that of the header X-Request-ID and of the server's log."""
     errors: list[WrongPlace]
-    """The places that are wrong; at most ten."""
+    """Each place that is wrong is named, ten at most."""
 
 
 class Problem(Exception):

@@ -57,7 +57,7 @@ class DataOfStream(_RequestModel):
     stream: Name
     """The model."""
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-    """How many examples at most."""
+    """At most so many examples are taken, the latest."""
 
 
 class Range(_RequestModel):
@@ -87,7 +87,7 @@ class _Search(_RequestModel):
     folds: Annotated[int, Field(strict=True, ge=2, le=20)] = 5
     """Parts of the rows, each of which is predicted by a model of the others."""
     measure: Measure = "micro_f1"
-    """What decides which params are best: on the mean over the folds."""
+    """This measure decides which params are best, by its mean over the folds."""
 
 
 class GridSearch(_Search):
@@ -119,9 +119,9 @@ class RandomSearch(_Search):
     kind: Literal["random"]
     """random"""
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
-    """How many."""
+    """So many combinations are tried."""
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)]
-    """Of each parameter, values to choose from or a range of numbers."""
+    """Each parameter has values to choose from, or a range of numbers."""
 
     @property
     def n_trials(self) -> int:
@@ -152,16 +152,16 @@ class JobSpec(_RequestModel):
     """A job as it is ordered."""
 
     trainer: Annotated[str, Field(strict=True, max_length=64)]
-    """What trains: one of `GET /v1/trainers`."""
+    """The trainer is one of `GET /v1/trainers`."""
     params: dict[str, Any] = Field(default_factory=dict, validate_default=True)
     """Its parameters; those left out get their defaults."""
     data: Data
-    """What it learns from."""
+    """The job learns from these rows."""
     holdout: Holdout | None = None
     """On what the result is measured: a share of the rows, which are then not learnt from, or other rows. Null: on the
     split test of the data set if the data are its split train, else not at all."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] = 0
-    """Of all that is random: the same seed and data give the same result."""
+    """The seed is that of all that is random: the same seed and data give the same result."""
     search: Search | None = None
     """Find the best params first, by cross-validation on the rows that are learnt from."""
     model: Name
@@ -184,7 +184,7 @@ class JobSpec(_RequestModel):
 
 
 class Trials(_AnswerModel):
-    """How far a search is."""
+    """The trials say how far a search is."""
 
     done: int
     total: int
@@ -198,26 +198,26 @@ class Best(_AnswerModel):
 
 
 class Progress(_AnswerModel):
-    """How far a job is."""
+    """The progress says how far a job is."""
 
     iteration: int
-    """Of the fit under way."""
+    """The fit under way has done so many iterations."""
     objective: float | None
-    """What it minimises or maximises; null before the first value."""
+    """The objective is what the fit minimises or maximises; null before the first value."""
     gap: float | None
-    """How far from the optimum at most, relatively; null where that is not known."""
+    """The relative distance to the optimum is at most this; null where that is not known."""
     seconds: float
     """Time spent on this fit."""
     checkpoint: int | None
     """The iteration from which it would go on if it were interrupted now; null for the beginning."""
     trials: Trials | None
-    """Of a search."""
+    """A search has its trials here."""
     best: Best | None
-    """Of a search."""
+    """A search has here the best params so far."""
 
 
 class LabelMeasures(_AnswerModel):
-    """How well one label is predicted."""
+    """These measures say how well one label is predicted."""
 
     f1: float
     precision: float
@@ -227,12 +227,12 @@ class LabelMeasures(_AnswerModel):
 
 
 class HeldOut(_AnswerModel):
-    """How well the result predicts rows that it has not learnt from."""
+    """These measures say how well the result predicts rows that it has not learnt from."""
 
     rows: int
     measures: dict[str, float]
     labels: dict[str, LabelMeasures]
-    """Of the 200 most frequent labels, at most; a version has those of all."""
+    """The 200 most frequent labels have their measures here, at most; a version has those of all."""
 
 
 class Trial(_AnswerModel):
@@ -243,12 +243,12 @@ class Trial(_AnswerModel):
     score: float
     """Mean over the folds."""
     scores: list[float]
-    """Of each fold."""
+    """Each fold has its score."""
     seconds: float
 
 
 class Result(_AnswerModel):
-    """What came of a job."""
+    """The result is what came of a job."""
 
     model: str
     version: int
@@ -263,7 +263,7 @@ class Result(_AnswerModel):
 
 
 class JobFailure(_AnswerModel):
-    """Why a job failed."""
+    """A failure says why a job failed."""
 
     code: str
     detail: str
