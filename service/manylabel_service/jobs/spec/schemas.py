@@ -94,9 +94,9 @@ class GridSearch(_Search):
     """Every combination of the values given."""
 
     kind: Literal["grid"]
-    """grid"""
+    """A grid search tries every combination of the values."""
     params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)]
-    """Values of each parameter; the others are those of the job's `params`."""
+    """Each parameter has these values; the others are those of the job's `params`."""
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSearch:
@@ -117,7 +117,7 @@ class RandomSearch(_Search):
     """Combinations drawn at random, by the job's `seed`."""
 
     kind: Literal["random"]
-    """random"""
+    """A random search draws combinations of values."""
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
     """So many combinations are tried."""
     params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)]
