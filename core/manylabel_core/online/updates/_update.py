@@ -17,6 +17,8 @@ MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 class Update(NamedTuple):
     """How an example is learnt; a field that the kind does not use is 0.
 
+    Compiled functions take it as a plain tuple: numba takes a microsecond longer to tell the type of a named one.
+
     Attributes
     ----------
     kind : int
@@ -50,7 +52,8 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
 
     Parameters
     ----------
-    update : Update
+    update : tuple
+        The fields of an `Update`.
     eta : float
         In place of that of the update.
     n_labels : int
@@ -64,13 +67,14 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
     order, moves, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
         Scratch.
     """
-    if update.kind == MULTIPASS:
-        limit = pass_limit(update.passes, update.passes_per_label, n_labels)
+    kind, _, passes, passes_per_label, slack, _, _ = update
+    if kind == MULTIPASS:
+        limit = pass_limit(passes, passes_per_label, n_labels)
         return multipass_update(scores, signs, eta, k, limit, tau, order, work[0], moves)
     if k < MIN_GAIN or not has_loss(scores, signs):
         return False
-    if update.kind == PASSIVE_AGGRESSIVE:
-        passive_aggressive_update(scores, signs, eta, update.slack, k, tau)
+    if kind == PASSIVE_AGGRESSIVE:
+        passive_aggressive_update(scores, signs, eta, slack, k, tau)
         return True
     gains = work[GAINS, : len(scores)]
     gains[:] = k
@@ -85,4 +89,5 @@ def update_one(update, n_labels, k, scores, listed, listed_signs, complete, tau)
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_update(update, update.eta, n_labels, k, scores, signs, tau, order, moves, work)
+    _, eta, _, _, _, _, _ = update
+    return run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)

@@ -70,7 +70,7 @@ class Expansion:
             truth = targets.indices[listed], targets.signs[listed], targets.complete[i]
             k, tau = x.own + self._constant**2, np.empty(1 + n_labels)
             # k is 0 where x is 0 in feature space: nothing can be learnt along it
-            if k > 0.0 and update_one(self.update, n_labels, k, planes[0], *truth, tau):
+            if k > 0.0 and update_one(tuple(self.update), n_labels, k, planes[0], *truth, tau):
                 self._add(x, tau)
             self._n_seen[: 1 + n_labels] += 1
 

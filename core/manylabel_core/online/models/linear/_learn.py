@@ -62,11 +62,12 @@ def learn_linear(  # type: ignore[no-untyped-def]
         its step smaller; of length 0, all features have the same step.
     constant : float
         The constant feature; 0 for none.
-    update : Update
-        With a `delta` above 0, every weight of the first expert has a metric of its own.
+    update : tuple
+        The fields of an `Update`. With a `delta` above 0, every weight of the first expert has a metric of its own.
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
+    kind, eta, passes, passes_per_label, _, damping, steady = update
     width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, n_seen, counts)
     n_experts, scored = 1 + (len(counts) > 0), np.empty((len(planes), width), np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
@@ -74,14 +75,14 @@ def learn_linear(  # type: ignore[no-untyped-def]
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
     n_before = np.empty(len(n_seen), table.dtype)
     before = np.empty((longest if len(n_seen) > 0 else 0, width), table.dtype)
-    adaptive = update.delta > 0.0
-    by_passes, implicit = adaptive and update.kind == MULTIPASS, adaptive and update.kind != MULTIPASS
+    adaptive = damping > 0.0
+    by_passes, implicit = adaptive and kind == MULTIPASS, adaptive and kind != MULTIPASS
     columns = np.empty((width if by_passes else 0, 2, longest), table.dtype)
     changes, gradient = np.empty(longest if by_passes else 0), np.empty(width if by_passes else 0, table.dtype)
     out = np.empty(width if by_passes else 0, np.bool_)
     rates = np.empty((longest if implicit else 0, width), table.dtype)
     sums = np.empty((3, width if implicit else 0), table.dtype)
-    delta = table.dtype.type(max(update.delta, MIN_DELTA))
+    delta = table.dtype.type(max(damping, MIN_DELTA))
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
@@ -98,20 +99,18 @@ def learn_linear(  # type: ignore[no-untyped-def]
                 x[0] = its
             if q == 0 and adaptive:
                 copy_rows(table, 0, rows[here], before)
-                model = table, rows[here], x[here], update.eta, delta
+                model = table, rows[here], x[here], eta, delta
                 if by_passes:
-                    limit = pass_limit(update.passes, update.passes_per_label, n_labels[i])
+                    limit = pass_limit(passes, passes_per_label, n_labels[i])
                     scratch = gradient, columns, changes, out
                     adaptive_multipass_update(*model, limit, scored[0, now], signs[now], scratch)
                 else:
                     adaptive_implicit_update(*model, scored[0, now], signs[now], (rates, sums, order, work))
                 accumulate(table, 0, planes[-n_experts], rows[here], n_before[now], before)
             else:
-                squares, eta = (
-                    (feature_squares, update.eta) if q == 0 else (feature_squares[:0], update.steady * update.eta)
-                )
+                squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], steady * eta)
                 k = _set_direction(squares, its, values[row], rows[here], x[here], direction)
-                if run_update(update, eta, n_labels[i], k, scored[q, now], signs[now], tau[now], order, moves, work):
+                if run_update(update, own, n_labels[i], k, scored[q, now], signs[now], tau[now], order, moves, work):
                     copy_rows(table, planes[q], rows[here], before)
                     add_outer(table, planes[q], rows[here], direction, tau[wide])
                     accumulate(table, planes[q], planes[-n_experts + q], rows[here], n_before[now], before)

@@ -79,7 +79,7 @@ class LinearModel:
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         """Learn rows in order; write the scores of each before it was learnt."""
         model = self._table, self._n_seen, self._counts, self._squares
-        learn_linear(*model, self._constant, self.update, *rows, *targets, scores)
+        learn_linear(*model, self._constant, tuple(self.update), *rows, *targets, scores)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         """Write the scores of rows."""
