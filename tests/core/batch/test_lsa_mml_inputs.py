@@ -11,10 +11,16 @@ from sklearn.exceptions import NotFittedError
 from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.state import DamagedState
 
-RNG = np.random.default_rng(0)
 N = 12
-X = {"a": RNG.normal(size=(N, 4)), "b": RNG.normal(size=(N, 3))}
-Y = RNG.integers(0, 2, size=(N, 2))
+
+
+def data():
+    rng = np.random.default_rng(0)
+    X = {"a": rng.normal(size=(N, 4)), "b": rng.normal(size=(N, 3))}
+    return X, rng.integers(0, 2, size=(N, 2))
+
+
+X, Y = data()
 HALF = np.arange(N) < 6
 
 

@@ -4,22 +4,16 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from tests.core.batch.support import check_relations_trace, related
 
 from manylabel_core import priors
-from manylabel_core.batch import M3L, MLRL, SSMLRL
+from manylabel_core.batch import M3L, MLRL
 
 TOL = 1e-4
 
 
 def data(n_samples: int = 80, n_features: int = 6, n_labels: int = 5, seed: int = 0):
-    """Labels of two hidden directions and some noise."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_samples, n_features))
-    W = rng.normal(size=(n_features, 2)) @ rng.normal(size=(2, n_labels)) + 0.3 * rng.normal(
-        size=(n_features, n_labels)
-    )
-    Y = (X @ W + 0.5 * rng.normal(size=(n_samples, n_labels)) + 0.3 > 0).astype(np.int8)
-    return X, Y
+    return related(n_samples, n_features, n_labels, seed, own=0.3, threshold=-0.3)
 
 
 def nuclear_optimum(X: np.ndarray, Y: np.ndarray, lam: float) -> float:
@@ -36,24 +30,6 @@ def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
     W = model.coef_.T
     loss = np.maximum(0, 1 - (2.0 * Y - 1) * model.decision_function(X)).sum() / len(X)
     return float(loss + model.lam / 2 * np.trace(np.linalg.solve(model.label_covariance_, W.T @ W)))
-
-
-def check_trace(model: MLRL | SSMLRL) -> None:
-    """Each round has the objective of its weights; one that lowers it has that of the best covariance as well.
-
-    That covariance costs no more than the one before (Eq. 11), but for the eps that a singular one has on its diagonal
-    (1e-7 of the trace), which the last steps no longer save.
-    """
-    values, least, rounds = iter(model.objective_trace_), np.inf, 0
-    for found in values:
-        rounds += 1
-        assert found >= model.dual_objective_
-        if found < least:
-            relations = next(values)
-            assert relations <= found * (1 + 2e-7)
-            least = min(found, relations)
-    assert rounds == model.n_iter_ >= 4
-    assert least == model.primal_objective_ < model.objective_trace_[0]
 
 
 @pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
@@ -81,7 +57,7 @@ def test_the_objective_reported_is_that_of_the_model(lam):
 @pytest.mark.parametrize("lam", [1.0, 0.01, 1e-4])
 def test_the_trace_holds_every_half_step(lam, kernel):
     X, Y = data()
-    check_trace(MLRL(lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y))
+    check_relations_trace(MLRL(lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y))
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
+from tests.core.batch.support import related
 
 from manylabel_core import FALT
 from manylabel_core.batch import PrBR, PrML
@@ -17,12 +18,7 @@ BOTH = [PrML, PrBR]
 
 
 def data(n_samples: int = 120, n_features: int = 8, n_labels: int = 6, seed: int = 0):
-    """Labels of two hidden directions and some noise, so that they know of each other."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_samples, n_features))
-    W = rng.normal(size=(n_features, 2)) @ rng.normal(size=(2, n_labels))
-    Y = (X @ W + 0.5 * rng.normal(size=(n_samples, n_labels)) > 0.5).astype(np.int8)
-    return X, Y
+    return related(n_samples, n_features, n_labels, seed, threshold=0.5)
 
 
 X, Y = data()

@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.core.batch.support import related
 
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.segments import GROWTH, LEAST, Reached, first_segment, fit_in_segments
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(60, 6))
-Y = (X @ rng.normal(size=(6, 3)) + rng.normal(size=(60, 3)) > 0).astype(int)
+X, Y = related(60, 6, 3, own=1.0, noise=1.0)
 
 LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "m3l": (M3L, {"kernel": "rbf", "gamma": 0.2, "C": 10.0, "tol": 1e-8}),

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.core.batch.test_mlrl import check_trace
+from tests.core.batch.support import check_relations_trace, related
 
 from manylabel_core.batch import MLRL, SSMLRL
 from manylabel_core.mercer import Kernel, gram
@@ -14,10 +14,7 @@ LAM1, LAM2 = 0.01, 0.0005
 
 
 def data(n_labelled: int = 40, n_unlabelled: int = 70, n_features: int = 5, n_labels: int = 4, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n_labelled + n_unlabelled, n_features))
-    W = rng.normal(size=(n_features, 2)) @ rng.normal(size=(2, n_labels))
-    Y = (X @ W + 0.5 * rng.normal(size=(len(X), n_labels)) > 0).astype(np.int8)
+    X, Y = related(n_labelled + n_unlabelled, n_features, n_labels, seed)
     return X[:n_labelled], Y[:n_labelled], X[n_labelled:]
 
 
@@ -94,7 +91,7 @@ def test_without_unlabelled_examples_it_is_mlrl(kernel, nothing):
 
 def test_the_trace_holds_every_half_step():
     X, Y, U = data()
-    check_trace(SSMLRL(LAM1, LAM2, kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
+    check_relations_trace(SSMLRL(LAM1, LAM2, kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
 
 
 def test_unlabelled_examples_change_the_relations():
