@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
 from manylabel_core.checks import check_flag, check_positive
@@ -16,6 +17,7 @@ from manylabel_core.priors import Prior, matrix
 from manylabel_core.solvers import ProgressCallback
 
 
+@documented
 class M3L(BatchLearner):
     """M3L learns support vector machines for all labels at once, tied together by a prior R that is given.
 
@@ -36,12 +38,9 @@ class M3L(BatchLearner):
         categories, from label sets, from a fitted MLRL. None is the identity: independent labels.
         `t * R` with C is the same as R with `t * C`: keep the mean diagonal near 1 to keep C's meaning.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
-        "linear" works on weights of features and takes sparse X without a Gram matrix. A callable takes two
-        matrices and gives their kernel values. With "precomputed", X is the Gram matrix of the examples.
+        %(kernel)s
     gamma : float, "scale" or "mean_distance", default="scale"
-        Of "rbf", exp(-gamma |u - v|^2), and "poly", (gamma u.v + coef0)^degree. "scale" is 1 / (n_features *
-        variance of X); "mean_distance" is 1 / (2 w^2) with w the mean distance of two examples (of a sample
-        beyond 10,000).
+        %(gamma)s
     degree : int, default=3
     coef0 : float, default=0.0
     fit_intercept : bool, default=True
@@ -54,20 +53,11 @@ class M3L(BatchLearner):
     warm_start : bool, default=False
         Keep the dual variables (`alpha_`), and go on from them when `fit` is called again with Y of the same
         shape: to resume a stopped fit, after small changes of C or R, or on changed examples.
-    cache_mb : float, default=2000
-        A Gram matrix larger than this is not stored; its rows are computed again when they are needed.
-    n_threads : int, default=1
-    random_state : int, RandomState or None, default=0
-        Order in which the solver visits the examples, and the sample of "mean_distance".
+    %(resources)s
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features), float64
-        Linear kernel only.
-    support_, support_vectors_, dual_coef_ : ndarrays or CSR array
-        Other kernels: indices of the examples that the model needs, the examples (not with "precomputed"), and
-        their coefficients, of shape (n_support, n_labels).
-    intercept_ : ndarray of shape (n_labels,), float64
+    %(model)s
     prior_eps_ : float
         What the prior has on its diagonal to be positive definite; 0 for a matrix.
     primal_objective_, dual_objective_ : float
@@ -75,13 +65,8 @@ class M3L(BatchLearner):
     duality_gap_ : float
         (primal - dual) / primal: how far from the optimum the model can be at most.
     n_iter_ : int
-    gamma_ : float
-    alpha_ : ndarray of shape (n_samples, n_labels), float64
-        Dual variables, with `warm_start`.
-    classes_ : ndarray of shape (n_labels,)
-        The columns of Y.
-    n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
-        Names only if they were given.
+    %(dual)s
+    %(columns)s
 
     References
     ----------
@@ -142,23 +127,12 @@ class M3L(BatchLearner):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
-        label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+        %(examples)s
         progress : callable, optional
             Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) now and then;
             when it gives True, the fit ends and the model is the one reached so far.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a parameter or argument is not allowed; the message names it.
+        %(outcome)s
         """
         C = check_positive("C", self.C)
         check_flag("fit_intercept", self.fit_intercept)

@@ -7,12 +7,14 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
+from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.relations.learner import RelationshipLearner
 from manylabel_core.checks import check_positive
 from manylabel_core.mercer import KernelFunction
 from manylabel_core.solvers import ProgressCallback
 
 
+@documented
 class MLRL(RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
@@ -29,11 +31,9 @@ class MLRL(RelationshipLearner):
         with their number: it is near 0.1/n to 1/n on the paper's data sets. Its grid of 0.01 to 100 fits a
         loss that is a sum: divide it by n.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
-        A callable takes two matrices and gives their kernel values. With "precomputed", X is the Gram matrix.
+        %(kernel)s
     gamma : float, "scale" or "mean_distance", default="mean_distance"
-        Of "rbf", exp(-gamma |u - v|^2), and "poly", (gamma u.v + coef0)^degree. "mean_distance" is the
-        paper's width: 1 / (2 w^2) with w the mean distance of two examples (of a sample beyond 10,000).
-        "scale" is 1 / (n_features * variance of X).
+        %(gamma)s
     degree : int, default=3
     coef0 : float, default=0.0
     covariance_init : array-like of shape (n_labels, n_labels), optional
@@ -47,11 +47,7 @@ class MLRL(RelationshipLearner):
     warm_start : bool, default=False
         Keep the dual variables (`alpha_`), and go on from them and `label_covariance_` when `fit` is called
         again with Y of the same shape.
-    cache_mb : float, default=2000
-        A Gram matrix larger than this is not stored; its rows are computed again when they are needed.
-    n_threads : int, default=1
-    random_state : int, RandomState or None, default=0
-        Order in which the solver visits the examples, and the sample of "mean_distance".
+    %(resources)s
 
     Attributes
     ----------
@@ -65,25 +61,15 @@ class MLRL(RelationshipLearner):
         (6) after every half-step: of the weights for the covariance that a round tried, and, if they lower it, of the
         best covariance for them. Weights that do not lower it are not taken, so `primal_objective_` is the least value,
         not always the last.
-    coef_ : ndarray of shape (n_labels, n_features), float64
-        Linear kernel only.
-    support_, support_vectors_, dual_coef_ : ndarrays or CSR array
-        Other kernels: indices of the examples that the model needs, the examples (not with "precomputed"), and
-        their coefficients, of shape (n_support, n_labels).
-    intercept_ : ndarray of shape (n_labels,), float64
+    %(model)s
     primal_objective_, dual_objective_ : float
         (6) at the end, and a lower bound for its minimum over everything, Omega included.
     duality_gap_ : float
         (primal - dual) / primal.
     n_iter_ : int
         Rounds.
-    gamma_ : float
-    alpha_ : ndarray of shape (n_samples, n_labels), float64
-        Dual variables, with `warm_start`.
-    classes_ : ndarray of shape (n_labels,)
-        The columns of Y.
-    n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
-        Names only if they were given.
+    %(dual)s
+    %(columns)s
 
     References
     ----------
@@ -142,24 +128,13 @@ class MLRL(RelationshipLearner):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one.
-        label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+        %(examples)s
         progress : callable, optional
             Called with a `Progress` now and then: the round, the objective (6) and the relative duality gap
             as of the last half-step (infinite before the first), the share of active variables, and seconds.
             When it gives True, the fit ends and the model is the one reached so far.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a parameter or argument is not allowed; the message names it.
+        %(outcome)s
         """
         lam = check_positive("lam", self.lam)
         X, signs = self._begin(X, Y, label_names)

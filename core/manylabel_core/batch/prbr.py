@@ -8,11 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
 from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
 
+@documented
 class PrBR(PrivilegedLearner):
     """Privileged binary relevance: a support vector machine for each label, with the help of the other labels.
 
@@ -30,10 +32,7 @@ class PrBR(PrivilegedLearner):
     gamma2 : float, default=30.0
     C, rho : float, defaults 0.03 and 0.05
         As for `PrML`.
-    privileged : "all" or int, default="all"
-        A number takes for each label only the nearest labels in Hamming distance.
-    literal : bool, default=False
-        Without the constant in the privileged features. If then the dual may be unbounded, `fit` says so.
+    %(privileged)s
     tol : float, default=1e-2
         Stop at this relative duality gap, (primal - dual) / primal, over all labels together.
     max_iter : int, default=1000
@@ -57,12 +56,8 @@ class PrBR(PrivilegedLearner):
         (primal - dual) / primal.
     n_iter_ : int
         Passes, with those before a resumption.
-    alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
-        Dual variables, with `warm_start`.
-    classes_ : ndarray of shape (n_labels,)
-        The columns of Y.
-    n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
-        Names only if they were given.
+    %(privileged_dual)s
+    %(columns)s
 
     References
     ----------
@@ -117,24 +112,13 @@ class PrBR(PrivilegedLearner):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
-        label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+        %(examples)s
         progress : callable, optional
             Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) after every pass; when it
             gives True, the fit ends and the model is the one reached so far.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a parameter or argument is not allowed; the message names it. Also if `literal` with an infinite rho is a
-            problem whose dual may be unbounded.
+        %(outcome)s
+            Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
         rows, _, problem = self._begin_privileged(X, Y, label_names)
         known = self._known_variables(problem)

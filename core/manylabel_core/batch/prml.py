@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.privileged.alternation import MOST_PASSES, Alternation, Reached, Settings
 from manylabel_core.batch.privileged.factors import Factors
@@ -21,6 +22,7 @@ from manylabel_core.solvers import Privileged, ProgressCallback
 MAX_RANK = 2**20
 
 
+@documented
 class PrML(PrivilegedLearner):
     """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
 
@@ -52,10 +54,7 @@ class PrML(PrivilegedLearner):
         C in 0.03 to 1, rho / C in 1, 1.5, 3 and gamma2 in 1, 30 were compared on halves of training halves: yeast and
         scene like rho = 3 C a little better, emotions and enron rho = C. Both are prices of single examples: the longer
         the rows, the lower.
-    privileged : "all" or int, default="all"
-        A number takes for each label only the nearest labels in Hamming distance.
-    literal : bool, default=False
-        Without the constant in the privileged features. If then the dual may be unbounded, `fit` says so.
+    %(privileged)s
     tol : float, default=1e-2
         Each half of a round is to be solved to this relative duality gap; the end is when a round lowers the objective
         by less than this share.
@@ -91,12 +90,8 @@ class PrML(PrivilegedLearner):
         nothing but these.
     n_iter_ : int
         Rounds, with those before a resumption.
-    alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
-        Dual variables, with `warm_start`.
-    classes_ : ndarray of shape (n_labels,)
-        The columns of Y.
-    n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
-        Names only if they were given.
+    %(privileged_dual)s
+    %(columns)s
 
     Notes
     -----
@@ -160,25 +155,14 @@ class PrML(PrivilegedLearner):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
-        label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+        %(examples)s
         progress : callable, optional
             Called with a `Progress` now and then: whole rounds of this call so far, the objective and the relative gap
             after the last one (infinite before the first), the share of active variables, and seconds. When it gives
             True, the fit ends, and the model is that of the last whole round.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a parameter or argument is not allowed; the message names it. Also if `literal` with an infinite rho is a
-            problem whose dual may be unbounded.
+        %(outcome)s
+            Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
         gamma1 = check_positive("gamma1", self.gamma1)
         rows, signs, problem = self._begin_privileged(X, Y, label_names)

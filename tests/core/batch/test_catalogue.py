@@ -1,6 +1,7 @@
 """The catalogue of trainers says what the estimators are."""
 
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -37,6 +38,16 @@ def test_parameters_are_those_of_the_estimator(trainer):
     fit = inspect.signature(trainer.estimator_class().fit).parameters
     assert trainer.unlabelled == bool({"X_unlabelled", "labelled"} & set(fit))
     assert trainer.views == ("missing" in fit)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
+def test_every_parameter_has_its_description(trainer):
+    """Those that several learners share are put into the docstrings."""
+    learner = trainer.estimator_class()
+    for text in (learner.__doc__, learner.fit.__doc__):
+        assert "%(" not in text
+    for name in inspect.signature(learner).parameters:
+        assert re.search(rf"^    [\w, ]*\b{name}\b[\w, ]* ?(:|\n        As for)", learner.__doc__, re.MULTILINE), name
 
 
 def at_the_bounds(kind):

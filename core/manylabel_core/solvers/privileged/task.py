@@ -95,8 +95,9 @@ def kinds_of(Y: NDArray[np.int8]) -> Kinds:
 
 
 def zero(task: Task) -> Variables:
-    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0. (At beta = 0, the paper's start, w~ is far
-    from everything.)
+    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0.
+
+    At beta = 0, the paper's start, w~ is far from everything.
     """
     n_labels, n_samples = task.Y.shape
     beta = np.tile(task.C * task.sizes, (n_labels, 1))

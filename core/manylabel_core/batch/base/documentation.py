@@ -1,0 +1,77 @@
+"""Descriptions that several batch learners share are written here once, and put into their docstrings."""
+
+from __future__ import annotations
+
+import re
+from textwrap import indent
+from typing import TypeVar
+
+SHARED = {
+    "kernel": """\
+"linear" works on weights of features and takes sparse X without a Gram matrix. A callable takes two
+matrices and gives their kernel values. With "precomputed", X is the Gram matrix of the examples.""",
+    "gamma": """\
+Of "rbf", exp(-gamma |u - v|^2), and "poly", (gamma u.v + coef0)^degree. "scale" is 1 / (n_features *
+variance of X); "mean_distance" is 1 / (2 w^2) with w the mean distance of two examples (of a sample
+beyond 10,000), the width in the paper of MLRL.""",
+    "resources": """\
+cache_mb : float, default=2000
+    A Gram matrix larger than this is not stored; its rows are computed again when they are needed.
+n_threads : int, default=1
+random_state : int, RandomState or None, default=0
+    Order in which the solver visits the examples, and the sample of "mean_distance".""",
+    "model": """\
+coef_ : ndarray of shape (n_labels, n_features), float64
+    Linear kernel only.
+support_, support_vectors_, dual_coef_ : ndarrays or CSR array
+    Other kernels: indices of the examples that the model needs, the examples (not with "precomputed"), and
+    their coefficients, of shape (n_support, n_labels).
+intercept_ : ndarray of shape (n_labels,), float64""",
+    "dual": """\
+gamma_ : float
+alpha_ : ndarray of shape (n_samples, n_labels), float64
+    Dual variables, with `warm_start`.""",
+    "columns": """\
+classes_ : ndarray of shape (n_labels,)
+    The columns of Y.
+n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
+    Names only if they were given.""",
+    "privileged": """\
+privileged : "all" or int, default="all"
+    A number takes for each label only the nearest labels in Hamming distance.
+literal : bool, default=False
+    Without the constant in the privileged features. If then the dual may be unbounded, `fit` says so.""",
+    "privileged_dual": """\
+alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
+    Dual variables, with `warm_start`.""",
+    "examples": """\
+X : array-like or sparse matrix of shape (n_samples, n_features)
+Y : array-like or sparse matrix of shape (n_samples, n_labels)
+    1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
+label_names : iterable of str, optional
+    Kept as `label_names_`; None takes the columns of a data frame Y.""",
+    "outcome": """\
+Returns
+-------
+self
+
+Raises
+------
+ValueError
+    If a parameter or argument is not allowed; the message names it.""",
+}
+"""By the names that stand as `%(name)s` on lines of their own in docstrings."""
+
+Learner = TypeVar("Learner", bound=type)
+
+
+def documented(learner: Learner) -> Learner:
+    """Put the shared descriptions into the docstrings of a class and of its `fit`."""
+    for described in (learner, learner.fit):  # type: ignore[attr-defined]
+        if described.__doc__ is not None:  # Python -OO leaves none
+            described.__doc__ = re.sub(r"^( *)%\((\w+)\)s$", _block, described.__doc__, flags=re.MULTILINE)
+    return learner
+
+
+def _block(found: re.Match[str]) -> str:
+    return indent(SHARED[found[2]], found[1])
