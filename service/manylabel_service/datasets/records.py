@@ -1,4 +1,4 @@
-"""What is known of a data set without reading it."""
+"""Facts about a data set that are known without reading it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?")
 
 
 class DatasetRecord(BaseModel):
-    """A data set."""
+    """A record describes a data set."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -40,7 +40,7 @@ class DatasetRecord(BaseModel):
 
 
 class DatasetDocument(BaseModel):
-    """The document of a data set. `id` names its blobs, and is never used again.
+    """The document of a data set has its record; `id` names its blobs, and is never used again.
 
     `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
     """

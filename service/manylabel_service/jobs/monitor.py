@@ -21,6 +21,7 @@ from manylabel_service.jobs.job_record import JobRecord, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import remove_stale
+from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
 """Jobs that are remembered after they ended; the oldest are forgotten. What they made stays."""
@@ -131,6 +132,7 @@ class JobMonitor:
                 unneeded = True
             if unneeded:
                 await job_store.remove_blobs(id)
+        await collect_deleted(self._context.store)
 
 
 class _Heartbeat(NamedTuple):

@@ -8,12 +8,16 @@ import structlog
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
-from manylabel_service.storage import Store
+from manylabel_service.storage import START, Store
+from manylabel_service.trained.model import TrainedModel
+from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
 """How long one call waits for a change: also how long a model that came to be here may go unheard of."""
 LEAST_SECONDS = 0.02
 """Between two calls, so that a stream of changes, our own among them, costs a bounded number of calls."""
+POLL_SECONDS = 0.5
+"""Between two looks for what others have done to the versions of trained models: no store tells of that by itself."""
 BACKOFF_SECONDS = (0.1, 2.0)
 """From, and up to: between two attempts while the store is gone."""
 
@@ -59,9 +63,29 @@ class Follower:
             elapsed = asyncio.get_running_loop().time() - began
             await asyncio.sleep(max(LEAST_SECONDS - elapsed, 0))
 
+    async def poll_versions(self) -> None:
+        """Wake the trained models whose versions have changed, until cancelled."""
+        revisions: dict[str, int] = {}
+        seen = 0
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            models = [each for each in self._replicas() if isinstance(each, TrainedModel) and each.serving]
+            try:
+                documents = await self._store.documents.all(KIND, seen) if models else []
+            except StorageGone:
+                continue
+            except Exception:
+                log.exception("follower_failed")
+                continue
+            revisions.update((document.name, document.revision) for document in documents)
+            seen = documents[-1].revision if documents else seen
+            for model in models:
+                if revisions.get(str(model.record.incarnation), 0) > int(model.position):
+                    model.poll()
+
     async def _follow(self) -> None:
         following = {replica.record: replica for replica in self._replicas() if replica.serving}
-        positions = {record: replica.position for record, replica in following.items()}
+        positions = {record: _log_position(replica) for record, replica in following.items()}
         changed = await self._store.logs.changed(positions, WAIT_SECONDS)
         if self._store_health.heard():
             self._poll_everywhere()
@@ -69,7 +93,7 @@ class Follower:
         for record in changed:
             replica = following[record]
             # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
-            if not replica.busy and replica.position == positions[record]:
+            if not replica.busy and _log_position(replica) == positions[record]:
                 replica.poll()
 
     def _poll_everywhere(self) -> None:
@@ -80,3 +104,8 @@ class Follower:
         for replica in self._replicas():
             if replica.serving:
                 replica.poll()
+
+
+def _log_position(replica: HostedModel) -> str:
+    """Return the position of the log of a model; that of a trained one is empty."""
+    return START if isinstance(replica, TrainedModel) else replica.position

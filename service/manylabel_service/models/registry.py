@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Set
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import structlog
@@ -35,6 +36,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.spec import is_trained
+from manylabel_service.trained.version_store import VersionStore
 
 log = structlog.get_logger()
 
@@ -82,7 +84,8 @@ class Registry:
         self._store_health.heard()
         await asyncio.to_thread(warm_up)
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._follower.run()), asyncio.create_task(self._eviction.run())]
+            work = (self._follower.run(), self._follower.poll_versions(), self._eviction.run())
+            self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
                 log.info("memory_full", loaded=len(self._replicas), models=len(records))
@@ -265,6 +268,9 @@ class Registry:
         if record is None:
             raise ModelNotFound(name)
         await self._store.models.delete(record)
+        if is_trained(record.spec):
+            with suppress(StorageGone):  # what is left goes later
+                await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)
         if replica is not None and replica.record == record:
             del self._replicas[name]
@@ -298,15 +304,22 @@ class Registry:
             resident = self._replicas.get(name)
             if resident is not None and resident.record == record:
                 return resident
-            snapshots = await self._store.snapshots.all(record)
-            await self._eviction.sweep(room_for=snapshots[0].size_bytes if snapshots else 0)
             try:
+                await self._eviction.sweep(room_for=await self._size_bytes(record))
                 replica = await self._restored(record)
             except ModelGone:
                 raise ModelNotFound(name) from None
             replica.used_at = time.monotonic()
             await self._eviction.sweep(spare=replica)
             return replica
+
+    async def _size_bytes(self, record: ModelRecord) -> int:
+        """Return about how large a model is that is to be loaded."""
+        if is_trained(record.spec):
+            target = (await VersionStore(record, self._store).read()).target
+            return 0 if target is None else target.size_bytes
+        snapshots = await self._store.snapshots.all(record)
+        return snapshots[0].size_bytes if snapshots else 0
 
     def _evict(self, replica: HostedModel) -> None:
         name = replica.record.name

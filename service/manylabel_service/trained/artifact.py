@@ -1,4 +1,4 @@
-"""What a version is: a fitted estimator with the names of its columns, and what was seen while it was made."""
+"""The artifact of a version: a fitted estimator with the names of its columns, and how its fit went."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """Where a fit stood now and then: lists of one length; a gap not known yet is infinite."""
+    """Convergence says where a fit stood now and then: lists of one length; a gap not known yet is infinite."""
 
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Convergence:
 
 @dataclass(frozen=True, slots=True)
 class ModelArtifact:
-    """One version.
+    """An artifact holds all that a version consists of.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class ModelArtifact:
     convergence: Convergence = field(default_factory=Convergence)
 
     def to_bytes(self) -> bytes:
-        """All of it, for `from_bytes`.
+        """Return all of it, for `from_bytes`.
 
         Raises
         ------
@@ -74,7 +74,7 @@ class ModelArtifact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` was called on.
+        """Return what `to_bytes` was called on.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class ModelArtifact:
         return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces))
 
     def _score_table(self, measures: list[str]) -> NDArray[np.float64]:
-        """Scores of shape (n_labels, n_measures), float64."""
+        """Return scores of shape (n_labels, n_measures), float64."""
         assert self.label_scores is not None
         try:
             rows = [[self.label_scores[label][measure] for measure in measures] for label in self.labels]

@@ -1,4 +1,4 @@
-"""What there is to see of a version, for people."""
+"""The detail of a version is what people see of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_CORRELATED = 200
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrelation:
-    """Correlations of shape (n_labels, n_labels), float64, of some labels."""
+    """Correlations stand between some labels: values of shape (n_labels, n_labels), float64."""
 
     labels: list[str]
     values: NDArray[np.float64]
@@ -28,7 +28,7 @@ class LabelCorrelation:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What is seen of a version.
+    """A detail shows one version.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Detail:
 
 
 def read_detail(name: str, version: Version, data: bytes) -> Detail:
-    """The detail from the contents of a version of model `name`; raises VersionDamaged."""
+    """Return the detail from the artifact of a version of model `name`; raises VersionDamaged."""
     try:
         contents = ModelArtifact.from_bytes(data)
         estimator = read_estimator(contents.estimator)

@@ -13,7 +13,7 @@ from manylabel_service.hosting.examples import Features
 
 
 class Views(NamedTuple):
-    """The features of one example by view; those of some views may be missing. `path` is where they stand in it."""
+    """Views hold the features of one example; those of some views may be missing. `path` is where they stand in it."""
 
     features: Mapping[str, Features]
     path: tuple[str, ...] = ("views",)
@@ -28,25 +28,25 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of one view: how many, and their names if they have some."""
+    """Columns describe one view: how many there are, and their names if they have some."""
 
     size: int
     names: Vocabulary | None
 
     @classmethod
     def of(cls, features: tuple[str, ...] | int) -> "Columns":
-        """By names, or by number."""
+        """Return columns known by names, or by number."""
         if isinstance(features, int):
             return cls(features, None)
         return cls(len(features), Vocabulary(features))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held."""
+        """The bytes of memory held."""
         return 0 if self.names is None else self.names.nbytes
 
     def problem(self, x: Features) -> str | None:
-        """Why an example of this form cannot be used, or None. Names that no column has are left out."""
+        """Return why an example of this form cannot be used, or None. Names that no column has are left out."""
         if x.names is not None:
             numbered = self.names is None
             return "features are numbered: send a list, or indices and values" if numbered else None
@@ -56,7 +56,7 @@ class Columns:
         return None if len(x.values) == self.size else f"must have {self.size} numbers, has {len(x.values)}"
 
     def matrix(self, xs: Sequence[Features | None]) -> Any:
-        """Rows of shape (n_samples, n_features), float32 as in training; of zeros for None.
+        """Return rows of shape (n_samples, n_features), float32 as in training; of zeros for None.
 
         An ndarray if all examples are dense, else a CSR array.
         """
@@ -70,7 +70,7 @@ class Columns:
         return sp.csr_array((values, indices, indptr), shape=(len(rows), self.size))
 
     def _sparse(self, x: Features) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Ascending columns and their values."""
+        """Return ascending columns and their values."""
         if x.names is not None:
             assert self.names is not None
             columns = np.array(self.names.lookup(x.names), dtype=np.int32)

@@ -1,7 +1,7 @@
-"""A trained model as requests see it: versions in the log, of which one is in memory and predicts.
+"""A trained model has versions in the store, of which one is in memory and predicts.
 
 While another version is loaded, in a thread, the one before answers on; then one step puts it in its place. Each
-answer is made by one version alone, and its position says up to where the log has been heeded.
+answer is made by one version alone, and its position says up to where the catalogue has been heeded.
 """
 
 import asyncio
@@ -20,14 +20,13 @@ from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, St
 from manylabel_service.hosting.predictions import Predicted
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, Store
+from manylabel_service.storage import ModelRecord, Store, position_key
 from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
-from manylabel_service.trained.ledger import VersionLog
 from manylabel_service.trained.spec import TRAINED
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_service import VersionService
-from manylabel_service.trained.version_store import Outcome, Promoted
+from manylabel_service.trained.version_store import Promoted, VersionCatalogue, VersionStore
 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000
@@ -40,11 +39,11 @@ log = structlog.get_logger()
 
 
 class TrainedModel(HostedModel):
-    """A trained model in this process serves one of the versions that its log names.
+    """A trained model in this process serves one of its versions.
 
     Parameters
     ----------
-    store : where its log and its versions are.
+    store : where its versions are.
     record, settings, store_health, on_deleted : as of every hosted model.
     """
 
@@ -59,11 +58,10 @@ class TrainedModel(HostedModel):
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
-        self._events = Events(record.name, lambda: self._stage)
-        self._store = store
-        self._ledger = VersionLog(record, store, settings, self._heard)
-        self._stage = ActiveVersion(record, store, lambda: self._ledger.catalogue, self._events)
-        self._desk = VersionService(record, store, self._ledger, self._stage, self.handle_error)
+        self._events = Events(record.name, lambda: self._active)
+        self._versions = VersionStore(record, store, self._heard)
+        self._active = ActiveVersion(record.name, self._versions, self._events)
+        self._service = VersionService(record.name, self._versions, self._active, self.handle_error)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
@@ -77,28 +75,28 @@ class TrainedModel(HostedModel):
 
     @property
     def position(self) -> str:
-        """Of the last entry of the log that is known here; what is served may be behind."""
-        return self._ledger.catalogue.position
+        """The position of the catalogue as it is known here; what is served may be behind."""
+        return self._versions.catalogue.position
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the version served takes."""
-        return 0 if self._stage.serving is None else self._stage.serving.nbytes
+        return 0 if self._active.serving is None else self._active.serving.nbytes
 
     @property
     def weighed_at(self) -> str:
-        """Up to where the log is heeded by what is served."""
-        return self._stage.position
+        """The position of what is served."""
+        return self._active.position
 
     @property
     def n_labels(self) -> int:
         """Labels of the version served."""
-        return 0 if self._stage.serving is None else len(self._stage.serving.labels)
+        return 0 if self._active.serving is None else len(self._active.serving.labels)
 
     def status(self) -> dict[str, Any]:
         """What GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
         self.check_serving()
-        serving = self._stage.serving
+        serving = self._active.serving
         meta = None if serving is None else serving.version.meta
         return {
             "name": self.record.name,
@@ -107,8 +105,8 @@ class TrainedModel(HostedModel):
             "params": None if meta is None else dict(meta.params),
             "measures": None if meta is None or meta.measures is None else dict(meta.measures),
             "version": None if serving is None else serving.version.number,
-            "versions": len(self._ledger.catalogue.versions),
-            "position": self._stage.position,
+            "versions": len(self._versions.catalogue.versions),
+            "position": self._active.position,
             "labels": self.n_labels,
             "features": 0 if serving is None else serving.n_features,
             "bytes": self.nbytes,
@@ -127,47 +125,47 @@ class TrainedModel(HostedModel):
     # -- life -------------------------------------------------------------------------------------
 
     async def restore(self) -> None:
-        """Read the log and load the version that is served; answers from then on.
+        """Read the catalogue and load the version that is served; answers from then on.
 
         Raises
         ------
         UnreadableEntry, StorageGone, ModelGone
         """
-        await self._ledger.read()
-        await self._stage.settle()
+        await self._versions.read()
+        await self._active.catch_up()
         self.start()
-        self._stage.start()
+        self._active.start()
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
     @property
     def busy(self) -> bool:
-        """Whether it is reading the log anyway."""
+        """Whether it is reading the catalogue anyway."""
         return self._busy
 
     @property
     def waited_for(self) -> bool:
         """Whether a request waits for what it does."""
-        return bool(self._waiting or self._busy or self._stage.busy)
+        return bool(self._waiting or self._busy or self._active.busy)
 
     def poll(self) -> None:
-        """Have what others have added to the log read, in the background."""
+        """Have what others have changed read, in the background."""
         self._behind.set()
 
     async def sync(self) -> ServiceError | None:
         """Take in what others have done to the model by now; return what kept it from that, if anything."""
         try:
-            await self._ledger.read()
+            await self._versions.read()
         except Exception as error:
             return self.handle_error(error)
         return None
 
     async def reach(self, position: str, seconds: float) -> bool:
         """Wait, for so long at most, until what is served is at or after a position; return whether it is."""
-        if not self._stage.reached(position):
+        if not self._active.reached(position):
             self.poll()
-            await self._stage.arrival(position, seconds)
+            await self._active.arrival(position, seconds)
             self.check_serving()
-        return self._stage.reached(position)
+        return self._active.reached(position)
 
     async def cover(self) -> bool:
         """Return True: all that there is is in the store."""
@@ -178,7 +176,7 @@ class TrainedModel(HostedModel):
         super().end(state, refusal)
         if self._task is not None:
             self._task.cancel()
-        self._stage.stop()
+        self._active.stop()
 
     async def stop(self) -> None:
         """End; there is nothing to finish."""
@@ -194,8 +192,8 @@ class TrainedModel(HostedModel):
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._stage.stop()
-        await self._stage.ended()
+        self._active.stop()
+        await self._active.ended()
 
     async def _hear(self) -> None:
         while True:
@@ -207,11 +205,13 @@ class TrainedModel(HostedModel):
             finally:
                 self._busy = False
 
-    def _heard(self, outcome: Outcome | None) -> None:
-        if outcome is None:
-            self._stage.lost()
+    def _heard(self, before: VersionCatalogue) -> None:
+        catalogue = self._versions.catalogue
+        promotions = catalogue.promotions_after(before.position)
+        if promotions is None or position_key(catalogue.position) < position_key(before.position):
+            self._active.lost()
         else:
-            self._stage.heard(outcome.promoted)
+            self._active.heard(promotions)
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class TrainedModel(HostedModel):
             raise NoProbabilities()
         if at_least is not None:
             await self.wait_until(at_least)
-        serving, position = self._stage.on()
+        serving, position = self._active.on()
         if len(xs) <= INLINE_EXAMPLES and serving.work(xs) <= INLINE_WORK:
             predictions = serving.predict(xs)
         else:
@@ -248,22 +248,22 @@ class TrainedModel(HostedModel):
     async def versions(self) -> tuple[list[Version], int | None]:
         """Return the versions as `VersionService.versions`; raise NotReady too."""
         self.check_serving()
-        return await self._desk.versions()
+        return await self._service.versions()
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
         """Return a version as `VersionService.version`; raise NotReady too."""
         self.check_serving()
-        return await self._desk.version(number)
+        return await self._service.version(number)
 
     async def promote(self, number: int) -> Promoted:
         """Promote a version as `VersionService.promote`; raise NotReady too."""
         with self._changing():
-            return await self._desk.promote(number)
+            return await self._service.promote(number)
 
     async def retire(self, number: int) -> None:
         """Delete a version as `VersionService.retire`; raise NotReady too."""
         with self._changing():
-            await self._desk.retire(number)
+            await self._service.retire(number)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

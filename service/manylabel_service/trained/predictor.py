@@ -1,4 +1,4 @@
-"""A version in memory: predicts as its estimator does, to the last bit."""
+"""A version in memory predicts as its estimator does, to the last bit."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from manylabel_service.trained.version import Version
 
 
 class Predictor:
-    """One version of a trained model, ready to predict. Nothing here changes: any number of threads may use it.
+    """A predictor holds one version of a trained model. Nothing here changes: any number of threads may use it.
 
     Attributes
     ----------
     version : which one.
-    contents : of it, without the estimator.
+    labels, views : names of its columns.
     estimator : of `manylabel_core.batch`.
     nbytes : bytes of memory that it takes.
     """
 
     def __init__(self, version: Version, data: bytes) -> None:
-        """Read the contents of a version; raises DamagedState if they are not whole, or cannot predict."""
-        contents = ModelArtifact.from_bytes(data)
+        """Read the artifact of a version; raises DamagedState if it is not whole, or cannot predict."""
+        artifact = ModelArtifact.from_bytes(data)
         self.version = version
-        self.estimator = read_estimator(contents.estimator)
-        self.labels = contents.labels
-        self.views = {view: Columns.of(features) for view, features in contents.features.items()}
+        self.estimator = read_estimator(artifact.estimator)
+        self.labels = artifact.labels
+        self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
         self._takes_views = takes_views(self.estimator)
         arrays = self.estimator.state().values()
         names = sum(columns.nbytes for columns in self.views.values()) + sum(map(len, self.labels))
@@ -45,17 +45,17 @@ class Predictor:
 
     @property
     def n_features(self) -> int:
-        """Columns of all views."""
+        """The number of columns of all views."""
         return sum(columns.size for columns in self.views.values())
 
     def work(self, inputs: Sequence[Inputs]) -> int:
-        """Multiplications that a prediction takes, roughly."""
+        """Return how many multiplications a prediction takes, roughly."""
         if not self._is_linear:
             return len(inputs) * self._most_work
         return sum(len(x.values) for x in inputs if isinstance(x, Features)) * len(self.labels)
 
     def predict(self, inputs: Sequence[Inputs]) -> Predictions:
-        """Labels and scores of examples, all in one call of the estimator.
+        """Return labels and scores of examples, all from one call of the estimator.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Predictor:
         return next(iter(self.views))
 
     def _scores(self, inputs: Sequence[Inputs]) -> Any:
-        """Scores of shape (n_samples, n_labels), float64."""
+        """Return scores of shape (n_samples, n_labels), float64."""
         rows = [{self._first: each} if isinstance(each, Features) else each.features for each in inputs]
         if not self._takes_views:
             return self.estimator.decision_function(self.views[self._first].matrix([row[self._first] for row in rows]))
@@ -123,12 +123,12 @@ class Predictor:
 
 
 def takes_views(estimator: Any) -> bool:
-    """Whether an estimator takes several matrices by name, some rows of which may be missing."""
+    """Return whether an estimator takes several matrices by name, some rows of which may be missing."""
     return hasattr(estimator, "view_names_")
 
 
 def read_estimator(data: bytes) -> Any:
-    """The estimator that wrote these bytes with `to_bytes`; raises DamagedState."""
+    """Return the estimator that wrote these bytes with `to_bytes`; raises DamagedState."""
     name = load(data).header.get("estimator")
     if name not in batch.__all__:
         raise DamagedState(f"there is no estimator {name!r} here")

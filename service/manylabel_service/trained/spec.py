@@ -1,4 +1,4 @@
-"""What the store knows of a trained model before any version: that it is one."""
+"""The spec of a trained model says that it is one; all else is known of its versions."""
 
 import json
 from typing import Literal
@@ -10,19 +10,18 @@ TRAINED = "trained"
 
 
 class TrainedSpec(BaseModel):
-    """A model whose versions are made by jobs."""
+    """A trained spec names a model whose versions are made by jobs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     algorithm: Literal["trained"] = "trained"
 
-    @property
-    def written(self) -> bytes:
-        """As the store keeps it."""
+    def to_bytes(self) -> bytes:
+        """Return the spec as the store keeps it."""
         return self.model_dump_json().encode()
 
 
 def is_trained(spec: bytes) -> bool:
-    """Whether this is the spec of a trained model, and not of one that learns online."""
+    """Return whether this is the spec of a trained model, and not of one that learns online."""
     return bool(json.loads(spec).get("algorithm") == TRAINED)

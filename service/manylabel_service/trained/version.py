@@ -1,4 +1,4 @@
-"""What is known of a version without reading it."""
+"""Facts about a version that are known without reading it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class VersionMeta:
-    """Where a version comes from.
+    """The meta data of a version say where it comes from.
 
     Attributes
     ----------
@@ -31,11 +31,12 @@ class VersionMeta:
 class Version:
     """A version of a trained model; it never changes.
 
-    `number` counts from 1 and is never given twice. `position` is where its contents stand: that of a pinned
-    snapshot. `size_bytes` is their size.
+    `number` counts from 1 and is never given twice. `position` is the one at which it became a version. `size_bytes` is
+    the size of its artifact, and `id` names that among those that its job has stored.
     """
 
     number: int
     position: str
     size_bytes: int
     meta: VersionMeta
+    id: str = ""

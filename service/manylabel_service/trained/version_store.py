@@ -1,169 +1,323 @@
-"""The fold over the log of a trained model: its versions, and which of them is served.
+"""The versions of trained models, as the store keeps them.
 
-Nothing here waits or stores: all who have read the same entries know the same.
+Each model has one document, changed by compare-and-set, that lists its versions and says which is served; the artifact
+of a version is a blob. Blobs are written first, under a key that is never used again, and a version exists from the
+moment the document names it. So a publisher may die at any moment: what it leaves is listed nowhere, and is removed
+later. A position of a trained model is a revision of its document.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from manylabel_service.errors import ServiceError, VersionNotFound, VersionServed
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+
+from manylabel_service import ulid
+from manylabel_service.errors import (
+    BlobNotFound,
+    DocumentChanged,
+    ModelGone,
+    UnreadableEntry,
+    VersionDamaged,
+    VersionNotFound,
+    VersionServed,
+)
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.storage import START
-from manylabel_service.trained.entries import Commit, Compaction, Delete, Entry, Listed, Promote, Reserve
+from manylabel_service.storage import (
+    MAX_DOCUMENT_BYTES,
+    START,
+    Document,
+    ModelRecord,
+    Store,
+    blob_bytes,
+    pieces_of,
+    position_key,
+)
 from manylabel_service.trained.version import Version, VersionMeta
 
-MAX_DRAFTS = 100
-"""Drafts remembered, the latest; whose draft is forgotten makes another."""
+KIND = "versions"
+BLOBS = "versions/"
+"""What the keys of all artifacts begin with."""
 MAX_JOBS = 1_000
 """Jobs remembered, the latest, so that none publishes twice."""
+MAX_PROMOTIONS = 100
+"""Promotions remembered, the latest, for processes that read the document now and then."""
+ORPHANED_SECONDS = 7_200.0
+"""An artifact that is so old and belongs to no version never will: its publisher has died."""
 
 
 class Promoted(NamedTuple):
-    """A version is served from here on; the one before it, if any, no longer."""
+    """A promotion: a version is served from a position on; the one before it, if any, no longer."""
 
     position: str
     version: int
     previous: int | None
 
 
-class Outcome(NamedTuple):
-    """What became of an entry: a version it made or was about, the change of the one served, or an error."""
+class VersionCatalogue(BaseModel):
+    """A catalogue lists the versions of one model: it is the document.
 
-    version: Version | None = None
-    promoted: Promoted | None = None
-    error: ServiceError | None = None
-
-
-class VersionCatalogue:
-    """The versions of one model.
+    What a change adds has no position in the document that the change writes, since its revision is not known before;
+    readers take the revision of the document for it, and the next change writes it down.
 
     Attributes
     ----------
-    position : of the last entry folded in.
-    versions : by number.
+    last : the highest number that was given.
     served : number of the version that is served; None before the first.
-    drafts : positions of the drafts that are not versions yet, by job.
-    entries : how many have been folded in since the beginning of the log, or since a summary.
+    versions : by number.
+    jobs : numbers of the versions that jobs have made, some of which may have been deleted since.
+    promotions : the latest, in their order.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.position = START
-        self.versions: dict[int, Version] = {}
-        self.served: int | None = None
-        self.drafts: dict[str, str] = {}
-        self.entries = 0
-        self._by_job: dict[str, Version] = {}
-        self._last = 0
+    model_config = ConfigDict(extra="forbid")
 
-    def of_job(self, job: str) -> Version | None:
-        """The version that a job has made; it may have been deleted since."""
-        return self._by_job.get(job)
+    last: int = 0
+    served: int | None = None
+    versions: dict[int, Version] = Field(default_factory=dict)
+    jobs: dict[str, int] = Field(default_factory=dict)
+    promotions: list[Promoted] = Field(default_factory=list)
 
-    def find(self, number: int) -> Version:
-        """A version; raises VersionNotFound."""
-        try:
-            return self.versions[number]
-        except KeyError:
-            raise VersionNotFound(self.name, number) from None
-
-    def fold(self, position: str, entry: Entry) -> Outcome:
-        """Take in the next entry."""
-        self.position = position
-        self.entries += 1
-        match entry:
-            case Reserve(job=job):
-                return self._draft(position, job)
-            case Commit():
-                return self._whole(position, entry)
-            case Promote(version=number):
-                return self._promote(position, number)
-            case Delete(version=number):
-                return self._retire(number)
-            case Compaction():
-                self.entries = 0
-                return Outcome()
-
-    def summary(self) -> Compaction:
-        """All of it, for `from_summary`."""
-        retired = [version for version in self._by_job.values() if version.number not in self.versions]
-        return Compaction(
-            as_of=self.position,
-            last=self._last,
-            served=self.served,
-            versions=list(map(_listed, self.versions.values())),
-            retired=list(map(_listed, retired)),
-            drafts=self.drafts,
-        )
+    _revision: int | None = PrivateAttr(default=None)
 
     @classmethod
-    def from_summary(cls, name: str, summary: Compaction) -> "VersionCatalogue":
-        """The catalogue that `summary` was called on, as of that position."""
-        catalogue = cls(name)
-        catalogue.position, catalogue.served = summary.as_of, summary.served
-        catalogue.drafts = dict(summary.drafts)
-        catalogue.versions = {listed.number: _version(listed) for listed in summary.versions}
-        known = sorted((*map(_version, summary.retired), *catalogue.versions.values()), key=lambda v: v.number)
-        catalogue._by_job = {version.meta.job: version for version in known}
-        catalogue._last = summary.last
+    def from_document(cls, document: Document | None) -> Self:
+        """Return the catalogue in a document, or an empty one; raises UnreadableEntry."""
+        if document is None:
+            return cls()
+        try:
+            catalogue = cls.model_validate_json(document.value)
+        except ValidationError as error:
+            raise UnreadableEntry(f"not the versions of a trained model: {error}") from error
+        catalogue._revision = document.revision
+        position = catalogue.position
+        for number, version in catalogue.versions.items():
+            if not version.position:
+                catalogue.versions[number] = replace(version, position=position)
+        catalogue.promotions = [
+            each if each.position else each._replace(position=position) for each in catalogue.promotions
+        ]
         return catalogue
 
-    def _draft(self, position: str, job: str) -> Outcome:
-        if job not in self._by_job:
-            self.drafts.pop(job, None)
-            self.drafts[job] = position
-            _keep_latest(self.drafts, MAX_DRAFTS)
-        return Outcome()
+    @property
+    def revision(self) -> int | None:
+        """The revision of the document; None where there is none."""
+        return self._revision
 
-    def _whole(self, position: str, entry: Commit) -> Outcome:
-        if self.drafts.get(entry.job) != entry.at:
-            return Outcome()  # it is a version already, or another draft has taken its place: its publisher looks again
-        del self.drafts[entry.job]
-        self._last += 1
-        meta = VersionMeta(entry.job, entry.trainer, entry.params, entry.rows, entry.measures, entry.created_unix_ms)
-        version = Version(self._last, entry.at, entry.size_bytes, meta)
-        self.versions[version.number] = self._by_job[entry.job] = version
-        _keep_latest(self._by_job, MAX_JOBS)
-        return self._promote(position, version.number) if entry.promote else Outcome(version)
+    @property
+    def position(self) -> str:
+        """The position of the model: the revision, or `START` where there is no document."""
+        return START if self._revision is None else str(self._revision)
 
-    def _promote(self, position: str, number: int) -> Outcome:
-        if number not in self.versions:
-            return Outcome(error=VersionNotFound(self.name, number))
-        previous, self.served = self.served, number
-        return Outcome(self.versions[number], Promoted(position, number, previous))
+    @property
+    def target(self) -> Version | None:
+        """The version that is to be served; None before the first."""
+        return None if self.served is None else self.versions[self.served]
 
-    def _retire(self, number: int) -> Outcome:
-        if number == self.served:
-            return Outcome(error=VersionServed(self.name, number))
-        if number not in self.versions:
-            return Outcome(error=VersionNotFound(self.name, number))
-        return Outcome(self.versions.pop(number))
+    def to_bytes(self) -> bytes:
+        """Return the value of the document."""
+        return self.model_dump_json().encode()
 
+    def add(self, meta: VersionMeta, id: str, size_bytes: int) -> int:
+        """Add a version; return its number."""
+        self.last += 1
+        self.versions[self.last] = Version(self.last, "", size_bytes, meta, id)
+        self.jobs[meta.job] = self.last
+        if len(self.jobs) > MAX_JOBS:
+            del self.jobs[next(iter(self.jobs))]
+        return self.last
 
-def _listed(version: Version) -> Listed:
-    meta = version.meta
-    return Listed(
-        number=version.number,
-        position=version.position,
-        size_bytes=version.size_bytes,
-        job=meta.job,
-        trainer=meta.trainer,
-        params=dict(meta.params),
-        rows=meta.rows,
-        measures=None if meta.measures is None else dict(meta.measures),
-        created_unix_ms=meta.created_unix_ms,
-    )
+    def promote(self, number: int) -> None:
+        """Have a version served that is listed."""
+        self.promotions = [*self.promotions, Promoted("", number, self.served)][-MAX_PROMOTIONS:]
+        self.served = number
+
+    def promotions_after(self, position: str) -> list[Promoted] | None:
+        """Return the promotions after a position; None if not all of them are remembered."""
+        key = position_key(position)
+        later = [promoted for promoted in self.promotions if position_key(promoted.position) > key]
+        return None if len(later) == MAX_PROMOTIONS else later
 
 
-def _version(listed: Listed) -> Version:
-    meta = VersionMeta(listed.job, listed.trainer, listed.params, listed.rows, listed.measures, listed.created_unix_ms)
-    return Version(listed.number, listed.position, listed.size_bytes, meta)
+class VersionStore:
+    """A version store reads and changes the versions of one model; one call after the other.
+
+    Parameters
+    ----------
+    record, store : the model and where it is.
+    on_change : called with the catalogue as it was known before, when another was read or made.
+
+    Attributes
+    ----------
+    catalogue : as it was read or made last.
+    """
+
+    def __init__(
+        self, record: ModelRecord, store: Store, on_change: Callable[[VersionCatalogue], None] = lambda before: None
+    ) -> None:
+        self.catalogue = VersionCatalogue()
+        self._record = record
+        self._store = store
+        self._on_change = on_change
+        self._turn = asyncio.Lock()
+
+    async def read(self) -> VersionCatalogue:
+        """Return the catalogue as it is now.
+
+        Raises
+        ------
+        StorageGone, ModelGone, UnreadableEntry
+        """
+        async with self._turn:
+            return await self._read()
+
+    async def change(self, change: Callable[[VersionCatalogue], bool]) -> VersionCatalogue:
+        """Change the catalogue as it is by then, and return it as it is afterwards.
+
+        Parameters
+        ----------
+        change : changes a catalogue; returns False where nothing is to be changed. What it raises, this raises.
+
+        Raises
+        ------
+        StorageGone
+            The change may have been made.
+        ModelGone, UnreadableEntry
+        """
+        async with self._turn:
+            while True:
+                catalogue = (await self._read()).model_copy(deep=True)
+                if not change(catalogue):
+                    return self.catalogue
+                value = catalogue.to_bytes()
+                check_limit(
+                    f"bytes of what is known of the versions of model {self._record.name!r}",
+                    len(value),
+                    MAX_DOCUMENT_BYTES,
+                )
+                try:
+                    revision = await self._store.documents.put(KIND, self._name, value, revision=catalogue.revision)
+                except DocumentChanged:
+                    continue
+                return self._known(Document(self._name, revision, value))
+
+    async def find(self, number: int) -> Version:
+        """Return a version as it is now; raises VersionNotFound too."""
+        try:
+            return (await self.read()).versions[number]
+        except KeyError:
+            raise VersionNotFound(self._record.name, number) from None
+
+    async def promote(self, number: int) -> Promoted:
+        """Have a version served from one position on; nothing changes for the one that is served.
+
+        Raises
+        ------
+        VersionNotFound, StorageGone, ModelGone
+        """
+
+        previous: int | None = None
+
+        def change(catalogue: VersionCatalogue) -> bool:
+            nonlocal previous
+            if number not in catalogue.versions:
+                raise VersionNotFound(self._record.name, number)
+            previous = catalogue.served
+            if previous != number:
+                catalogue.promote(number)
+            return previous != number
+
+        catalogue = await self.change(change)
+        return Promoted(catalogue.position, number, previous)
+
+    async def delete(self, number: int) -> None:
+        """Delete a version; its artifact goes with `collect_garbage`.
+
+        Raises
+        ------
+        VersionNotFound, VersionServed, StorageGone, ModelGone
+        """
+
+        def change(catalogue: VersionCatalogue) -> bool:
+            if number == catalogue.served:
+                raise VersionServed(self._record.name, number)
+            if catalogue.versions.pop(number, None) is None:
+                raise VersionNotFound(self._record.name, number)
+            return True
+
+        await self.change(change)
+
+    async def artifact(self, version: Version) -> bytes:
+        """Return the artifact of a version as it was stored; raises VersionDamaged, StorageGone, ModelGone."""
+        try:
+            return await blob_bytes(self._store.blobs, self.key(version.meta.job, version.id))
+        except BlobNotFound:
+            await self.read()  # the model may have been deleted
+            raise VersionDamaged(self._record.name, version.number, "its contents are gone") from None
+
+    async def put_artifact(self, job: str, data: bytes) -> str:
+        """Store an artifact; return the id that it has among those of its job."""
+        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        await self._store.blobs.put(self.key(job, id), pieces_of(data))
+        return id
+
+    def key(self, job: str, id: str) -> str:
+        """Return the key of an artifact."""
+        return f"{self._prefix}{job}/{id}"
+
+    async def collect_garbage(self) -> None:
+        """Remove the artifacts of what is no version, and can become none any more; raises StorageGone.
+
+        A job that has made its version makes no other; one that has not may still be publishing.
+        """
+        catalogue = self.catalogue
+        needed = {self.key(version.meta.job, version.id) for version in catalogue.versions.values()}
+        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
+        for key in await self._store.blobs.keys(self._prefix):
+            job, _, id = key.removeprefix(self._prefix).rpartition("/")
+            if key not in needed and (job in catalogue.jobs or ulid.timestamp_of(id) < oldest_ms):
+                await self._store.blobs.delete(key)
+
+    async def delete_all(self) -> None:
+        """Remove the document and the artifacts of a model that has been deleted; raises StorageGone."""
+        while (document := await self._store.documents.get(KIND, self._name)) is not None:
+            try:
+                await self._store.documents.delete(KIND, self._name, revision=document.revision)
+            except DocumentChanged:
+                continue
+        for key in await self._store.blobs.keys(self._prefix):
+            await self._store.blobs.delete(key)
+
+    @property
+    def _name(self) -> str:
+        """The name of the document: what is deleted and created again starts with nothing."""
+        return str(self._record.incarnation)
+
+    @property
+    def _prefix(self) -> str:
+        return f"{BLOBS}{self._record.incarnation}/"
+
+    async def _read(self) -> VersionCatalogue:
+        document = await self._store.documents.get(KIND, self._name)
+        if document is None and await self._store.models.find(self._record.name) != self._record:
+            raise ModelGone(self._record.name, self._record.incarnation)
+        return self._known(document)
+
+    def _known(self, document: Document | None) -> VersionCatalogue:
+        before = self.catalogue
+        if before.revision != (None if document is None else document.revision):
+            self.catalogue = VersionCatalogue.from_document(document)
+            self._on_change(before)
+        return self.catalogue
 
 
-def check_room(catalogue: VersionCatalogue, limit: int) -> None:
-    """Raise LimitExceeded if there is no room for another version."""
-    check_limit(f"the number of versions of model {catalogue.name!r}", len(catalogue.versions) + 1, limit)
-
-
-def _keep_latest(by_job: dict[str, str] | dict[str, Version], most: int) -> None:
-    if len(by_job) > most:
-        del by_job[next(iter(by_job))]
+async def collect_deleted(store: Store) -> None:
+    """Remove what is left of the versions of models that have been deleted; raises StorageGone."""
+    there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
+    if there:
+        for incarnation in there - {record.incarnation for record in await store.models.all()}:
+            await VersionStore(ModelRecord("", incarnation, b""), store).delete_all()

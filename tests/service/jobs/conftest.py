@@ -26,7 +26,7 @@ from manylabel_service.jobs.training.request import FitRequest, Part
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.ledger import VersionLog
+from manylabel_service.trained.version_store import VersionStore
 
 WAIT_SECONDS = 90.0
 """A training process takes seconds to load its libraries, on a busy machine many."""
@@ -170,9 +170,7 @@ async def estimator_of(context: JobContext, model: str, number: int = 1) -> byte
     """The estimator of a version of a model."""
     record = await context.store.models.find(model)
     assert record is not None
-    ledger = VersionLog(record, context.store, context.settings)
-    await ledger.read()
-    assert list(ledger.catalogue.versions) == list(range(1, number + 1)), "a job makes one version"
-    contents = await context.store.snapshots.get(record, ledger.catalogue.versions[number].position)
-    assert contents is not None
-    return ModelArtifact.from_bytes(contents).estimator
+    store = VersionStore(record, context.store)
+    versions = (await store.read()).versions
+    assert list(versions) == list(range(1, number + 1)), "a job makes one version"
+    return ModelArtifact.from_bytes(await store.artifact(versions[number])).estimator

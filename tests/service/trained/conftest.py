@@ -19,6 +19,7 @@ from manylabel_service.storage.redis import RedisStore
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version_store import VersionStore
 
 LABELS = ("rock", "jazz", "pop")
 NAMES = ("a", "b", "c", "d")
@@ -110,9 +111,17 @@ class Servers(Fleet):
     ) -> Version:
         """Publish a version as a job would in the process of this registry."""
         about = meta(job or f"job-{next(self._jobs)}")
-        made = await publish(self.store(registry), Settings(), name, version.contents, about, promote=promote)
+        store = self.store(registry)
+        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
         registry.poll(name)
-        return made
+        catalogue = await (await self.versions(registry, name)).read()
+        return catalogue.versions.get(number) or Version(number, "", 0, about)  # it may have been deleted since
+
+    async def versions(self, registry: Registry, name: str = "m") -> VersionStore:
+        """Return the versions of a model in the store of this registry."""
+        record = await self.store(registry).models.find(name)
+        assert record is not None
+        return VersionStore(record, self.store(registry))
 
     async def reached(self, *registries: Registry) -> None:
         """Wait until the store answers again."""

@@ -25,9 +25,9 @@ def put(client: TestClient, name: str, contents: bytes, about: Any, promote: boo
     registry = app.state.context.registry
 
     async def run() -> int:
-        version = await publish(registry._store, Settings(), name, contents, about, promote=promote)
+        number = await publish(registry._store, Settings(), name, contents, about, promote=promote)
         registry.poll(name)
-        return version.number
+        return number
 
     number: int = portal.call(run)
     return number

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,22 +11,20 @@ import pytest
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
     LimitExceeded,
-    LogTrimmed,
     ModelIsOnline,
     StorageGone,
+    UnreadableEntry,
     VersionDamaged,
     VersionNotFound,
     VersionServed,
 )
 from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START
-from manylabel_service.trained import ledger as ledger_module
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, pieces_of
+from manylabel_service.trained import version_store
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.entries import Commit, Delete, Promote, Reserve, decode, encode
-from manylabel_service.trained.ledger import VersionLog
-from manylabel_service.trained.publishing import check_publishable, publish, sweep
-from manylabel_service.trained.version_store import VersionCatalogue
+from manylabel_service.trained.publishing import check_publishable, publish
+from manylabel_service.trained.version_store import BLOBS, KIND, MAX_PROMOTIONS, VersionCatalogue, collect_deleted
 
 SETTINGS = Settings()
 
@@ -37,18 +37,25 @@ class Failing:
         self._left = calls
         self._done = done
 
+    def __getattr__(self, part: str) -> Any:
+        return _FailingPart(getattr(self._store, part), self)
+
+    async def call(self, call: Any, *args: Any, **kwargs: Any) -> Any:
+        self._left -= 1
+        if self._left >= 0:
+            return await call(*args, **kwargs)
+        if self._left == -1 and self._done:
+            await call(*args, **kwargs)
+        raise StorageGone("cut", heals=True)
+
+
+class _FailingPart:
+    def __init__(self, part: Any, store: Failing) -> None:
+        self._part = part
+        self._store = store
+
     def __getattr__(self, name: str) -> Any:
-        call = getattr(self._store, name)
-
-        async def counted(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left >= 0:
-                return await call(*args, **kwargs)
-            if self._left == -1 and self._done:
-                await call(*args, **kwargs)
-            raise StorageGone("cut", heals=True)
-
-        return counted
+        return partial(self._store.call, getattr(self._part, name))
 
 
 async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
@@ -56,7 +63,7 @@ async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
     model = await registry.get("m")
     versions, _ = await model.versions()
     for version in versions:
-        await model._stage.load(version)
+        await model._active.load(version)
     return [(version.number, version.meta.job) for version in versions]
 
 
@@ -64,7 +71,7 @@ async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
 async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_of: Any, done: bool) -> None:
     registry = await servers.start()
     store = servers.store(registry)
-    first = await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote=True)
+    await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote=True)
     cuts = 0
     while True:
         job = f"job-{cuts}"
@@ -75,15 +82,15 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
         else:
             break
         assert len(await listed(servers, registry)) in (cuts, cuts + 1)
-        version = await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote=True)
-        assert (version.number, version.meta.job) == (cuts + 1, job)
-        assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) == version
+        assert await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote=True) == cuts + 1
+        before = await listed(servers, registry)
+        assert before[0] == (cuts + 1, job)
+        assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) == cuts + 1
+        assert await listed(servers, registry) == before
     assert cuts >= 5
     numbers = await listed(servers, registry)
-    assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, first.meta.job)]
-    snapshots = await store.snapshots.all((await registry.get("m")).record)
-    assert len(snapshots) == cuts + 2
-    assert all(snapshot.pinned for snapshot in snapshots)
+    assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]
+    assert len(await store.blobs.keys(BLOBS)) == cuts + 2
 
 
 async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: Any, meta_of: Any) -> None:
@@ -92,9 +99,9 @@ async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: 
     made = await asyncio.gather(
         *(publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) for _ in range(6))
     )
-    assert {version.number for version in made} == {1}
+    assert set(made) == {1}
     assert await listed(servers, registry) == [(1, "job")]
-    assert len(await store.snapshots.all((await registry.get("m")).record)) == 1
+    assert len(await store.blobs.keys(BLOBS)) == 1
 
 
 async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: Any, meta_of: Any) -> None:
@@ -104,35 +111,90 @@ async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: A
     made = await asyncio.gather(
         *(publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) for job in jobs)
     )
-    assert sorted(version.number for version in made) == [1, 2, 3, 4, 5, 6]
+    assert sorted(made) == [1, 2, 3, 4, 5, 6]
     assert {job for _, job in await listed(servers, registry)} == set(jobs)
 
 
-async def test_what_a_dead_publisher_left_goes_with_the_next_version(lone_server: Any, one: Any, meta_of: Any) -> None:
+async def test_what_a_dead_publisher_left_goes_with_the_next_version(
+    lone_server: Any, one: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     registry = await lone_server.start()
     store = lone_server.store(registry)
     await lone_server.publish(registry, one)
-    model = await registry.get("m")
-    await model.promote(1)
-    record = model.record
-    position = (await store.logs.append(record, [encode(Promote(version=1))], model.position, "log"))[-1].position
-    await store.snapshots.put(record, position, b"of nobody")
+    versions = await lone_server.versions(registry)
+    await versions.put_artifact("slow", b"may still become a version")
     await lone_server.publish(registry, one)
-    assert position not in {snapshot.position for snapshot in await store.snapshots.all(record)}
-    assert len(await store.snapshots.all(record)) == 2
+    assert len(await store.blobs.keys(BLOBS)) == 3
+    monkeypatch.setattr(version_store, "ORPHANED_SECONDS", -1.0)
+    await lone_server.publish(registry, one)
+    assert len(await store.blobs.keys(BLOBS)) == 3
+    assert not any("slow" in key for key in await store.blobs.keys(BLOBS))
 
 
 async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) -> None:
     registry = await lone_server.start()
     store = lone_server.store(registry)
     await lone_server.publish(registry, one)
-    record = (await registry.get("m")).record
-    behind, ahead = VersionLog(record, store, SETTINGS), VersionLog(record, store, SETTINGS)
+    behind = await lone_server.versions(registry)
     await behind.read()
-    await ahead.append(Reserve(job="other"))
-    await store.snapshots.put(record, ahead.catalogue.drafts["other"], one.contents)
-    await sweep(store, record, behind.catalogue)
-    assert len(await store.snapshots.all(record)) == 2
+    await lone_server.publish(registry, one)
+    await behind.collect_garbage()
+    assert len(await store.blobs.keys(BLOBS)) == 2
+
+
+async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one: Any, meta_of: Any) -> None:
+    """Between the artifact and the document, which must not bring the old one back."""
+    registry = await servers.start()
+    store = servers.store(registry)
+    await servers.publish(registry, one, job="before")
+    put, deleted = store.documents.put, []
+
+    async def deleting(*args: Any, **kwargs: Any) -> int:
+        if not deleted:
+            deleted.append(await store.models.find("m"))
+            await registry.delete("m")
+        return await put(*args, **kwargs)
+
+    store.documents.put = deleting
+    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) == 1
+    assert await listed(servers, registry) == [(1, "job")]
+    record = await store.models.find("m")
+    assert record.incarnation > deleted[0].incarnation
+    assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
+    assert len(await store.blobs.keys(BLOBS)) == 1
+
+
+async def test_the_first_version_of_a_model_that_is_deleted_meanwhile(lone_server: Any, one: Any, meta_of: Any) -> None:
+    """There is no document yet, so that it could be written after the end."""
+    registry = await lone_server.start()
+    store = lone_server.store(registry)
+    put, deleted = store.documents.put, []
+
+    async def deleting(*args: Any, **kwargs: Any) -> int:
+        if not deleted:
+            deleted.append(await store.models.find("m"))
+            await store.models.delete(deleted[0])
+        return await put(*args, **kwargs)
+
+    store.documents.put = deleting
+    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) == 1
+    record = await store.models.find("m")
+    assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
+    assert len(await store.blobs.keys(BLOBS)) == 1
+
+
+async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
+    registry = await servers.start()
+    store = servers.store(registry)
+    for name in ("m", "other", "left"):
+        await servers.publish(registry, one, name=name)
+    await registry.delete("m")
+    await store.models.delete(await store.models.find("left"))  # and then the server died
+    assert len(await store.blobs.keys(BLOBS)) == len(await store.documents.all(KIND)) == 2
+    await collect_deleted(store)
+    assert len(await store.blobs.keys(BLOBS)) == len(await store.documents.all(KIND)) == 1
+    versions, served = await (await registry.get("other")).versions()
+    assert ([version.number for version in versions], served) == ([1], 1)
 
 
 async def test_a_name_that_an_online_model_has_is_refused(lone_server: Any, one: Any, meta_of: Any) -> None:
@@ -167,9 +229,9 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
         await attempt("3", max_versions=2)
     with pytest.raises(LimitExceeded, match="number of versions"):
         await check_publishable(store, Settings(max_versions=2), "m")
-    assert (await attempt("2", max_versions=2)).number == 2, "a retry is no other version"
+    assert await attempt("2", max_versions=2) == 2, "a retry is no other version"
     await (await registry.get("m")).retire(1)
-    assert (await attempt("3", max_versions=2)).number == 3
+    assert await attempt("3", max_versions=2) == 3
 
 
 async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, meta_of: Any) -> None:
@@ -206,8 +268,8 @@ class TestVersions:
         await model.retire(3)
         versions, served = await model.versions()
         assert ([version.number for version in versions], served) == ([2], 2)
-        kept = await servers.store(registry).snapshots.all(model.record)
-        assert [snapshot.position for snapshot in kept] == [versions[0].position]
+        [key] = await servers.store(registry).blobs.keys(BLOBS)
+        assert key.endswith(versions[0].id)
         assert (await servers.publish(registry, one)).number == 4, "a number is never given twice"
 
     async def test_a_damaged_one_is_never_promoted(self, servers: Any, one: Any, two: Any) -> None:
@@ -216,48 +278,54 @@ class TestVersions:
         damaged = await servers.publish(registry, two, promote=False)
         model = await registry.get("m")
         store = servers.store(registry)
-        await store.snapshots.put(model.record, damaged.position, two.contents[:-9])
+        key = (await servers.versions(registry)).key(damaged.meta.job, damaged.id)
+        await store.blobs.put(key, pieces_of(two.contents[:-9]))
         with pytest.raises(VersionDamaged):
             await model.promote(2)
-        await store.snapshots.pin(model.record, damaged.position, False)
-        await store.snapshots.delete(model.record, damaged.position)
+        await store.blobs.delete(key)
         with pytest.raises(VersionDamaged, match="gone"):
             await model.promote(2)
         assert (await model.versions())[1] == 1
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        Reserve(job="j"),
-        Commit(
-            job="j",
-            at="1-2",
-            promote=True,
-            trainer="m3l",
-            params={"C": 0.1, "kernel": None},
-            rows=3,
-            measures=None,
-            created_unix_ms=1,
-            size_bytes=7,
-        ),
-        Promote(version=3),
-        Delete(version=4),
-    ],
-    ids=lambda entry: entry.kind,
-)
-def test_entries_come_back(entry: Any) -> None:
-    assert decode(encode(entry)) == entry
+class TestDocument:
+    def test_positions_are_those_of_the_revisions(self, meta_of: Any) -> None:
+        catalogue = VersionCatalogue()
+        for revision, job in ((3, "a"), (8, "b")):
+            catalogue.promote(catalogue.add(meta_of(job), f"id-{job}", 7))
+            catalogue = VersionCatalogue.from_document(Document("1", revision, catalogue.to_bytes()))
+        assert [version.position for version in catalogue.versions.values()] == ["3", "8"]
+        assert catalogue.promotions == [("3", 1, None), ("8", 2, 1)]
+        assert catalogue.promotions_after("3") == [("8", 2, 1)]
+        assert (catalogue.position, catalogue.served, catalogue.jobs) == ("8", 2, {"a": 1, "b": 2})
 
+    def test_it_does_not_grow_without_end(self, meta_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(version_store, "MAX_JOBS", 5)
+        catalogue = VersionCatalogue()
+        for n in range(20):
+            catalogue.promote(catalogue.add(meta_of(f"job-{n}"), "id", 7))
+        assert list(catalogue.jobs.values()) == [16, 17, 18, 19, 20]
+        for turn in range(2 * MAX_PROMOTIONS):
+            catalogue.promote(19 + turn % 2)
+        assert len(catalogue.promotions) == MAX_PROMOTIONS
+        assert VersionCatalogue.from_document(Document("1", 5, catalogue.to_bytes())).promotions_after("0") is None
 
-@pytest.mark.parametrize(
-    "payload", [b"", b"{}", b'{"kind":"promote","version":1,"more":2}', b'{"kind":"new"}', b"\x80"]
-)
-def test_what_is_no_entry_is_refused(payload: bytes) -> None:
-    from manylabel_service.errors import UnreadableEntry
+    @pytest.mark.parametrize("value", [b"", b"[]", b'{"last":1,"more":2}', b'{"last":"x"}', b"\x80"])
+    async def test_what_is_none_is_refused(self, lone_server: Any, one: Any, value: bytes) -> None:
+        registry = await lone_server.start()
+        versions = await lone_server.publish(registry, one) and await lone_server.versions(registry)
+        [document] = await lone_server.store(registry).documents.all(KIND)
+        await lone_server.store(registry).documents.put(KIND, document.name, value, revision=document.revision)
+        with pytest.raises(UnreadableEntry):
+            await versions.read()
 
-    with pytest.raises(UnreadableEntry):
-        decode(payload)
+    async def test_it_has_a_limit(self, lone_server: Any, one: Any, meta_of: Any) -> None:
+        registry = await lone_server.start()
+        await lone_server.publish(registry, one)
+        about = replace(meta_of("large"), params={"R": "x" * MAX_DOCUMENT_BYTES})
+        with pytest.raises(LimitExceeded, match="what is known of the versions"):
+            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, about, promote=True)
+        assert await listed(lone_server, registry) == [(1, "job-1")]
 
 
 def test_contents_come_back(one: Any, make: Callable[..., Any]) -> None:
@@ -279,110 +347,35 @@ def test_repeated_names_are_refused(field: str) -> None:
         ModelArtifact(b"", **fields).to_bytes()
 
 
-class TestSummaries:
-    async def test_promoting_to_and_fro_does_not_fill_the_log(
-        self, servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(ledger_module, "SUMMARY_ENTRIES", 10)
-        registry = await servers.start()
-        store = servers.store(registry)
-        for version in (one, two, one):
-            await servers.publish(registry, version)
-        model = await registry.get("m")
-        await model.retire(2)
-        for turn in range(60):
-            await model.promote(3 - 2 * (turn % 2))
-            await model.promote(1 + 2 * (turn % 2))
-        due = await model.versions()
-        record = model.record
-        with pytest.raises(LogTrimmed):
-            await store.logs.read(record, START, 1)
-        late = VersionLog(record, store, SETTINGS)
-        await late.read()
-        assert late.catalogue.summary() == model._ledger.catalogue.summary()
-        assert late.catalogue.entries < 20
-        again = await servers.publish(registry, two, job="job-2")
-        assert again.number == 2, "of a job that has published once, though its version is deleted"
-        assert (await servers.publish(registry, two)).number == 4
-        await servers.stop(registry)
-        registry = await servers.start()
-        versions, served = await (await registry.get("m")).versions()
-        assert (versions[1:], served) == (due[0], 4)
+async def test_promoting_to_and_fro(servers: Any, one: Any, two: Any) -> None:
+    registry = await servers.start()
+    for version in (one, two, one):
+        await servers.publish(registry, version)
+    model = await registry.get("m")
+    await model.retire(2)
+    for turn in range(10):
+        await model.promote(3 - 2 * (turn % 2))
+    due = await model.versions()
+    again = await servers.publish(registry, two, job="job-2")
+    assert again.number == 2, "of a job that has published once, though its version is deleted"
+    assert (await servers.publish(registry, two)).number == 4
+    await servers.stop(registry)
+    registry = await servers.start()
+    versions, served = await (await registry.get("m")).versions()
+    assert (versions[1:], served) == (due[0], 4)
 
-    async def test_another_server_that_is_behind_reads_the_summary(
-        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(ledger_module, "SUMMARY_ENTRIES", 10)
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two)
-        near, far = await here.get("m"), await there.get("m")
-        there._tasks[0].cancel()  # without a follower
-        for turn in range(31):
-            position = (await near.promote(1 + turn % 2)).position
-        predicted = await far.predict([dense_row(one.X[0])], at_least=position)
-        assert list(predicted.predictions[0].scores.values()) == one.scores(one.X[:1])[0]
 
-    async def test_of_two_summaries_at_once_the_one_that_fits_is_read(self, servers: Any, one: Any, two: Any) -> None:
-        registry = await servers.start()
-        store = servers.store(registry)
-        for version in (one, two):
-            await servers.publish(registry, version, promote=False)
-        model = await registry.get("m")
-        summaries = []
-        for number in (1, 2):
-            await model.promote(number)
-            summaries.append(model._ledger.catalogue.summary())
-        await store.logs.append(model.record, list(map(encode, summaries)), model.position, "log")
-        await store.logs.trim(model.record, summaries[1].as_of)
-        late = VersionLog(model.record, store, SETTINGS)
-        await asyncio.wait_for(late.read(), 20)
-        assert late.catalogue.served == 2
-        assert set(late.catalogue.versions) == {1, 2}
-
-    async def test_a_draft_from_before_a_summary_is_made_anew(
-        self, servers: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(ledger_module, "SUMMARY_ENTRIES", 10)
-        registry = await servers.start()
-        store = servers.store(registry)
-        await servers.publish(registry, one)
-        await servers.publish(registry, one)
-        model = await registry.get("m")
-        await model._ledger.append(Reserve(job="slow"))
-        for turn in range(31):
-            await model.promote(1 + turn % 2)
-        version = await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote=True)
-        assert version.number == 3
-        assert len(await listed(servers, registry)) == 3
-        assert len(await store.snapshots.all(model.record)) == 3
-
-    def test_all_that_is_known_comes_back(self) -> None:
-        catalogue = VersionCatalogue("m")
-        for number in range(1, 8):
-            job = f"job-{number}"
-            catalogue.fold(str(2 * number), Reserve(job=job))
-            if number < 6:
-                whole = Commit(
-                    job=job,
-                    at=str(2 * number),
-                    promote=number == 2,
-                    trainer="mlrl",
-                    params={"lam": 0.1},
-                    rows=number,
-                    measures=None,
-                    created_unix_ms=number,
-                    size_bytes=number,
-                )
-                catalogue.fold(str(2 * number + 1), whole)
-        catalogue.fold("20", Delete(version=3))
-        restored = VersionCatalogue.from_summary("m", catalogue.summary())
-        for one in (catalogue, restored):
-            assert one.of_job("job-3") is not None
-            assert (set(one.versions), one.served, one.position) == ({1, 2, 4, 5}, 2, "20")
-            assert list(one.drafts) == ["job-6", "job-7"]
-        assert restored.summary() == catalogue.summary()
-        assert restored.versions == catalogue.versions
+async def test_another_server_that_is_behind_reads_when_it_is_asked(redis_servers: Any, one: Any, two: Any) -> None:
+    here, there = [await redis_servers.start() for _ in range(2)]
+    await redis_servers.publish(here, one)
+    await redis_servers.publish(here, two)
+    near, far = await here.get("m"), await there.get("m")
+    for task in there._tasks:
+        task.cancel()  # it hears of nothing by itself
+    for turn in range(31):
+        position = (await near.promote(1 + turn % 2)).position
+    predicted = await far.predict([dense_row(one.X[0])], at_least=position)
+    assert list(predicted.predictions[0].scores.values()) == one.scores(one.X[:1])[0]
 
 
 def dense_row(row: Any) -> Any:

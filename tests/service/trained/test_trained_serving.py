@@ -18,11 +18,12 @@ from manylabel_service.errors import (
     VersionDamaged,
 )
 from manylabel_service.hosting.examples import Features
-from manylabel_service.storage import position_key
+from manylabel_service.storage import pieces_of, position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.inputs import Views
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
+from manylabel_service.trained.version_store import MAX_PROMOTIONS, VersionStore
 
 NAMES = ("a", "b", "c", "d")
 
@@ -152,15 +153,16 @@ class Gate:
 
 def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
     """A gate for each version, by its number; all are shut."""
-    get_snapshot = store.snapshots.get
+    read = store.blobs.read
     gates = {version.number: Gate() for version in versions}
-    by_position = {version.position: gates[version.number] for version in versions}
+    by_id = {version.id: gates[version.number] for version in versions}
 
-    async def slow(record: Any, position: str) -> Any:
-        await by_position[position].passed()
-        return await get_snapshot(record, position)
+    async def slow(key: str) -> Any:
+        await by_id[key.rpartition("/")[2]].passed()
+        async for piece in read(key):
+            yield piece
 
-    monkeypatch.setattr(store.snapshots, "get", slow)
+    monkeypatch.setattr(store.blobs, "read", slow)
     return gates
 
 
@@ -224,14 +226,16 @@ class TestWithoutAPause:
         model, far = await here.get("m"), await there.get("m")
         before = (await far.predict([dense(one.X[0])])).position
         loading, go_on = asyncio.Event(), asyncio.Event()
-        get_snapshot = redis_servers.store(there).snapshots.get
+        blobs = redis_servers.store(there).blobs
+        read = blobs.read
 
-        async def slow(*args: Any) -> Any:
+        async def slow(key: str) -> Any:
             loading.set()
             await go_on.wait()
-            return await get_snapshot(*args)
+            async for piece in read(key):
+                yield piece
 
-        monkeypatch.setattr(redis_servers.store(there).snapshots, "get", slow)
+        monkeypatch.setattr(blobs, "read", slow)
         promoted = await model.promote(2)
         await asyncio.wait_for(loading.wait(), 10)
         waiting = asyncio.create_task(far.predict([dense(one.X[0])], at_least=promoted.position))
@@ -258,7 +262,7 @@ class TestWithoutAPause:
         own = asyncio.create_task(far.promote(3))
         await gates[3].reached()
         await near.promote(2)
-        await eventually_async(lambda: far._ledger.catalogue.served == 2)
+        await eventually_async(lambda: far._versions.catalogue.served == 2)
         gates[3].open.set()
         change = await asyncio.wait_for(own, 10)
         await gates[2].reached()
@@ -278,7 +282,7 @@ class TestWithoutAPause:
         to_two = await near.promote(2)
         await gates[2].reached()
         back = await near.promote(1)
-        await eventually_async(lambda: far._ledger.catalogue.served == 1)
+        await eventually_async(lambda: far._versions.catalogue.served == 1)
         gates[2].open.set()
         await gates[1].reached()
         assert (far.status()["version"], far.status()["position"]) == (2, to_two.position)
@@ -432,7 +436,8 @@ class TestHosted:
         version = await lone_server.publish(registry, two)
         record = (await registry.get("m")).record
         store = lone_server.store(registry)
-        await store.snapshots.put(record, version.position, b"damaged")
+        key = VersionStore(record, store).key(version.meta.job, version.id)
+        await store.blobs.put(key, pieces_of(b"damaged"))
         await lone_server.stop(registry)
         again = await lone_server.start()
         assert again.failed == []
@@ -457,8 +462,23 @@ class TestHosted:
         assert (await anext(resumed)).data["position"] == changes[1].position
         assert first.number == 1
 
+    async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:
+        here, there = [await redis_servers.start() for _ in range(2)]
+        await redis_servers.publish(here, one)
+        await redis_servers.publish(here, two, promote=False)
+        far = await there.get("m")
+        events = far.events.subscribe()
+        for task in there._tasks:
+            task.cancel()  # it hears of nothing
+        versions = await redis_servers.versions(here)
+        for turn in range(MAX_PROMOTIONS + 1):
+            change = await versions.promote(2 - turn % 2)
+        far.poll()
+        assert (await asyncio.wait_for(anext(events), 10)).kind == "dropped"
+        assert far.status()["position"] == change.position
+
     async def test_a_position_that_never_comes(self, lone_server: Any, one: Any) -> None:
         registry = await lone_server.start(position_wait_seconds=0.1)
         await lone_server.publish(registry, one)
-        with pytest.raises(NotReady, match="99"):
-            await (await registry.get("m")).predict([dense(one.X[0])], at_least="99")
+        with pytest.raises(NotReady, match=str(10**17)):
+            await (await registry.get("m")).predict([dense(one.X[0])], at_least=str(10**17))

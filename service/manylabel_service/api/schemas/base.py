@@ -10,7 +10,7 @@ class Answer(BaseModel):
 
 
 class At(Answer):
-    """An answer has a position: a point in a model's log."""
+    """An answer has a position: a point in the history of a model."""
 
     position: str
     """The position says which updates the answer has seen. It is to be kept, not to be compared."""

@@ -47,11 +47,11 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         measures=None if held_out is None else held_out.measures,
         created_unix_ms=time.time_ns() // 1_000_000,
     )
-    contents = await asyncio.to_thread((directory / RESULT).read_bytes)
-    version = await publish(context.store, context.settings, spec.model, contents, meta, promote=spec.promote)
+    artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
+    number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
     return Result(
         model=spec.model,
-        version=version.number,
+        version=number,
         rows=made["rows"],
         held_out=held_out,
         params=task.params,
