@@ -58,7 +58,7 @@ def create_app(
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
-    """The application.
+    """Return the application.
 
     Parameters
     ----------

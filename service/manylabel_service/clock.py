@@ -4,6 +4,6 @@ from datetime import UTC, datetime
 
 
 def rfc3339(unix_ms: int) -> str:
-    """Milliseconds of Unix time as ``2026-11-20T21:00:00.000Z``."""
+    """Return milliseconds of Unix time in the form ``2026-11-20T21:00:00.000Z``."""
     text = datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")

@@ -248,7 +248,7 @@ class WorkerSettings(Settings):
 
 
 def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings) -> Settings:
-    """The settings of a server, or of a process of another kind, started with these command-line arguments.
+    """Return the settings of a server, or of a process of another kind, started with these command-line arguments.
 
     Raises
     ------

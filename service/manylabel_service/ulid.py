@@ -15,7 +15,7 @@ _ID = re.compile(rf"[0-7][{_DIGITS}]{{25}}")  # 130 bits in all, of which the fi
 
 
 def make(now_ms: int, random: bytes) -> str:
-    """An id.
+    """Return an id.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def make(now_ms: int, random: bytes) -> str:
 
 
 def valid(id: str) -> bool:
-    """Whether a string is an id."""
+    """Return whether a string is an id."""
     return _ID.fullmatch(id) is not None
 
 

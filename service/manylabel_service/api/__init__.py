@@ -1,1 +1,1 @@
-"""The HTTP interface, version 1: it translates between JSON over HTTP and the replicas."""
+"""The HTTP interface, version 1: routers > translation > schemas > web, none of which knows those before it."""

@@ -51,7 +51,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of an application; made once."""
+    """Return the OpenAPI document of an application; made once."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
         _, bodies = models_json_schema(
@@ -66,7 +66,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _any_of(schema: Any) -> Any:
-    """The schema with anyOf in place of oneOf: the form is told by looking, and 2 is an integer and a number."""
+    """Return the schema with anyOf in place of oneOf: the form is told by looking, and 2 is an integer and a number."""
     if isinstance(schema, list):
         return [_any_of(part) for part in schema]
     if isinstance(schema, dict):

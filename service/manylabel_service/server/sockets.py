@@ -9,7 +9,7 @@ BACKLOG = 2048
 
 
 def listen(settings: Settings) -> socket.socket:
-    """A listening socket, as the settings say.
+    """Return a listening socket, as the settings say.
 
     Raises
     ------
@@ -20,7 +20,7 @@ def listen(settings: Settings) -> socket.socket:
 
 
 def share(settings: Settings) -> socket.socket:
-    """A bound socket that does not listen yet; other processes of this user may share its address.
+    """Return a bound socket that does not listen yet; other processes of this user may share its address.
 
     Of several sockets of one address, those that listen share the connections, by a hash of the client's address. Of
     one socket that several processes listen on, nearly all connections go to the process that wakes first.
@@ -42,7 +42,9 @@ def share(settings: Settings) -> socket.socket:
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """As `share`, for an address that no other server has; as long as the socket is open, none can have it alone.
+    """Return a socket as `share` does, for an address that no other server has.
+
+    As long as the socket is open, none can have the address alone.
 
     Raises
     ------
@@ -54,7 +56,7 @@ def reserve(settings: Settings) -> socket.socket:
 
 
 def url_of(settings: Settings, bound: socket.socket) -> str:
-    """Where the socket is reached, with the port it got."""
+    """Return where the socket is reached, with the port it got."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{bound.getsockname()[1]}"
 

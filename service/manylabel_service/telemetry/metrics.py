@@ -22,7 +22,7 @@ DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3
 
 
 class Telemetry:
-    """The counters of one application.
+    """Telemetry holds the counters of one application.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The other workers of this server, as /metrics sees them.
+"""Metrics of all workers of a server, whichever of them is asked.
 
 A scrape reaches one worker and must not hide the others. Each writes its series, labelled with its number, to whoever
 connects to its socket in a directory that is private to the server; the one that was asked puts all together. Counters
@@ -23,7 +23,7 @@ _UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n
 
 
 class WorkerMetrics:
-    """The workers of one server, seen by one of them.
+    """One worker sees here all the workers of its server, and shows itself to them.
 
     Parameters
     ----------

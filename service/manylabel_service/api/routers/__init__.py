@@ -1,1 +1,11 @@
-"""The endpoints: one file for each resource, and no more in it than its routes."""
+"""Endpoints: one file for each resource.
+
+- `learning`: predict, update and predict-update; `labels`: the truth of kept predictions; `stream`: line by line
+- `models`: create (also from a snapshot), list, show, delete; `events`: what happens to a model, as it happens
+- `snapshots`: list, take, download, go back to; `versions`, `version_detail`: what jobs have made of a trained model
+- `datasets`: files to train from; `jobs`: trainings, and the trainers there are
+- `server`: /livez, /readyz and /metrics
+
+An endpoint reads the request with `web`, makes domain values of it with `translation`, and asks the registry for the
+model.
+"""

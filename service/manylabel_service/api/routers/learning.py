@@ -213,7 +213,7 @@ async def _update(
 
 
 def _scores_before_learning(examples: Sequence[Example], replica: Replica) -> int:
-    """How many scores the predictions have: each example knows the labels that came before it."""
+    """Return how many scores the predictions have: each example knows the labels that came before it."""
     known, new = len(replica.model.labels), set[str]()
     scores = 0
     for _, y in examples:

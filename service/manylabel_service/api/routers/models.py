@@ -72,7 +72,7 @@ async def create_model(request: Request, context: ContextOf) -> Response:
 
 
 async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> OnlineModel:
-    """The state of a model that goes on from a version."""
+    """Return the state of a model that goes on from a version."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
@@ -127,12 +127,12 @@ async def show_metrics(context: ContextOf, name: str) -> Response:
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:
-    """A model as it is now."""
+    """Return a model as it is now."""
     return {**replica.status(), "loaded": True}
 
 
 def created(replica: HostedModel) -> Response:
-    """The answer to who has created a model."""
+    """Return the answer to who has created a model."""
     return json_answer(to_dict(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 

@@ -70,7 +70,7 @@ async def metrics(context: ContextOf) -> Response:
 
 
 async def exposition(context: Context) -> bytes:
-    """All series of this process."""
+    """Return all series of this process."""
     registry, telemetry = context.registry, context.telemetry
     # Counters outlive a stay in memory: one that goes and comes back with another value misleads who computes rates.
     telemetry.keep(await registry.existing(telemetry.models))
@@ -94,7 +94,7 @@ class _Gauges(Collector):
 
     @classmethod
     async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """The gauges of these models; other requests get in between two models."""
+        """Return the gauges of these models; other requests get in between two models."""
         gauges = cls()
         for replica in replicas:
             gauges._add(replica)

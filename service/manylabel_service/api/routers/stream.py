@@ -85,7 +85,7 @@ async def stream(request: Request, name: str) -> Response:
 
 
 class _StreamAnswer(Response):
-    """Reads the lines, has them learnt, and writes the answers.
+    """The answer reads the lines, has them learnt, and writes what they are answered.
 
     A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
     client does not read its answers, nothing is learnt, and then nothing is read.

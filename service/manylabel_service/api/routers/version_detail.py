@@ -51,7 +51,7 @@ async def _detail(context: Context, name: str, number: int | None) -> Detail:
 
 
 def _to_json(detail: Detail) -> bytes:
-    """The answer as JSON. Long lists are written in parts: one call would hold up everything else."""
+    """Return the answer as JSON. Long lists are written in parts: one call would hold up everything else."""
     meta, trace = detail.version.meta, detail.convergence
     facts = {
         "version": detail.version.number,

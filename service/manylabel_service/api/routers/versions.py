@@ -108,7 +108,7 @@ async def delete_version(context: ContextOf, name: str, version: str) -> Respons
 
 
 def read_number(name: str, text: str) -> int:
-    """The number of a version in an address; no such version if it is none."""
+    """Return the number of a version in an address; no such version if it is none."""
     if not (text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS):
         raise Problem("version_not_found", f"model {name!r} has no version {text[:50]!r}: versions are numbered from 1")
     return int(text)

@@ -25,18 +25,18 @@ class Items(NamedTuple, Generic[T]):
     batch: bool
 
     def at(self, index: int) -> Path:
-        """Where an item stands in the body."""
+        """Return where an item stands in the body."""
         return _at(index, self.batch)
 
     def problem(self, error: InvalidExample) -> Problem:
-        """The problem for an item that does not fit the model."""
+        """Return the problem for an item that does not fit the model."""
         place = pointer((*self.at(error.index), *error.path))
         detail = f"{place} {error.detail}"
         return Problem("invalid_request", detail, [{"pointer": place, "detail": error.detail}])
 
 
 async def to_items(document: Any, convert: Callable[[Any, Path], T], max_examples: int) -> Items[T]:
-    """The items of a body. `convert` gets each with its path in the body.
+    """Return the items of a body. `convert` gets each with its path in the body.
 
     Raises
     ------

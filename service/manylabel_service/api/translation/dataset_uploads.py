@@ -60,7 +60,7 @@ class _Part:
 
 
 def full_or(error: OSError) -> Exception:
-    """What to raise where the scratch directory cannot be written."""
+    """Return what to raise where the scratch directory cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StorageFull(f"the disk of the data directory is full ({error}); make room there")
     return error
@@ -69,7 +69,7 @@ def full_or(error: OSError) -> Exception:
 async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
-    """The file of an upload, and its labels if they came along, as files that `stack` closes.
+    """Return the file of an upload, and its labels if they came along, as files that `stack` closes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""From items of a request to the examples that replicas take."""
+"""Items of a request as the examples that models take."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def read_position(value: str) -> str:
 
 
 def to_features(item: Any, at: Path, max_features: int) -> Features:
-    """The features of an item to predict, which stands at the path `at` of the body.
+    """Return the features of an item to predict, which stands at the path `at` of the body.
 
     Raises
     ------
@@ -44,7 +44,7 @@ def to_features(item: Any, at: Path, max_features: int) -> Features:
 
 
 def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
-    """The same for a trained model, which may have views."""
+    """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`."""
     try:
         valid = TrainedItem.model_validate(item)
     except ValidationError as error:
@@ -59,7 +59,7 @@ def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
 
 
 def to_example(item: Any, at: Path, max_features: int) -> Example:
-    """The same for an item to learn, with its labels."""
+    """Return an item to learn, with its labels; raises as `to_features`."""
     try:
         valid = UpdateItem.model_validate(item)
     except ValidationError as error:
@@ -124,7 +124,8 @@ def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
 
 
 def path_in_item(location: Sequence[str | int]) -> Path:
-    """Path inside an item. In `x`, `y` and each view the next part of a location is the form that was recognised."""
+    """Return the path inside an item. In `x`, `y` and each view the next part of a location is the form that was
+    recognised."""
     if len(location) > 1 and location[0] == "views":
         _, view, *inside = location
         return ("views", view, *path_in_item(("x", *inside))[1:])
@@ -139,7 +140,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
 
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Path inside a model's spec, where the form recognised comes after `features`."""
+    """Return the path inside a model's spec, where the form recognised comes after `features`."""
     if location and location[0] == "features":
         return ("features", *(part for part in location[1:] if not isinstance(part, str)))
     return tuple(location)

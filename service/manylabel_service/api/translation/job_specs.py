@@ -1,4 +1,4 @@
-"""From the body of a request to a job that can be queued."""
+"""The body of a request as a job that can be queued."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _BRANCHES = {
 
 
 def to_spec(document: Any) -> JobSpec:
-    """The job that a body describes.
+    """Return the job that a body describes.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def to_spec(document: Any) -> JobSpec:
 
 
 def path_in_job(location: Sequence[str | int]) -> Path:
-    """Path inside a job."""
+    """Return the path inside a job."""
     if len(location) < 2 or location[1] not in _BRANCHES.get(str(location[0]), ()):
         return _without_forms(location)
     return _without_forms((location[0], *location[2:]))
@@ -51,7 +51,7 @@ _RANGE = ("low", "high", "log")
 
 
 def _known(document: Any) -> dict[Path, list[str]]:
-    """The names that each object of a job may have, by its path."""
+    """Return the names that each object of a job may have, by its path."""
     given = document if isinstance(document, dict) else {}
     name, data, search = given.get("trainer"), given.get("data"), given.get("search")
     known: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}

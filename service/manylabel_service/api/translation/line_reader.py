@@ -1,4 +1,4 @@
-"""Reads the lines of a stream while those before them are being learnt, so many at most."""
+"""Lines of a stream (NDJSON), read while those before them are being learnt, so many at most."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
 
 class Splitter:
-    """Cuts chunks of bytes into lines.
+    """A splitter cuts chunks of bytes into lines.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Splitter:
         self.too_long = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in the next chunk; up to the first that is too long, which sets `too_long`."""
+        """Return the lines that end in the next chunk; up to the first that is too long, which sets `too_long`."""
         begin, *ends = chunk.split(b"\n")
         self._rest += begin
         if not ends:
@@ -51,7 +51,7 @@ class Splitter:
         return self._short([*lines, ends[-1]])[: len(lines)]
 
     def end(self) -> list[bytes]:
-        """The last line, when it has no end of its own."""
+        """Return the last line, when it has no end of its own."""
         last = bytes(self._rest)
         self._rest.clear()
         return [last] if last else []
@@ -65,7 +65,7 @@ class Splitter:
 
 
 class ReadAhead:
-    """Lines of one request, in order.
+    """A reader takes the lines of one request, in order.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class ReadAhead:
             self._arrived.set()
 
     async def take(self) -> list[Line]:
-        """All lines that are there; waits for the first. Empty: the end.
+        """Return all lines that are there; waits for the first. Empty: the end.
 
         Raises
         ------

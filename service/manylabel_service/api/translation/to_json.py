@@ -18,7 +18,7 @@ from manylabel_service.online.state.answer import Updated
 async def answer(
     predictions: Sequence[Prediction] | None, batch: bool, facts: dict[str, Any], ids: Sequence[str] | None = None
 ) -> bytes:
-    """An answer with facts, and with predictions if there are any: as one, or as a batch.
+    """Return the JSON of an answer with facts, and with predictions if there are any: as one, or as a batch.
 
     `ids`, where predictions are kept, has one for each.
     """
@@ -47,17 +47,17 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def receipt(updated: Updated) -> dict[str, Any]:
-    """The facts that every update is answered."""
+    """Return the facts that every update is answered."""
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 
 
 def numbers(scores: int, probabilities: bool) -> int:
-    """How many numbers an answer has: as many scores, and a probability for each if they are asked for."""
+    """Return how many numbers an answer has: as many scores, and a probability for each if they are asked for."""
     return 2 * scores if probabilities else scores
 
 
 def to_dict(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
-    """A prediction as a value of JSON, with its id if it is kept."""
+    """Return a prediction as a value of JSON, with its id if it is kept."""
     document = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
     if prediction.probabilities is not None:
         document["probabilities"] = prediction.probabilities

@@ -18,7 +18,7 @@ _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTE
 
 
 async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
-    """The value in the body of a request, and the body itself.
+    """Return the value in the body of a request, and the body itself.
 
     Raises
     ------
@@ -32,7 +32,7 @@ async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
 
 
 def json_value(raw: bytes, what: str) -> Any:
-    """The value that some bytes stand for; raises a Problem malformed_json."""
+    """Return the value that some bytes stand for; raises a Problem malformed_json."""
     try:
         return pydantic_core.from_json(raw)
     except ValueError as error:
@@ -40,7 +40,7 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_seconds: float | None = None) -> bytes:
-    """The body of a request that says it is of this type; never holds more than its limit and one chunk.
+    """Return the body of a request that says it is of this type; never holds more than its limit and one chunk.
 
     With `idle_seconds`, a client that sends nothing for so long is answered a Problem stream_idle.
     """
@@ -62,7 +62,7 @@ async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_se
 
 
 def in_time(receive: Receive, seconds: float) -> Receive:
-    """The same, but a client that sends nothing for so long is answered a Problem stream_idle."""
+    """Return `receive` with a limit: a client that sends nothing for so long is answered a Problem stream_idle."""
 
     async def receive_in_time() -> Message:
         try:
@@ -95,5 +95,5 @@ def _is(media_type: bytes, expected: bytes) -> bool:
 
 
 def too_large(max_bytes: int) -> Problem:
-    """The problem of a body over its limit."""
+    """Return the problem of a body over its limit."""
     return Problem("body_too_large", f"the body has more than {max_bytes:,} bytes, the limit of this server")

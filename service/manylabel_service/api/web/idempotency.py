@@ -17,7 +17,7 @@ _ALLOWED = "must be 1 to 255 visible ASCII characters, given once"
 
 
 def described(text: str) -> dict[str, Any]:
-    """The header in the description of an operation."""
+    """Return the header in the description of an operation."""
     schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
     return {"name": HEADER, "in": "header", "required": False, "description": text, "schema": schema}
 
@@ -29,7 +29,7 @@ PARAMETER: dict[str, Any] = {
 
 
 def idempotency_key(request: Request, operation: str, body: bytes) -> IdempotencyKey | None:
-    """The key of a request with the digest of what it asks for; None if it came without one.
+    """Return the key of a request with the digest of what it asks for; None if it came without one.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def idempotency_key(request: Request, operation: str, body: bytes) -> Idempotenc
 
 
 def key_text(request: Request) -> str | None:
-    """The key itself; raises as `idempotency_key`."""
+    """Return the key itself; raises as `idempotency_key`."""
     values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
     if not values:
         return None

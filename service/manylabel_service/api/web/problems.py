@@ -99,7 +99,7 @@ class ProblemDocument(BaseModel):
 
 
 class Problem(Exception):
-    """An answer other than success.
+    """A problem is raised to answer a request with something else than success.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Problem(Exception):
 
 
 def invalid(path: Sequence[str | int], detail: str) -> Problem:
-    """The problem of a body with one wrong place."""
+    """Return the problem of a body with one wrong place."""
     return Problem("invalid_request", sentence(path, detail), [{"pointer": pointer(path), "detail": detail}])
 
 
@@ -140,19 +140,19 @@ def problem_of(error: ServiceError) -> Problem:
 
 
 def pointer(path: Sequence[str | int]) -> str:
-    """The JSON pointer (RFC 6901) of keys and places, outermost first."""
+    """Return the JSON pointer (RFC 6901) of keys and places, outermost first."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
-    """The answer to the request of `scope`."""
+    """Return the answer to the request of `scope`."""
     return Response(
         pydantic_core.to_json(problem_document(problem, scope)), problem.status, problem.headers, MEDIA_TYPE
     )
 
 
 def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
-    """The same as a value of JSON."""
+    """Return a problem as a value of JSON, for the request of `scope`."""
     return {
         "type": "about:blank",
         "title": problem.title,
@@ -166,7 +166,7 @@ def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
 
 
 def sentence(path: Sequence[str | int], detail: str) -> str:
-    """The detail, with its place in front."""
+    """Return the detail, with its place in front."""
     place = pointer(path)
     return f"{place} {detail}" if place else f"the body {detail}"
 

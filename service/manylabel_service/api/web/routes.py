@@ -36,7 +36,7 @@ class DirectRoute(APIRoute):
 
 
 class JSONAnswer(Response):
-    """JSON that is bytes already: Starlette's response without the work of finding out what it is."""
+    """An answer of JSON that is bytes already skips what Starlette does to find out what a response is."""
 
     def __init__(self, content: bytes, status: int = 200, headers: RawHeaders = ()) -> None:
         self.body = content
@@ -55,19 +55,19 @@ def json_answer(document: object, status: int = 200, headers: RawHeaders = ()) -
 
 
 def body(*models: type[BaseModel], media_type: str = "application/json", example: Any = None) -> dict[str, Any]:
-    """The part of an operation's description that says its body is one of these models."""
+    """Return the part of an operation's description that says its body is one of these models."""
     return {"requestBody": {"required": True, **content(*models, media_type=media_type, example=example)}}
 
 
 def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:
-    """The part of a body's description that says it is one of these models, or, without any, bytes."""
+    """Return the part of a body's description that says it is one of these models, or, without any, bytes."""
     schemas: list[dict[str, Any]] = [reference(model) for model in models]
     schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {"format": "binary"}
     return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """The error answers of an operation, by status, for its description."""
+    """Return the error answers of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
     for code in (*codes, "internal_error"):
         by_status.setdefault(KINDS[code][0], []).append(code)
@@ -79,5 +79,5 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 def reference(model: type[BaseModel]) -> dict[str, str]:
-    """Where the schema of a model stands in the description."""
+    """Return where the schema of a model stands in the description."""
     return {"$ref": f"#/components/schemas/{model.__name__}"}

@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class Writer:
-    """Writes one answer.
+    """A writer sends one answer, portion by portion.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def invalid_body(
     path_of: Callable[[Path], Path],
     known: Mapping[Path, Collection[str]] | None = None,
 ) -> Problem:
-    """The problem for what a model did not accept.
+    """Return the problem for what a model did not accept.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def invalid_body(
 
 
 def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is wrong, with its location; also inside a part that a validator had another model look at."""
+    """Yield what is wrong, with its location; also inside a part that a validator had another model look at."""
     for each in error.errors(include_url=False, include_input=False):
         location = (*at, *each["loc"])
         inner = each.get("ctx", {}).get("error")
