@@ -134,7 +134,7 @@ async def _go_on(history: History) -> None:
 
 async def _random_moment(rng: random.Random, low: float, high: float) -> None:
     """Let a random time pass, in seconds: faults come at any moment, so nothing is waited for."""
-    await asyncio.sleep(rng.uniform(low, high))
+    await asyncio.sleep(rng.uniform(low, high))  # see above
 
 
 async def _kill_replicas(servers: Sequence[Any], faults: Faults, rng: random.Random, disturbed: Disturbed) -> None:

@@ -27,6 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.service.online.folds import append
+from tests.support.waiting import eventually_async
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
@@ -274,12 +275,12 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     async def settled(self) -> None:
         """Wait until no replica has anything to do."""
-        while any(  # noqa: ASYNC110
-            replica.snapshotter.busy or replica._applier.waited_for
-            for registry in self.registries
-            for replica in registry.resident()
-        ):
-            await asyncio.sleep(0.0005)
+
+        def idle() -> bool:
+            replicas = [replica for registry in self.registries for replica in registry.resident()]
+            return not any(replica.snapshotter.busy or replica._applier.waited_for for replica in replicas)
+
+        await eventually_async(idle)
 
     # -- requests that change something -----------------------------------------------------------
 
@@ -557,11 +558,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         registry = self.registry(place)
         replica = self.run(self.caught_up(known, place))
 
-        async def until_evicted() -> None:
-            while not await registry._eviction._take_out(replica, "test"):  # noqa: ASYNC110
-                await asyncio.sleep(0.0005)
-
-        self.run(until_evicted())
+        self.run(eventually_async(lambda: registry._eviction._take_out(replica, "test")))
         assert replica not in registry.resident()
         self.learnt(known, self.run(registry.ask(replica, updating(new))), updating(new), new)
         self.check(known, place)
@@ -674,7 +671,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
         async def begin() -> "asyncio.Task[Any]":
             task = asyncio.create_task(self.ask(place, name, request))
-            await asyncio.sleep(milliseconds / 1000)
+            await asyncio.sleep(milliseconds / 1000)  # the process may end at any moment
             return task
 
         task = self.run(begin())
@@ -694,12 +691,14 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     async def caught_up(self, known: Known, place: int) -> Replica:
         """The replica of a model once it has heard of all there is."""
-        while True:
+
+        async def right_one() -> Replica | None:
             replica = await self.registry(place).get(known.name)
-            if replica.record.incarnation == known.incarnation:
-                await replica.predict([], at_least=known.position)
-                return replica
-            await asyncio.sleep(0.001)
+            return replica if replica.record.incarnation == known.incarnation else None
+
+        replica = await eventually_async(right_one)
+        await replica.predict([], at_least=known.position)
+        return replica
 
     def check(self, known: Known, place: int) -> None:
         """One process has all of a model, to the bit."""

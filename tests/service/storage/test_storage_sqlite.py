@@ -98,7 +98,7 @@ from manylabel_service.storage import SQLiteStore
 async def main():
     await SQLiteStore(Path(sys.argv[1])).open()
     print("open", flush=True)
-    await asyncio.sleep(600)
+    await asyncio.sleep(600)  # until it is killed
 
 asyncio.run(main())
 """
