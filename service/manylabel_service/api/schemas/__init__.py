@@ -1,147 +1,16 @@
-"""The JSON of requests and answers.
+"""The JSON of requests and answers, by resource; all models can be had from here.
 
 Requests are validated by these models; answers are written without them, for speed, and the tests hold the
 answers against the models.
 """
 
-from manylabel_service.api.schemas.base import (
-    At,
-)
-from manylabel_service.api.schemas.datasets import (
-    Dataset,
-    DatasetList,
-)
-from manylabel_service.api.schemas.jobs import (
-    JobList,
-    JobLog,
-    TrainerDescription,
-    TrainerList,
-)
-from manylabel_service.api.schemas.learning import (
-    DriftEvent,
-    DroppedEvent,
-    LineLearnt,
-    LineRefused,
-    LineReplayed,
-    Predicted,
-    PredictedBatch,
-    PredictedUpdated,
-    PredictedUpdatedBatch,
-    Prediction,
-    PromotedEvent,
-    RollbackEvent,
-    RolledBack,
-    Updated,
-    UpdateEvent,
-)
-from manylabel_service.api.schemas.models import (
-    Alarms,
-    Alive,
-    BothMeasures,
-    Drift,
-    Measures,
-    Metrics,
-    ModelList,
-    ModelStatus,
-    Ready,
-    Snapshot,
-    SnapshotList,
-    StoredModel,
-    StoredTrained,
-    TrainedStatus,
-    WindowMeasures,
-)
-from manylabel_service.api.schemas.requests import (
-    Batch,
-    LabelBatch,
-    LabelItem,
-    LinearSource,
-    ModelRequest,
-    PredictBatch,
-    PredictItem,
-    PredictRequest,
-    PredictUpdateBatch,
-    PredictUpdateRequest,
-    PromoteRequest,
-    RollbackRequest,
-    SparseFeatures,
-    TrainedBatch,
-    TrainedItem,
-    TrainedRequest,
-    UpdateBatch,
-    UpdateItem,
-)
-from manylabel_service.api.schemas.versions import (
-    Convergence,
-    LabelCorrelation,
-    ModelDetail,
-    Promoted,
-    Version,
-    VersionList,
-)
-from manylabel_service.api.web.problems import ProblemDocument
+# ruff: noqa: F403  (the modules have nothing but models, and naming each again would be two lists more)
 
-__all__ = [
-    "Alarms",
-    "Alive",
-    "At",
-    "Batch",
-    "BothMeasures",
-    "Convergence",
-    "Dataset",
-    "DatasetList",
-    "Drift",
-    "DriftEvent",
-    "DroppedEvent",
-    "JobList",
-    "JobLog",
-    "LabelBatch",
-    "LabelCorrelation",
-    "LabelItem",
-    "LineLearnt",
-    "LineRefused",
-    "LineReplayed",
-    "LinearSource",
-    "Measures",
-    "Metrics",
-    "ModelDetail",
-    "ModelList",
-    "ModelRequest",
-    "ModelStatus",
-    "PredictBatch",
-    "PredictItem",
-    "PredictRequest",
-    "PredictUpdateBatch",
-    "PredictUpdateRequest",
-    "Predicted",
-    "PredictedBatch",
-    "PredictedUpdated",
-    "PredictedUpdatedBatch",
-    "Prediction",
-    "ProblemDocument",
-    "PromoteRequest",
-    "Promoted",
-    "PromotedEvent",
-    "Ready",
-    "RollbackEvent",
-    "RollbackRequest",
-    "RolledBack",
-    "Snapshot",
-    "SnapshotList",
-    "SparseFeatures",
-    "StoredModel",
-    "StoredTrained",
-    "TrainedBatch",
-    "TrainedItem",
-    "TrainedRequest",
-    "TrainedStatus",
-    "TrainerDescription",
-    "TrainerList",
-    "UpdateBatch",
-    "UpdateEvent",
-    "UpdateItem",
-    "Updated",
-    "Version",
-    "VersionList",
-    "WindowMeasures",
-]
+from manylabel_service.api.schemas.base import *
+from manylabel_service.api.schemas.datasets import *
+from manylabel_service.api.schemas.jobs import *
+from manylabel_service.api.schemas.learning import *
+from manylabel_service.api.schemas.models import *
+from manylabel_service.api.schemas.requests import *
+from manylabel_service.api.schemas.versions import *
+from manylabel_service.api.web.problems import ProblemDocument as ProblemDocument
