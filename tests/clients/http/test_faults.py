@@ -18,16 +18,16 @@ QUICK = Retry(attempts=5, base_seconds=0.01, cap_seconds=0.05)
 PATIENT = Retry(attempts=400, base_seconds=0.02, cap_seconds=0.2)
 
 
-class Wire:
-    """A proxy on real sockets that carries requests to a server, and loses answers when told to.
+class FaultyProxy:
+    """A faulty proxy on real sockets forwards requests to a server, and loses answers on demand.
 
-    For each request `fate` is called with its method and path, before it is carried; it answers what becomes of
+    For each request `fault` is called with its method and path, before it is forwarded; it answers what becomes of
     the answer: ``pass``, ``drop`` (the connection is closed after the server has answered), ``cut`` (after
     half of the answer), ``hold`` (nothing is ever sent), or a function to be called in place of passing.
     """
 
-    def __init__(self, port: int, fate: Callable[[str], str | Callable[[], None]]) -> None:
-        self.fate = fate
+    def __init__(self, port: int, fault: Callable[[str], str | Callable[[], None]]) -> None:
+        self.fault = fault
         self.lost: list[bytes] = []
         self.connections = 0
         self._server = ("127.0.0.1", port)
@@ -54,22 +54,22 @@ class Wire:
         # Whatever breaks on either side ends this connection, which is what a proxy in trouble does.
         with client, contextlib.suppress(OSError):
             while (request := read_message(client)) is not None:
-                fate = self.fate(request.split(b" HTTP/", 1)[0].decode())
+                fault = self.fault(request.split(b" HTTP/", 1)[0].decode())
                 with socket.create_connection(self._server) as server:
                     self._open.append(server)
                     server.sendall(request)
-                    if callable(fate):
-                        fate()
+                    if callable(fault):
+                        fault()
                         return
                     answer = read_message(server)
                 assert answer is not None
-                if fate == "pass":
+                if fault == "pass":
                     client.sendall(answer)
                     continue
                 self.lost.append(answer)
-                if fate == "cut":
+                if fault == "cut":
                     client.sendall(answer[: len(answer) // 2])
-                if fate == "hold":
+                if fault == "hold":
                     client.recv(1)  # until the client gives up
                 return
 
@@ -101,36 +101,36 @@ def read_message(source: socket.socket) -> bytes | None:
 
 
 @pytest.fixture
-def wire(server: Any) -> Iterator[Wire]:
-    wire = Wire(server.port, lambda request: "pass")
-    yield wire
-    wire.close()
+def proxy(server: Any) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(server.port, lambda request: "pass")
+    yield proxy
+    proxy.close()
 
 
-def drop_every_other(wire: Wire, how: str) -> None:
+def drop_every_other(proxy: FaultyProxy, how: str) -> None:
     """Lose the answer of each request's first attempt."""
     attempts = iter([how, "pass"] * 1000)
-    wire.fate = lambda request: next(attempts)
+    proxy.fault = lambda request: next(attempts)
 
 
-def test_calls_share_connections(wire: Wire, client: Client, name: str) -> None:
+def test_calls_share_connections(proxy: FaultyProxy, client: Client, name: str) -> None:
     client.create_model(name)
-    with Client(wire.url) as behind:
+    with Client(proxy.url) as behind:
         for _ in range(20):
             behind.model(name).update({"a": 1.0}, ["b"])
             behind.model(name).predict({"a": 1.0})
-    assert wire.connections == 1
+    assert proxy.connections == 1
 
 
 @pytest.mark.parametrize("how", ["drop", "cut", "hold"])
-def test_an_update_whose_answer_is_lost_counts_once(wire: Wire, client: Client, name: str, how: str) -> None:
+def test_an_update_whose_answer_is_lost_counts_once(proxy: FaultyProxy, client: Client, name: str, how: str) -> None:
     model = client.create_model(name)
-    drop_every_other(wire, how)
-    with Client(wire.url, retry=QUICK, timeout=0.5) as behind:
+    drop_every_other(proxy, how)
+    with Client(proxy.url, retry=QUICK, timeout=0.5) as behind:
         receipts = [behind.model(name).update({"a": 1.0}, ["b"]) for _ in range(3)]
         receipts.append(behind.model(name).update_many([({"a": 1.0}, ["b"])] * 5))
         prediction, receipt = behind.model(name).predict_update({"a": 1.0}, ["b"])
-    assert len(wire.lost) == 5
+    assert len(proxy.lost) == 5
     assert [r.updates for r in receipts] == [1, 2, 3, 8]
     assert receipt.updates == 9
     assert all(r.replayed for r in [*receipts, receipt])
@@ -138,13 +138,13 @@ def test_an_update_whose_answer_is_lost_counts_once(wire: Wire, client: Client, 
     assert model.status().updates == 9
 
 
-def test_the_answer_of_a_replay_is_the_one_that_was_lost(wire: Wire, client: Client, name: str) -> None:
+def test_the_answer_of_a_replay_is_the_one_that_was_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
     client.create_model(name)
     examples = [({"a": float(i)}, ["b" if i % 2 else "c"]) for i in range(1, 8)]
-    drop_every_other(wire, "drop")
-    with Client(wire.url, retry=QUICK) as behind:
+    drop_every_other(proxy, "drop")
+    with Client(proxy.url, retry=QUICK) as behind:
         predictions, receipt = behind.model(name).predict_update_many(examples)
-    lost = json.loads(wire.lost[0].partition(b"\r\n\r\n")[2])
+    lost = json.loads(proxy.lost[0].partition(b"\r\n\r\n")[2])
     assert [p.scores for p in predictions] == [p["scores"] for p in lost["predictions"]]
     assert (receipt.position, receipt.updates) == (lost["position"], lost["updates"])
 
@@ -156,18 +156,18 @@ def httpx_answer(raw: bytes) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_answers_lost_at_random_never_count_twice(wire: Wire, client: Client, name: str, kind: type) -> None:
+def test_answers_lost_at_random_never_count_twice(proxy: FaultyProxy, client: Client, name: str, kind: type) -> None:
     """Forty updates from eight connections at once, a third of the answers lost."""
     model = client.create_model(name)
     chance, lock = random.Random(7), threading.Lock()
 
-    def fate(request: str) -> str:
+    def fault(request: str) -> str:
         with lock:
             return chance.choice(["pass", "pass", "pass", "pass", "drop", "cut"])
 
-    wire.fate = fate
-    receipts = forty_updates(kind, wire.url, name)
-    assert len(wire.lost) >= 5
+    proxy.fault = fault
+    receipts = forty_updates(kind, proxy.url, name)
+    assert len(proxy.lost) >= 5
     assert sorted(r.updates for r in receipts) == list(range(1, 41))
     assert model.status().updates == 40
     assert sum(r.replayed for r in receipts) > 0
@@ -192,19 +192,19 @@ def forty_updates(kind: type, url: str, name: str) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_without_retries_the_error_says_that_it_may_be_done(wire: Wire, client: Client, name: str) -> None:
+def test_without_retries_the_error_says_that_it_may_be_done(proxy: FaultyProxy, client: Client, name: str) -> None:
     model = client.create_model(name)
-    wire.fate = lambda request: "drop"
-    with Client(wire.url, retry=Retry(attempts=1)) as behind, pytest.raises(ConnectionFailed) as caught:
+    proxy.fault = lambda request: "drop"
+    with Client(proxy.url, retry=Retry(attempts=1)) as behind, pytest.raises(ConnectionFailed) as caught:
         behind.model(name).update({"a": 1.0}, ["b"], key="once")
     assert caught.value.maybe_done
     assert model.update({"a": 1.0}, ["b"], key="once").replayed
     assert model.status().updates == 1
 
 
-def test_create_and_delete_whose_answers_are_lost(wire: Wire, client: Client, name: str) -> None:
-    drop_every_other(wire, "drop")
-    with Client(wire.url, retry=QUICK) as behind:
+def test_create_and_delete_whose_answers_are_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
+    drop_every_other(proxy, "drop")
+    with Client(proxy.url, retry=QUICK) as behind:
         model = behind.create_model(name, params={"eta": 0.25}, scaling="unit")
         assert client.model(name).status().params["eta"] == 0.25
         client.model(name).update({"a": 1.0}, ["b"])
@@ -224,10 +224,10 @@ def mortal(server_process: Callable[..., Any]) -> Iterator[Any]:
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
 def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: str, answered: bool) -> None:
     """The request has arrived; the answer never does, whether or not it was given."""
-    wire = Wire(mortal.port, lambda request: "pass")
+    proxy = FaultyProxy(mortal.port, lambda request: "pass")
 
     def kill_and_restart() -> None:
-        wire.fate = lambda request: "pass"
+        proxy.fault = lambda request: "pass"
         if answered:
             with Client(mortal.url) as direct:
                 wait_for_updates(direct.model(name), 2)
@@ -235,10 +235,10 @@ def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: st
         mortal.start()
 
     try:
-        with Client(wire.url, retry=PATIENT) as client:
+        with Client(proxy.url, retry=PATIENT) as client:
             model = client.create_model(name)
             model.update({"a": 1.0}, ["b"])
-            wire.fate = lambda request: kill_and_restart
+            proxy.fault = lambda request: kill_and_restart
             receipt = model.update({"a": 1.0}, ["b"])
             assert receipt.updates == 2
             if answered:
@@ -246,7 +246,7 @@ def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: st
             assert model.update({"a": 1.0}, ["b"]).updates == 3
             assert model.status().updates == 3
     finally:
-        wire.close()
+        proxy.close()
 
 
 def wait_for_updates(model: Model, count: int) -> None:

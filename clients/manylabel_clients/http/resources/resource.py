@@ -1,4 +1,4 @@
-"""What makes classes of a synchronous and an asynchronous client out of requests without I/O.
+"""Resources of the synchronous and of the asynchronous client, made of the same requests without I/O.
 
 A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings. `sync`
 and `awaited` make methods of them that users call, with the same name, parameters and docstring. Calls whose
