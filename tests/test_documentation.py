@@ -179,8 +179,11 @@ def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -
     numbers = [int(number) for number in re.findall(r" \((\d+)\)$", page, re.MULTILINE)]
     assert numbers == list(range(1, len(numbers) + 1))
     code = [path.read_text() for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")]
-    named = {int(number) for text in code for number in re.findall(r"docs/mathematics\.md \((\d+)\)", text)}
-    assert named <= set(numbers)
+    references = [
+        said for text in code for said in re.findall(r"Eqs?\. ([()\d ,ando\s]*?) of\s+docs/mathematics\.md", text)
+    ]
+    assert references
+    assert {int(number) for said in references for number in re.findall(r"\d+", said)} <= set(numbers)
 
 
 def test_the_rooms_that_the_design_names_are_there() -> None:

@@ -1,4 +1,7 @@
-"""LSA-MML: multi-label classification of rows that are seen in several views, some of them unlabelled."""
+"""LSA-MML: multi-label classification of rows that are seen in several views, some of them unlabelled.
+
+See Eq. (35) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

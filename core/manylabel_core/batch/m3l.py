@@ -1,4 +1,7 @@
-"""M3L: max-margin multi-label classification with a prior on the relations between labels."""
+"""M3L: max-margin multi-label classification with a prior on the relations between labels.
+
+See Eq. (27) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

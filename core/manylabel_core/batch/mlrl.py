@@ -1,4 +1,7 @@
-"""MLRL: support vector machines that learn the relations between their labels."""
+"""MLRL: support vector machines that learn the relations between their labels.
+
+See Eq. (28) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""PrML: privileged multi-label learning."""
+"""PrML: privileged multi-label learning.
+
+See Eq. (32) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well."""
+"""SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well.
+
+See Eq. (31) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

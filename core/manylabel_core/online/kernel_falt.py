@@ -35,13 +35,13 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
     - "project": the vector that the others replace best is projected on their span. The best one over long streams. An
       example costs time, and the model memory, in proportion to the square of the budget; a prediction does not.
     - "merge": the support vector with the smallest norm of coefficients and its best partner become one, a mixture of
-      the two. As good, or a little better, on short streams and small budgets, in a fraction of the memory; for budgets
-      of 1,000 and more it is quicker. For the RBF kernel only, whose mixture is known in closed form.
+      the two. As good, or a little better, on short streams and small budgets, in a fraction of the memory; quicker
+      with large budgets. For the RBF kernel only, whose mixture is known in closed form.
     - "nystroem": the first examples that are not nearly in the span of those before are landmarks; a linear model
       learns on the coordinates in their span. A prediction costs the square of the budget too. Landmarks stay: where
       the examples themselves move on, prefer another strategy.
     - "rff": a linear model on random Fourier features. For the RBF kernel only. Quickest, and the same for any stream,
-      but it takes several times the budget for the same quality.
+      but it takes a much larger budget for the same quality.
 
     Until the budget is full, "project" and "merge" learn as without one.
 

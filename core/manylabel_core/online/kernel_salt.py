@@ -76,7 +76,7 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
             '{"nystroem", "rff"}',
             'What the features are. "nystroem": coordinates in the span of landmarks, the first examples that are not '
             'nearly in the span of those before. "rff": random Fourier features, for the RBF kernel only; quicker, but '
-            'it takes several times the budget for the same quality. None is "nystroem".',
+            'it takes a much larger budget for the same quality. None is "nystroem".',
         ),
         "fit_intercept": ("bool", "Add a constant feature to those of the kernel."),
         "intercept_scaling": ("float", "The constant, in (0, 2^20]."),

@@ -1,4 +1,7 @@
-"""Weights as a product Z = D'W of two factors of small rank, and its best split."""
+"""Weights as a product Z = D'W of two factors of small rank, and its best split.
+
+See Eq. (34) of docs/mathematics.md.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ the covariance for the next weights comes from a model of all that is known abou
 and the round counts only if the weights lower the objective (a serious step of a bundle method; the others are null
 steps); then the best covariance for them is taken, Eq. (11) of the paper. Weights are found only as precisely as the
 gap asks for.
+
+See Eqs. (28) to (30) of docs/mathematics.md.
 """
 
 from __future__ import annotations

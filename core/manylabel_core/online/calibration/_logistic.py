@@ -11,6 +11,8 @@ distances from it (spread): it is never singular in rounding, however large the 
 below the 1 they start with.
 
 Everything is written without branches, in loops of a few arrays each, so that it becomes vector instructions.
+
+See Eqs. (14) and (15) of docs/mathematics.md.
 """
 
 import numpy as np

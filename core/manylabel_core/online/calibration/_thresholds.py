@@ -11,6 +11,8 @@ grows from 0, the learnt threshold itself, as the label is seen true: to its ful
 after PATIENCE. What is left is multiplied by the slope of the label's probability, over that of a new label: it is half
 of what the log-odds are above those of the threshold, so that labels of different slopes stand about in the order of
 their probabilities, and a new label is left alone.
+
+See Eqs. (16) to (18) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -13,6 +13,8 @@ References
 ----------
 A. Bifet, R. Gavalda: Learning from time-changing data with adaptive windowing, SDM 2007. Each step is computed in the
 order in which river's `drift.ADWIN` computes it, for the same alarms to the bit.
+
+See Eq. (19) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""The compiled pass of automatic scaling (see `automatic`)."""
+"""The compiled pass of automatic scaling (see `automatic`).
+
+See Eq. (13) of docs/mathematics.md.
+"""
 
 import numpy as np
 

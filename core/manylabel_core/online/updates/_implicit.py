@@ -25,6 +25,8 @@ B. Kulis, P. Bartlett: Implicit online learning, ICML 2010.
 
 H. Asi, J. Duchi: Stochastic (approximate) proximal point methods: convergence, optimality, and adaptivity, SIAM Journal
 on Optimization 29(3), 2019.
+
+See Eqs. (4) to (6) of docs/mathematics.md.
 """
 
 import numpy as np

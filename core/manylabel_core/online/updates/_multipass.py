@@ -3,6 +3,8 @@
 A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
 of its coefficient, and nothing else about x matters. So the M passes of an update run on the 1 + n_labels
 scores alone, and the model is written once, by the sum of the steps.
+
+See Eq. (3) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -5,6 +5,8 @@ Every label is a binary problem of its own, with the hinge loss l of its margin,
     tau = min(most, l / (k + slack)),      k = |x|^2 or K(x, x).
 
 PA-I has most = C and slack = 0, PA-II slack = 1 / (2 C) (Crammer et al., Fig. 1). The threshold never moves.
+
+See Eq. (12) of docs/mathematics.md.
 """
 
 from manylabel_core.compiled import compiled

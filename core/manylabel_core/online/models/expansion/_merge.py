@@ -7,6 +7,8 @@ K(a, z) = exp(-c (1 - h)^2) and K(b, z) = exp(-c h^2). What is lost, summed over
     |alpha_a|^2 + |alpha_b|^2 + 2 exp(-c) alpha_a.alpha_b - |alpha_a K(a, z) + alpha_b K(b, z)|^2.
 
 If alpha_a is not the longer of the two, the best h is at most 1/2: with h above it, 1 - h is no worse.
+
+See Eq. (20) of docs/mathematics.md.
 """
 
 import math

@@ -10,6 +10,8 @@ vector, whose column of C is c, and g = Q c,
 and without vector s, whose column of Q is q, it becomes Q - q q' / q_s. The projection of vector s on the others has
 the coefficients -q / q_s, and its squared distance from them is 1 / q_s. Csato, Opper: Sparse on-line Gaussian
 processes, Neural Computation 14, 2002; Orabona, Keshet, Caputo: The Projectron, ICML 2008, Eqs. (9) to (11).
+
+See Eq. (21) of docs/mathematics.md.
 """
 
 import math

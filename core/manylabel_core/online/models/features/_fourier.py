@@ -3,6 +3,8 @@
 With the elements of w_m drawn from a normal distribution of variance 2 gamma, z(u).z(v) has the mean
 exp(-gamma |u - v|^2), and |z(x)| = 1 whatever was drawn. Rahimi, Recht: Random features for large-scale kernel
 machines, NIPS 2007.
+
+See Eq. (22) of docs/mathematics.md.
 """
 
 import math

@@ -7,6 +7,8 @@ inv(sqrt(K_BB)) k up to a rotation. The one after the other has a point: a furth
 those before as they are.
 
 R is a triangle, stored row by row in one array.
+
+See Eq. (23) of docs/mathematics.md.
 """
 
 import math

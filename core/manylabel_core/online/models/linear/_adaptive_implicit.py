@@ -5,6 +5,8 @@ afterwards.
 
 Examples are divided by a power of two about as large as their largest value: it changes no bit of the result, but
 that no gain of a column overflows in float32.
+
+See Eq. (9) of docs/mathematics.md.
 """
 
 import math

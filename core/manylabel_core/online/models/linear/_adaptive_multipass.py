@@ -3,6 +3,8 @@
 Every step needs its own root and division, so the M passes are run literally; only labels with a violation move. The
 column of such a label is copied out of the table, takes its steps there, in one contiguous run, and is
 copied back. Only when M is 1 and most labels move does it pay to go through the table itself, row by row.
+
+See Eq. (8) of docs/mathematics.md.
 """
 
 import numpy as np

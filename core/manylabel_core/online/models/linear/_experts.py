@@ -6,6 +6,8 @@ the higher micro-F1 over the last examples, each of them weighing DECAY as much 
 
 The second has an intercept of its own size, `STEADY_CONSTANT`, so that half of a step on an example of unit norm goes
 into it: it follows how frequent the labels are at the moment.
+
+See Eq. (10) of docs/mathematics.md.
 """
 
 from manylabel_core.compiled import compiled

@@ -3,6 +3,8 @@
 Without a metric of each weight the change is of rank 1: `x` or, where every feature has a step size of its own,
 `inv(H) x` times the coefficients of the update. With one (SALT), the first expert is updated in that metric: see
 `_adaptive_implicit` and `_adaptive_multipass`.
+
+See Eq. (7) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -6,6 +6,8 @@ squared gradients in plane 1.
 Weights stay within `MAX_WEIGHT_STEPPED`, and squares within `MAX_SQUARES`: what would leave the box is put on its edge,
 which is the projection onto it in any such metric. An overflow on the way so has the edge for its result, and there
 is no NaN: nothing is the difference of two that can overflow.
+
+See Eq. (9) of docs/mathematics.md.
 """
 
 import numpy as np

@@ -27,6 +27,8 @@ References
 ----------
 H. Daume III: Practical structured learning techniques for natural language processing, PhD thesis, University of
 Southern California, 2006, section 2.1.1 (averaging).
+
+See Eq. (11) of docs/mathematics.md.
 """
 
 import numpy as np
