@@ -19,7 +19,7 @@ MODULES = {
 }
 FRAGMENT = re.compile(r"(Of|As|The same|What)\b")
 """The beginning of what cannot be read without the line above it."""
-STILL = {"core": 11, "service": 130, "clients": 0}
+STILL = {"core": 11, "service": 82, "clients": 0}
 """So many first sentences of each package are still fragments, or have no end; the numbers only go down."""
 
 
