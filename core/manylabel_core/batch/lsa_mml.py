@@ -16,7 +16,7 @@ from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.views import parameters as checks
 from manylabel_core.batch.views import steps
-from manylabel_core.batch.views.alternation import Alternation, Model, Reached
+from manylabel_core.batch.views.alternation import Alternation, Model, ViewsState
 from manylabel_core.batch.views.inputs import (
     check_labelled,
     check_some_labels,
@@ -235,7 +235,7 @@ class LSAMML(ViewModel):
             run = Alternation(blocks, labels, prices._replace(beta=prices.beta / energy), Reporter(progress))
             before, trace = self._before(tuple(views), run, n_components)
             reached = run.run(before, trace, self.tol, self.max_iter)
-            if not (reached.settled or reached.stopped):
+            if not (reached.converged or reached.stopped):
                 checks.warn_not_converged(self.max_iter, reached.gap)
             self._describe(tuple(views), run, names)
             self._keep(reached, run)
@@ -269,7 +269,7 @@ class LSAMML(ViewModel):
         self.view_means_ = np.concatenate([view.mean for view in run.views])
         self.n_features_in_ = int(self.view_widths_.sum())
 
-    def _keep(self, reached: Reached, run: Alternation) -> None:
+    def _keep(self, reached: ViewsState, run: Alternation) -> None:
         model = reached.model
         self.basis_ = np.concatenate(model.bases)
         self.view_weights_ = model.alpha

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter
-from manylabel_core.batch.privileged.alternation import MOST_PASSES, Alternation, Reached, Settings
+from manylabel_core.batch.privileged.alternation import MOST_PASSES, Alternation, FactorsState, Settings
 from manylabel_core.batch.privileged.factors import Factors
 from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads
 from manylabel_core.checks import check_count, check_positive, is_finite
@@ -174,7 +174,7 @@ class PrML(PrivilegedLearner):
         with blas_threads(self.n_threads):
             reached = self._alternate(rows, problem, settings, progress)
         self._keep(reached)
-        if not (reached.settled or reached.stopped):
+        if not (reached.converged or reached.stopped):
             warnings.warn(
                 f"not converged in max_iter={self.max_iter} rounds: the last one still lowered the objective",
                 ConvergenceWarning,
@@ -189,7 +189,9 @@ class PrML(PrivilegedLearner):
             )
         return self
 
-    def _alternate(self, X: Any, problem: Privileged, settings: Settings, progress: ProgressCallback | None) -> Reached:
+    def _alternate(
+        self, X: Any, problem: Privileged, settings: Settings, progress: ProgressCallback | None
+    ) -> FactorsState:
         known = self._known_variables(problem)
         shapes = (settings.rank, X.shape[1]), (settings.rank, problem.task.Y.shape[0])
         goes_on = (
@@ -203,7 +205,7 @@ class PrML(PrivilegedLearner):
             return run.run(run.resume(factors, known, self.objective_trace_.tolist(), self.duality_gap_))
         return run.run(run.start())
 
-    def _keep(self, reached: Reached) -> None:
+    def _keep(self, reached: FactorsState) -> None:
         self._keep_scores(reached.factors.product())
         self.dictionary_, self.label_factors_ = reached.factors
         self._keep_variables(reached.at)

@@ -82,13 +82,13 @@ def fit_in_segments(
         at = segment.reached()
         estimator.set_params(max_iter=most)
         if not segment.stopped or at.iterations >= most:
-            _settle(estimator, at)
+            _finish(estimator, at)
             return at
         if checkpoint is not None:
             checkpoint(at)
 
 
-def _settle(estimator: Any, at: Reached) -> None:
+def _finish(estimator: Any, at: Reached) -> None:
     """Let an estimator be as if it had been fitted at once, without what it would only need to go on."""
     estimator.set_params(warm_start=False)
     estimator.n_iter_ = at.iterations

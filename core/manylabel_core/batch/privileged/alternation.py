@@ -41,8 +41,8 @@ class Settings(NamedTuple):
 
 
 @dataclass
-class Reached:
-    """An alternation is here, after a number of whole rounds.
+class FactorsState:
+    """The state of an alternation holds what it has reached after a number of whole rounds.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Reached:
     gap : the larger one of the relative gaps of the last two halves
     trace : the objective at the start and after every half and every new split, taken or not; three for each round
     n_iter : number of rounds, those before a resumption included
-    stopped, settled : whether the caller ended it; whether it is at its end
+    stopped, converged : whether the caller ended it; whether it is at its end
     """
 
     factors: Factors
@@ -61,7 +61,7 @@ class Reached:
     trace: list[float] = field(default_factory=list)
     n_iter: int = 0
     stopped: bool = False
-    settled: bool = False
+    converged: bool = False
 
 
 class Alternation:
@@ -82,26 +82,26 @@ class Alternation:
         self.settings = settings
         self.report = report
 
-    def start(self, at: Variables | None = None) -> Reached:
+    def start(self, at: Variables | None = None) -> FactorsState:
         """Return the leading singular vectors of the weights of independent machines, roughly solved."""
         result = self._solve(self.X, START_TOL, 0, start=at)
         factors = leading(result.Z, self.settings.rank, self.settings.gamma1)
         at = result.at
-        return self._told(Reached(factors, at, self._objective(factors, at)))
+        return self._told(FactorsState(factors, at, self._objective(factors, at)))
 
-    def resume(self, factors: Factors, at: Variables, trace: list[float], gap: float) -> Reached:
+    def resume(self, factors: Factors, at: Variables, trace: list[float], gap: float) -> FactorsState:
         """Return where another run ended; its rounds count if it was one on the same problem."""
         at = self.problem.start(at)
-        reached = Reached(factors, at, self._objective(factors, at), gap, trace, (len(trace) - 1) // 3)
+        reached = FactorsState(factors, at, self._objective(factors, at), gap, trace, (len(trace) - 1) // 3)
         if not trace or min(trace[-3:]) != reached.objective:
             return self.start(at)  # of another problem's factors, directions may be lost for good
-        reached.settled = self._is_settled(reached)
+        reached.converged = self._has_converged(reached)
         return reached
 
-    def run(self, at: Reached) -> Reached:
+    def run(self, at: FactorsState) -> FactorsState:
         """Run whole rounds, until one has lowered the objective by less than tol."""
         before = at.n_iter
-        while not (at.settled or self.report.stopped) and at.n_iter - before < self.settings.max_iter:
+        while not (at.converged or self.report.stopped) and at.n_iter - before < self.settings.max_iter:
             after = self._round(at)
             if self.report.stopped:
                 break
@@ -110,18 +110,18 @@ class Alternation:
         at.stopped = self.report.stopped
         return at
 
-    def _told(self, at: Reached) -> Reached:
+    def _told(self, at: FactorsState) -> FactorsState:
         at.trace.append(at.objective)
         return at
 
-    def _is_settled(self, at: Reached) -> bool:
+    def _has_converged(self, at: FactorsState) -> bool:
         """Return whether the last round has lowered the objective too little: each ended at the least of its values."""
         if at.n_iter == 0:
             return False
         before, now = min(at.trace[-6:-3]), min(at.trace[-3:])
         return before - now <= self.settings.tol * abs(now)
 
-    def _round(self, at: Reached) -> Reached:
+    def _round(self, at: FactorsState) -> FactorsState:
         trace, seed = list(at.trace), 1 + SEEDS * at.n_iter
         factors, variables, W_gap = self._coefficients(at.factors, at.at, seed)
         trace.append(self._objective(factors, variables))
@@ -129,8 +129,8 @@ class Alternation:
             return at
         factors, variables, objective, D_gap = self._dictionary(factors, variables, trace, seed + 1)
         factors, variables, objective = self._split(factors, variables, objective, trace)
-        after = Reached(factors, variables, objective, max(W_gap, D_gap), trace, at.n_iter + 1)
-        after.settled = self._is_settled(after)
+        after = FactorsState(factors, variables, objective, max(W_gap, D_gap), trace, at.n_iter + 1)
+        after.converged = self._has_converged(after)
         return after
 
     def _coefficients(self, before: Factors, at: Variables, seed: int) -> tuple[Factors, Variables, float]:

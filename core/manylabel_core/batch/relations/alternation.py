@@ -46,8 +46,8 @@ SOLVER_SWEEPS = 1_000  # at a time; on hopelessly scaled features every round ta
 
 
 @dataclass
-class Reached:
-    """An alternation is here.
+class RelationsState:
+    """The state of an alternation holds what it has reached.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Reached:
     hopeless : number of rounds for which that has been hardly anything
     trace : (6) after every half-step, whether it was taken or not
     n_iter : number of rounds
-    stopped, settled : whether the caller ended it; whether it is at its end
+    stopped, converged : whether the caller ended it; whether it is at its end
     """
 
     covariance: Matrix
@@ -74,7 +74,7 @@ class Reached:
     trace: list[float] = field(default_factory=list)
     n_iter: int = 0
     stopped: bool = False
-    settled: bool = False
+    converged: bool = False
 
     @property
     def gap(self) -> float:
@@ -107,11 +107,11 @@ class Alternation:
         self.model = LowerModel(lam)
         self.inner_tol = max(FIRST_TOL, tol)
 
-    def run(self, covariance: Matrix, alpha: Matrix | None, max_iter: int) -> Reached:
+    def run(self, covariance: Matrix, alpha: Matrix | None, max_iter: int) -> RelationsState:
         """Alternate from a covariance, and dual variables if there are some, until the gap is at most tol."""
-        at = Reached(covariance)
+        at = RelationsState(covariance)
         trial, hoped, step = covariance, -math.inf, FIRST_STEP
-        while at.n_iter < max_iter and not (at.settled or at.stopped):
+        while at.n_iter < max_iter and not (at.converged or at.stopped):
             at.n_iter += 1
             result, M = self._weights(at, trial / self.lam, at.result.alpha if at.result else alpha)
             at.trace.append(float(result.primal))
@@ -120,23 +120,23 @@ class Alternation:
             coarse = not counts and SHARE * (at.objective - hoped) <= result.absolute_gap
             self._sharpen(0.3 * self.inner_tol if coarse else SHARE * at.gap)
             at.stopped = self.report.stopped
-            at.settled = at.gap <= self.tol or self._weightless(result, trial / self.lam, M)
-            if not (at.settled or at.stopped):
+            at.converged = at.gap <= self.tol or self._weightless(result, trial / self.lam, M)
+            if not (at.converged or at.stopped):
                 step = min(step * LONGER, LONGEST) if counts else max(step * SHORTER, SHORTEST)
                 trial, hoped = self._next(at, step)
         return at
 
-    def _next(self, at: Reached, step: float) -> tuple[Matrix, float]:
+    def _next(self, at: RelationsState, step: float) -> tuple[Matrix, float]:
         """Return what to try next, and what may come of it; whether it is worth the while."""
         assert at.M is not None
         at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
         trial, hoped = self.model.trial(at.covariance, at.M, at.objective, step, max(LEAST, SHARE * min(1.0, at.gap)))
         at.hope = (at.objective - hoped) / abs(at.objective)
         at.hopeless = at.hopeless + 1 if at.hope <= HOPELESS * self.tol else 0
-        at.settled = at.gap <= self.tol or at.hopeless >= PATIENCE
+        at.converged = at.gap <= self.tol or at.hopeless >= PATIENCE
         return trial, hoped
 
-    def _weights(self, at: Reached, S: Matrix, alpha: Matrix | None) -> tuple[DualResult, Matrix]:
+    def _weights(self, at: RelationsState, S: Matrix, alpha: Matrix | None) -> tuple[DualResult, Matrix]:
         """Find weights for S and their M; find them more precisely while most of the gap is their own."""
         while True:
             result = self.problem.solve(
@@ -154,7 +154,7 @@ class Alternation:
         at.bound = bound
         return result, M
 
-    def _accept(self, at: Reached, result: DualResult, S: Matrix, M: Matrix) -> None:
+    def _accept(self, at: RelationsState, result: DualResult, S: Matrix, M: Matrix) -> None:
         """Take over weights, and the best covariance for them."""
         at.result, at.S, at.M = result, S, M
         at.covariance, at.eps, at.objective = S * self.lam, 0.0, float(result.primal)

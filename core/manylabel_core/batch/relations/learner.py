@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.problem import Problem
 from manylabel_core.batch.base.reporting import warn_not_converged
-from manylabel_core.batch.relations.alternation import Alternation, Reached
+from manylabel_core.batch.relations.alternation import Alternation, RelationsState
 from manylabel_core.batch.relations.covariance import correlation
 from manylabel_core.priors import symmetric
 from manylabel_core.solvers import ProgressCallback
@@ -29,11 +29,11 @@ class RelationshipLearner(BatchLearner):
             covariance = self.label_covariance_
         run = Alternation(problem, lam, c, self.tol, progress)
         reached = run.run(covariance, alpha, self.max_iter)
-        if not (reached.settled or reached.stopped):
+        if not (reached.converged or reached.stopped):
             warn_not_converged(self.max_iter, reached.gap)
         self._keep(problem, reached)
 
-    def _keep(self, problem: Problem, reached: Reached) -> None:
+    def _keep(self, problem: Problem, reached: RelationsState) -> None:
         assert reached.result is not None
         assert reached.S is not None
         self._keep_model(problem.model(reached.result, reached.S))

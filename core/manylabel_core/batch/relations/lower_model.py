@@ -103,17 +103,17 @@ class LowerModel:
         self._p = at.p / at.p.sum()
         return rebuilt(at.weights, at.V), at.value
 
-    def _highest(self, p: Vector, logarithm: Matrix, center: Matrix, last: float, reached: float) -> _Look:
+    def _highest(self, p: Vector, logarithm: Matrix, center: Matrix, last: float, reached: float) -> _Point:
         """Maximise the problem of p; by way of lower rates, because at high ones it has near-kinks."""
         planes = self._heights - np.tensordot(self._slopes, center, 2) / self._double
         rate = min(last, 1.0 / max(float(np.ptp(planes)), 1e-300))
-        at = self._climbed(self._look(p, logarithm, rate), logarithm, rate, reached)
+        at = self._climbed(self._evaluate(p, logarithm, rate), logarithm, rate, reached)
         while rate < last:
             rate = min(last, FASTER * rate)
-            at = self._climbed(self._look(at.p, logarithm, rate), logarithm, rate, reached)
+            at = self._climbed(self._evaluate(at.p, logarithm, rate), logarithm, rate, reached)
         return at
 
-    def _climbed(self, at: _Look, logarithm: Matrix, rate: float, reached: float) -> _Look:
+    def _climbed(self, at: _Point, logarithm: Matrix, rate: float, reached: float) -> _Point:
         """Maximise the problem of p at one rate, by Newton steps that are halved until they help."""
         for _ in range(NEWTON_STEPS):
             missing = float(at.planes.max() - at.p @ at.planes)
@@ -122,7 +122,7 @@ class LowerModel:
             towards = self._newton_target(at, rate, PRECISION**2 * missing)
             share = 1.0
             for _ in range(HALVINGS):
-                further = self._look(at.p + share * (towards - at.p), logarithm, rate)
+                further = self._evaluate(at.p + share * (towards - at.p), logarithm, rate)
                 if further.value >= at.value + 1e-4 * share * (at.planes @ (towards - at.p)):
                     break
                 share *= 0.5
@@ -131,7 +131,7 @@ class LowerModel:
             at = further
         return at
 
-    def _look(self, p: Vector, logarithm: Matrix, rate: float) -> _Look:
+    def _evaluate(self, p: Vector, logarithm: Matrix, rate: float) -> _Point:
         slope = np.tensordot(p, self._slopes, 1)
         exponents, V = np.linalg.eigh(logarithm + slope * (rate / self._double))
         weights = np.exp(exponents - exponents[-1])
@@ -139,9 +139,9 @@ class LowerModel:
         value = float(p @ self._heights - (np.log(total) + exponents[-1]) / rate)
         weights /= total
         planes = self._heights - np.tensordot(self._slopes, rebuilt(weights, V), 2) / self._double
-        return _Look(p, value, planes, exponents, weights, V)
+        return _Point(p, value, planes, exponents, weights, V)
 
-    def _newton_target(self, at: _Look, rate: float, precision: float) -> Vector:
+    def _newton_target(self, at: _Point, rate: float, precision: float) -> Vector:
         """Maximise the second-order model of the problem of p over all combinations."""
         turned = at.V.T @ self._slopes @ at.V
         apart = at.exponents[:, None] - at.exponents[None, :]
@@ -155,8 +155,8 @@ class LowerModel:
         return np.asarray(climb(at.p, at.planes, H, precision, PAIRS))
 
 
-class _Look(NamedTuple):
-    """A look is the problem of p at one point: its value, its gradient (the planes' heights at Omega), and Omega."""
+class _Point(NamedTuple):
+    """A point is the problem of p for one p: its value, its gradient (the planes' heights at Omega), and Omega."""
 
     p: Vector
     value: float

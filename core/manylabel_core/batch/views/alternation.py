@@ -63,8 +63,8 @@ class Moments(NamedTuple):
 
 
 @dataclass
-class Reached:
-    """An alternation is here.
+class ViewsState:
+    """The state of an alternation holds what it has reached.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Reached:
         Iterations of this run; `total` counts those of the run that was gone on from as well.
     gap : float
         By what share the last iteration lowered the objective.
-    settled, stopped : bool
+    converged, stopped : bool
         Whether it is at its end; whether the caller ended it.
     """
 
@@ -83,7 +83,7 @@ class Reached:
     trace: list[float] = field(default_factory=list)
     n_iter: int = 0
     gap: float = float("inf")
-    settled: bool = False
+    converged: bool = False
     stopped: bool = False
 
     @property
@@ -114,30 +114,30 @@ class Alternation:
         self.energies = [block.energy() for block in self.blocks]
         self.patterns = Patterns(self.blocks)
 
-    def run(self, model: Model, trace: list[float], tol: float, max_iter: int) -> Reached:
+    def run(self, model: Model, trace: list[float], tol: float, max_iter: int) -> ViewsState:
         """Alternate from a model until an iteration lowers the objective by a share of at most tol."""
-        at = Reached(model)
+        at = ViewsState(model)
         moments = self.moments(self.representation(model))
         value = self.objective(model, moments)
         at.trace = [value]
         if trace and math.isclose(trace[-1], value, rel_tol=SAME):  # the same problem, where the trace has come to
             at.trace, at.gap = list(trace), _gap(trace)
-        at.settled = at.gap <= tol
-        while at.n_iter < max_iter and not (at.settled or at.stopped):
+        at.converged = at.gap <= tol
+        while at.n_iter < max_iter and not (at.converged or at.stopped):
             moments = self._iterate(at, moments)
             at.gap = _gap(at.trace)
-            at.settled = at.settled or at.gap <= tol
+            at.converged = at.converged or at.gap <= tol
             self.report.reached(at.n_iter, at.trace[-1], at.gap)
             at.stopped = self.report.stopped
         return at
 
-    def _iterate(self, at: Reached, moments: Moments) -> Moments:
+    def _iterate(self, at: ViewsState, moments: Moments) -> Moments:
         for step in (self._bases, self._weights, self._view_weights):
             at.model = step(at.model, moments)
             at.trace.append(self.objective(at.model, moments))
         found = self.moments(self.representation(at.model))
         value = self.objective(at.model, found)
-        at.settled = value > min(at.trace)  # P is the minimiser: only rounding can raise the objective
+        at.converged = value > min(at.trace)  # P is the minimiser: only rounding can raise the objective
         at.trace.append(value)
         at.n_iter += 1
         return found

@@ -111,8 +111,8 @@ class Loop(Generic[AnySide]):
 
     def _stand(self) -> NDArray[np.int64]:
         shares = np.zeros((len(self.sides), len(self.sides[0].B)))
-        standings = self.workers.map(lambda k: self.sides[k].standing(shares[k]), range(len(self.sides)))
-        gap, self.dual, n_open = (sum(column) for column in zip(*standings, strict=True))
+        values = self.workers.map(lambda k: self.sides[k].evaluate(shares[k]), range(len(self.sides)))
+        gap, self.dual, n_open = (sum(column) for column in zip(*values, strict=True))
         self.primal = self.dual + gap
         self._open = n_open / sum(side.B.size for side in self.sides)
         total = shares.sum(axis=0)

@@ -29,7 +29,7 @@ class Side(ABC):
     goal : float
         A gap of a single label that is small enough.
     pairs : ndarray of shape (n_labels, 2), int64
-        With the equality, since the last `standing`: the points of each label's most violating pair, or -1.
+        With the equality, since the last `evaluate`: the points of each label's most violating pair, or -1.
     """
 
     block_size: int
@@ -57,7 +57,7 @@ class Side(ABC):
     def refresh(self) -> bool:
         """Compute the model anew from B; False if that would change nothing worth it."""
 
-    def standing(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
+    def evaluate(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
         """Write each point's share of the gap; give the gap, the dual objective and the number of open variables.
 
         With the equality the gap is that at the best biases, but there one side of every pair can be without a share:

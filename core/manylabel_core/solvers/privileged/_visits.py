@@ -1,4 +1,4 @@
-"""Compiled work on one label of the SVM+ dual: where it stands, and coordinate descent on what is not settled.
+"""Compiled work on one label of the SVM+ dual: its objectives, and coordinate descent on what is not at its bound.
 
 The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
 so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
@@ -18,7 +18,7 @@ from manylabel_core.solvers._shuffle import shuffle
 from manylabel_core.solvers.privileged._either import add, score
 
 SLACK = 0.01
-"""A variable at a bound that is on the right side of its margin by at least this is settled."""
+"""A variable at a bound that is on the right side of its margin by at least this stays there."""
 ENOUGH = 0.1
 """A sweep that gains less than this share of the first one's gain is a visit's last."""
 POLISH = 3
@@ -128,8 +128,8 @@ def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Find where a label stands, and which of its variables are not settled.
+def evaluate(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
+    """Evaluate the objectives of a label, and list its variables that are not at their bound.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, 
     known : ndarray of shape (n_labels + 1,), float64
         A feasible w~; replaced by the best of it, 0, and the new one.
     pairs, kinds : ndarrays, int32
-        Result: which variables are not settled.
+        Result: which variables are not at their bound for good.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def standing(task, label, f, alpha, beta, v, feasible, direction, known, pairs, 
 
 @compiled
 def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Write which variables are not settled, points and kinds; give their numbers.
+    """Write which variables are not at their bound for good, points and kinds; give their numbers.
 
     Where beta is not 0, a can move without e.
     """

@@ -182,8 +182,8 @@ def solve_privileged_dual(
 ) -> PrivilegedResult:
     """Solve the SVM+ dual by coordinate descent.
 
-    A pass looks where all labels stand, and then visits those that have a share in the gap: sweeps over the variables
-    that are not settled, in random order. Work is in double precision.
+    A pass evaluates all labels, and then visits those that have a share in the gap: sweeps over the variables
+    that are not at their bound, in random order. Work is in double precision.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCa
     n_labels, goal = len(side.at.alpha), 0.0
     trace: list[Progress] = []
     for iteration in range(control.max_iter + 1):
-        primal, dual = side.stand(goal)
+        primal, dual = side.evaluate(goal)
         gap = (primal - dual) / max(abs(primal), TINY)
         active = side.n_open / side.at.alpha.size
         trace.append(Progress(iteration, dual, gap, active, time.perf_counter() - begin))

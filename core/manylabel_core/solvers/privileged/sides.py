@@ -1,4 +1,4 @@
-"""The labels of an SVM+ dual: their variables, their weights, where they stand, and visits to them."""
+"""The labels of an SVM+ dual: their variables, their weights, their objectives, and visits to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core.rows import Rows
 from manylabel_core.solvers._shuffle import random_state
 from manylabel_core.solvers.privileged._either import squares_of
-from manylabel_core.solvers.privileged._visits import privileged_weights, standing, visit
+from manylabel_core.solvers.privileged._visits import evaluate, privileged_weights, visit
 from manylabel_core.solvers.privileged.repair import Repair
 from manylabel_core.solvers.privileged.task import Task, Variables
 from manylabel_core.solvers.workers import Workers
@@ -23,9 +23,9 @@ GROUP = 32
 SWEEPS, COUPLED_SWEEPS = 20, 3
 """The most sweeps at a visit, and where other labels wait for what comes of it."""
 ROUNDS = 3
-"""Rounds over all coupled labels between two looks at where all stand."""
+"""Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3
-"""With this share of the variables not settled, there is one round only."""
+"""With this share of the variables not at their bound, there is one round only."""
 
 SAME = 1e-9
 """Weights that differ by less, relatively, belong to the same variables."""
@@ -48,11 +48,11 @@ class PrivilegedSide(ABC):
     Attributes
     ----------
     losses, linear : ndarrays of shape (n_labels,), float64
-        Since the last `stand`: the parts of the objectives that are not quadratic in Z.
+        Since the last `evaluate`: the parts of the objectives that are not quadratic in Z.
     gaps : ndarray of shape (n_labels,), float64
         And the duality gap of each label, at its weights; infinite before it was looked at.
     n_open : int
-        And the number of variables that were not settled.
+        And the number of variables that were not at their bound.
     """
 
     def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair) -> None:
@@ -80,15 +80,15 @@ class PrivilegedSide(ABC):
         """Return the weights, (n_labels, n_features)."""
 
     @abstractmethod
-    def stand(self, goal: float) -> tuple[float, float]:
+    def evaluate(self, goal: float) -> tuple[float, float]:
         """Return the primal and the dual objective; labels whose gap was below the goal already may be left out."""
 
     @abstractmethod
     def sweep(self, goal: float, seed: int) -> None:
         """Visit the labels; those whose gap is below the goal are left out."""
 
-    def _look(self, labels: NDArray[np.int64], Z: Matrix) -> None:
-        """Find where some labels stand, at their weights Z."""
+    def _evaluate(self, labels: NDArray[np.int64], Z: Matrix) -> None:
+        """Evaluate some labels at their weights Z."""
         if not len(labels):
             return
         scores = Z @ self._X.T if isinstance(self._X, np.ndarray) else np.ascontiguousarray((self._X @ Z.T).T)
@@ -99,7 +99,7 @@ class PrivilegedSide(ABC):
             privileged_weights(self.task, label, alpha, beta, v)
             feasible, direction = self._repair(label, v)
             about = self.task, label, f, alpha, beta, v, feasible, direction, known
-            self.losses[label], self.linear[label], n_pairs, n_kinds = standing(*about, pairs, kinds)
+            self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, pairs, kinds)
             self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
             # z.X'b is what the label has of both objectives' quadratic parts together.
             self.gaps[label] = self.losses[label] - self.linear[label] + np.dot(f, alpha * self.task.Y[label])
@@ -135,9 +135,9 @@ class Independent(PrivilegedSide):
     def _make(self, labels: NDArray[np.int64]) -> None:
         self._Z[labels] = self._scale * self._sums(labels)
 
-    def stand(self, goal: float) -> tuple[float, float]:
+    def evaluate(self, goal: float) -> tuple[float, float]:
         open_ = [labels[self.gaps[labels] > goal] for labels in self._groups]
-        self._threads.map(lambda labels: self._look(labels, self._Z[labels]), open_)
+        self._threads.map(lambda labels: self._evaluate(labels, self._Z[labels]), open_)
         self._quadratic = np.einsum("lj,lj->l", self._Z, self._Z) / (2.0 * self._scale)
         return float((self.losses + self._quadratic).sum()), float((self.linear - self._quadratic).sum())
 
@@ -171,9 +171,9 @@ class Coupled(PrivilegedSide):
     def weights(self) -> Matrix:
         return self._products(np.arange(self._W.shape[1]))
 
-    def stand(self, goal: float) -> tuple[float, float]:
+    def evaluate(self, goal: float) -> tuple[float, float]:
         # What the labels weigh must be that of one D: all of them are looked at.
-        self._threads.map(lambda labels: self._look(labels, self._W[:, labels].T @ self.D), self._groups)
+        self._threads.map(lambda labels: self._evaluate(labels, self._W[:, labels].T @ self.D), self._groups)
         quadratic = 0.5 * float(np.vdot(self.D, self.D))
         return float(self.losses.sum()) + quadratic, float(self.linear.sum()) - quadratic
 
@@ -181,7 +181,7 @@ class Coupled(PrivilegedSide):
         first, n_labels = 0.0, len(self.gaps)
         open_ = np.flatnonzero(self.gaps > goal)
         groups = [open_[k : k + GROUP] for k in range(0, len(open_), GROUP)]
-        # Where much is not settled, most of that is soon, and another look is cheaper than another round.
+        # Where much is not at its bound, most of it soon is, and another evaluation is cheaper than another round.
         for turn in range(ROUNDS if self.n_open < MANY * self.at.alpha.size else 1):
             gain = sum(self._visit_group(labels, goal, seed + turn * n_labels) for labels in groups)
             first = first if turn else gain
