@@ -74,21 +74,6 @@ class Vocabulary:
         table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)
         return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
 
-    @staticmethod
-    def nbytes_at_most(n_names: int, names_bytes: int) -> int:
-        """The largest `nbytes` that so many names can come to.
-
-        Parameters
-        ----------
-        n_names : int
-        names_bytes : int
-            Of the strings, as `sys.getsizeof` counts them.
-        """
-        # CPython's dict: a power of 2 of places, of which two thirds are used, with 8 bytes each and 24 for an entry.
-        places = 1 << max(3, (3 * n_names // 2).bit_length())
-        table = 8 * places + 24 * (2 * places // 3) + sys.getsizeof({}) + sys.getsizeof(()) + 8 * n_names
-        return table + names_bytes + n_names * sys.getsizeof(1 << 20)
-
     def get(self, name: str) -> int | None:
         """The column of a name, or None when it has none."""
         return self._columns.get(name)

@@ -77,13 +77,6 @@ class Prequential:
         arrays = (self._counts, self._totals, self._sums, self._ring, self._codes)
         return sum(array.nbytes for array in arrays)
 
-    def nbytes_at_most(self, n_labels: int) -> int:
-        """Return the largest `nbytes` that this many labels can come to; the arrays are up to twice what is in them."""
-        counts = 2 * 3 * 8 * max(16, 2 * n_labels)
-        codes = 4 * max(64, 2 * self._window * n_labels)  # an outcome of each label in each example
-        ring = 8 * kernels.N_FIELDS * self._window
-        return counts + codes + ring + self._totals.nbytes + self._sums.nbytes
-
     def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
         """Measure examples, in their order.
 

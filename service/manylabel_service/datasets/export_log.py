@@ -102,6 +102,7 @@ class _Recorder:
     """
 
     nbytes = 0
+    n_features_ = 0
 
     def __init__(self, last_rows: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
         self.last_rows = last_rows

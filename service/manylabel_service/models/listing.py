@@ -6,7 +6,6 @@ from typing import Any
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.spec.limits import shown
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
@@ -75,7 +74,6 @@ class Listing:
             "scaling": spec.scaling,
             "limits": shown(spec.limits),
             "durability": spec.durability or self._settings.durability,
-            "bytes_at_most": bytes_at_most(spec, self._settings),
             "loaded": False,
         }
 

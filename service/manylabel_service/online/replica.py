@@ -7,7 +7,8 @@ unless it asks for a position that is not reached yet.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from manylabel_service.errors import (
@@ -30,14 +31,13 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.bounds import bytes_at_most
 from manylabel_service.online.spec.limits import shown
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.answer import Answer, Updated
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.updates.admission import Admission
+from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import UpdateQueue
@@ -81,7 +81,6 @@ class Replica(HostedModel):
             self.handle_error,
         )
         self._admission = Admission(record.name, settings)
-        self._bytes_at_most = bytes_at_most(self.spec, settings)
         self._keys = InFlightKeys()
         self._prediction_store = PredictionStore(record, store, settings)
         self._predict_slice = SliceSize()
@@ -138,7 +137,6 @@ class Replica(HostedModel):
             "labels": len(model.labels),
             "features": len(model.features),
             "bytes": model.nbytes,
-            "bytes_at_most": self._bytes_at_most,
             "ignored": model.ignored,
             "metrics": self.measures(),
         }
@@ -152,10 +150,8 @@ class Replica(HostedModel):
         """What GET /metrics shows beside the measures; raises as `status`."""
         self.check_serving()
         model = self.model
-        bound = {} if self._bytes_at_most is None else {"model_bytes_at_most": self._bytes_at_most}
         ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
         return {
-            **bound,
             **(ignored if model.limits.ignores else {}),
             "model_labels": len(model.labels),
             "model_features": len(model.features),
@@ -300,8 +296,9 @@ class Replica(HostedModel):
         want_probabilities: bool = False,
         prediction_ids: Sequence[str] | None = None,
         stream: StreamPart | None = None,
+        refuse_each: bool = False,
     ) -> Updated:
-        """Learn the examples, all or none, in order; answers when they are in the log and in the model.
+        """Learn the examples, all or none, in order; return when they are in the log and in the model.
 
         Parameters
         ----------
@@ -311,6 +308,7 @@ class Replica(HostedModel):
         want_probabilities : whether to answer, with them, the probabilities just before.
         prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
         stream : where the examples stand in a stream; lines learnt before are skipped.
+        refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
 
         Raises
         ------
@@ -327,8 +325,10 @@ class Replica(HostedModel):
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
         with self._keys.hold(key):
-            outcome = await self._learn(update)
-        return self._answer(outcome)
+            result, refused = await self._learn(update, refuse_each)
+        if result is None:
+            return Updated(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
+        return replace(self._answer(result), refused=refused)
 
     async def rollback(self, position: str, key: IdempotencyKey | None = None) -> Updated:
         """Go back to a snapshot, here and on every other replica, at the same point of the log.
@@ -350,6 +350,15 @@ class Replica(HostedModel):
         self.queue.wake()
         return self._answer(outcome)
 
+    def answer_sizes(self, examples: Iterable[Example]) -> list[int]:
+        """Return how many scores the prediction just before each example is learnt has: one for each label then."""
+        labels, new = self.model.labels, set[str]()
+        sizes = []
+        for _, y in examples:
+            sizes.append(len(labels) + len(new))
+            new.update(name for name in y.names if name not in labels)
+        return sizes
+
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
@@ -370,18 +379,42 @@ class Replica(HostedModel):
             raise error
         return self._keys.earlier_answer(key, self.model.keys)
 
-    async def _learn(self, update: Update) -> ApplyResult:
+    async def _learn(self, update: Update, each: bool) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
+        """Have an update learnt; with `each`, without the examples that are refused, which may be all."""
+        refused: dict[int, ServiceError] = {}
+        indices = list(range(len(update.examples)))
+        while update.examples or not each:
+            admitted = await self._admit(update, each)
+            refused |= {indices[place]: error for place, error in admitted.refused.items()}
+            indices = [index for index in indices if index not in refused]
+            update = admitted.update
+            if each and not update.examples:
+                break
+            self.check_changeable()  # it may have ended meanwhile
+            result = await self.queue.put(update, admitted.payload, admitted.checked)
+            if not (each and isinstance(result.answer, InvalidExample)):
+                return result, refused
+            # It does not fit what others have made of the model since it was admitted.
+            refused[indices.pop(result.answer.index)] = result.answer
+            update = update.without([result.answer.index])
+        return None, refused
+
+    async def _admit(self, update: Update, each: bool) -> Admitted:
         position = self.model.position
+        refusal: InvalidExample | LimitExceeded | None = None
         try:
-            admitted = await self._admission.admit(update, self.model, self.queue)
-        except (InvalidExample, LimitExceeded):
-            await self.sync()  # it may fit what others have made of the model, or of its name
-            self.check_changeable()
-            if self.model.position == position:
-                raise
-            admitted = await self._admission.admit(update, self.model, self.queue)
-        self.check_changeable()  # it may have ended meanwhile
-        return await self.queue.put(update, admitted.payload, admitted.checked)
+            admitted = await self._admission.admit(update, self.model, self.queue, each=each)
+            if not admitted.refused:
+                return admitted
+        except (InvalidExample, LimitExceeded) as error:
+            refusal = error
+        await self.sync()  # it may fit what others have made of the model, or of its name
+        self.check_changeable()
+        if self.model.position != position:
+            return await self._admission.admit(update, self.model, self.queue, each=each)
+        if refusal is not None:
+            raise refusal
+        return admitted
 
     def _answer(self, outcome: ApplyResult) -> Updated:
         if isinstance(outcome.answer, ServiceError):

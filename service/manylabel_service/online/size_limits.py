@@ -1,7 +1,7 @@
 """How large a new model may be. What is added to it later passes `Admission`."""
 
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.online.spec.bounds import bytes_at_most, most_features, most_labels
+from manylabel_service.online.spec.bounds import max_features, max_labels, max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -16,10 +16,10 @@ def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -
     ------
     LimitExceeded
     """
-    n_features, n_labels = most_features(spec) or 0, most_labels(spec) or 0
+    n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
     if spec.limits is not None and spec.limits.given:
-        nbytes = max(nbytes, bytes_at_most(spec, settings) or 0)
+        nbytes = max(nbytes, max_learner_bytes(spec))
     if state is not None:
         n_features, n_labels = max(n_features, len(state.features)), len(state.labels)
         nbytes = max(nbytes, state.nbytes)

@@ -403,7 +403,7 @@ def test_a_model_with_other_limits_is_a_conflict_too() -> None:
 
 def test_what_an_older_server_does_not_say_is_left_open() -> None:
     status = FakeServer(ok(STATUS))(model().status())
-    assert (status.limits, status.bytes_at_most, status.ignored) == (None, None, {})
+    assert (status.limits, status.ignored) == (None, {})
 
 
 def test_an_existing_model_will_do_if_one_says_so() -> None:

@@ -10,6 +10,8 @@ from starlette.testclient import TestClient
 from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
+from manylabel_service.online.spec.bounds import max_learner_bytes
+from manylabel_service.online.spec.spec import ModelSpec
 
 FEATURES = {"most": 2, "policy": "ignore"}
 LABELS = {"most": 1, "policy": "ignore"}
@@ -123,7 +125,7 @@ def test_hashing_keeps_no_names(client: TestClient, limited: Callable[..., str])
     assert client.post(f"{address}/predict", json=item("never seen")).json()["scores"].keys() == {"p"}
 
 
-def test_limits_and_the_bound_are_reported(client: TestClient, limited: Callable[..., str]) -> None:
+def test_limits_are_reported(client: TestClient, limited: Callable[..., str]) -> None:
     created = [limited("hash", "ignore"), limited("reject"), limited(limits=None), limited(features=None)]
     statuses = [client.get(address) for address in created]
     for status in statuses:
@@ -133,17 +135,14 @@ def test_limits_and_the_bound_are_reported(client: TestClient, limited: Callable
     assert one["limits"] == {"features": {"most": 2, "policy": "reject"}, "labels": None}
     assert none["limits"] is None
     assert neither["limits"] == {"features": None, "labels": None}
-    assert both["bytes"] < both["bytes_at_most"] < 10**8
-    assert [status["bytes_at_most"] for status in (one, none, neither)] == [None, None, None]
     assert both in client.get("/v1/models").json()["models"]
 
 
-def test_the_bound_is_listed_of_models_that_are_not_loaded_too(
+def test_limits_are_listed_of_models_that_are_not_loaded_too(
     serve: Callable[..., Any], create: Callable[..., str]
 ) -> None:
     with serve(evict_idle_seconds=0.01) as client:
         address = create(client, "limited", limits={"features": FEATURES, "labels": LABELS})
-        status = client.get(address).json()
 
         def evicted() -> Any:
             listed = client.get("/v1/models").json()["models"][0]
@@ -151,10 +150,7 @@ def test_the_bound_is_listed_of_models_that_are_not_loaded_too(
 
         listed = eventually(evicted)
         schemas.ModelList.model_validate_json(client.get("/v1/models").content, strict=True)
-        assert {part: listed[part] for part in ("limits", "bytes_at_most")} == {
-            "limits": {"features": FEATURES, "labels": LABELS},
-            "bytes_at_most": status["bytes_at_most"],
-        }
+        assert listed["limits"] == {"features": FEATURES, "labels": LABELS}
         client.post(f"{address}/update", json=item("a", "b", "c")).raise_for_status()
         assert client.get(address).json()["ignored"]["features"] == 1
 
@@ -163,14 +159,13 @@ def test_a_model_that_could_outgrow_the_server_is_not_created(
     serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
 ) -> None:
     limits = {"features": {"most": 1_000, "policy": "ignore"}, "labels": {"most": 50, "policy": "ignore"}}
-    with serve() as client:
-        bound = client.get(create(client, "fitting", limits=limits)).json()["bytes_at_most"]
+    bound = max_learner_bytes(ModelSpec.model_validate({"name": "fitting", "algorithm": "falt", "limits": limits}))
     with serve(max_model_bytes=bound, max_features=1_000, max_labels=50) as client:
         create(client, "fitting", limits=limits)
         for larger in (
             {"limits": {**limits, "labels": {"most": 51, "policy": "ignore"}}},
             {"limits": {**limits, "features": {"most": 1_001, "policy": "reject"}}},
-            {"limits": limits, "window": 100_000},
+            {"limits": limits, "params": {"drift": "adwin"}},
             {"limits": {"features": {"most": 1_001, "policy": "hash"}}},
         ):
             answer = client.post("/v1/models", json={"name": "larger", "algorithm": "falt", **larger})
@@ -179,19 +174,16 @@ def test_a_model_that_could_outgrow_the_server_is_not_created(
         create(client, "unlimited")
 
 
-def test_prometheus_has_the_bound_and_what_is_ignored(client: TestClient, limited: Callable[..., str]) -> None:
+def test_prometheus_has_what_is_ignored(client: TestClient, limited: Callable[..., str]) -> None:
     ignoring, hashing, free = limited("ignore", "ignore"), limited("hash", "reject"), limited(limits=None)
     client.post(f"{ignoring}/update", json=item("a", "b", "c", y=("p", "q", "r"))).raise_for_status()
     families = text_string_to_metric_families(client.get("/metrics").text)
     found = {(s.name, s.labels.get("model")): s.value for family in families for s in family.samples}
     names = {address: address.rsplit("/", 1)[1] for address in (ignoring, hashing, free)}
-    bound = client.get(ignoring).json()["bytes_at_most"]
-    assert found["manylabel_model_bytes_at_most", names[ignoring]] == bound
     assert found["manylabel_model_ignored_features", names[ignoring]] == 1
     assert found["manylabel_model_ignored_labels", names[ignoring]] == 2
-    assert ("manylabel_model_bytes_at_most", names[hashing]) in found
     assert ("manylabel_model_ignored_features", names[hashing]) not in found
-    assert ("manylabel_model_bytes_at_most", names[free]) not in found
+    assert ("manylabel_model_ignored_features", names[free]) not in found
 
 
 def test_a_snapshot_takes_its_limits_along(client: TestClient, limited: Callable[..., str]) -> None:
@@ -203,7 +195,7 @@ def test_a_snapshot_takes_its_limits_along(client: TestClient, limited: Callable
     copy = client.put("/v1/models/limited-copy", content=data, headers=headers)
     try:
         assert copy.status_code == 201
-        shown = ("limits", "bytes_at_most", "ignored", "features", "labels", "updates")
+        shown = ("limits", "ignored", "features", "labels", "updates")
         original = client.get(address).json()
         assert {part: copy.json()[part] for part in shown} == {part: original[part] for part in shown}
         client.post("/v1/models/limited-copy/update", json=item("d")).raise_for_status()

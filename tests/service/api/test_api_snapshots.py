@@ -173,10 +173,16 @@ def test_a_rollback_forgets_what_came_after(client: TestClient, model: str, serv
     back = answer.json()
     assert (back["rolled_back_to"], back["updates"], back["durability"]) == (position, 10, "log")
     assert int(back["position"]) > int(later["position"]), "it is an entry of the log itself"
-    assert predictions(client, model) == then
-    now = client.get(model).json()
-    told = ("updates", "labels", "features", "metrics")
-    assert [now[part] for part in told] == [seen[part] for part in told]
+    now = predictions(client, model)
+    for prediction, before in zip(now, then, strict=True):
+        forgotten = {name: score for name, score in prediction["scores"].items() if name not in before["scores"]}
+        assert forgotten == {"q": -before["threshold"]}, "it is known still, and nothing has been learnt of it"
+        assert prediction["scores"] == {**before["scores"], **forgotten}
+        assert prediction["threshold"] == before["threshold"]
+    status = client.get(model).json()
+    told = ("updates", "metrics", "ignored")
+    assert [status[part] for part in told] == [seen[part] for part in told]
+    assert (status["labels"], status["features"] >= seen["features"]) == (seen["labels"] + 1, True)
     assert teach(client, model, 1)["updates"] == 11
 
 

@@ -1,25 +1,20 @@
-"""A model with limits has a most of bytes, and no client gets it to take more."""
+"""The learner of a model with limits has a most of bytes, and no client gets it to take more."""
 
 import random
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, learn, named, new_model, ulid
+from tests.service.online.folds import append, learn, new_model, ulid
 
-from manylabel_core import Prequential, Vocabulary
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.spec.bounds import bytes_at_most
+from manylabel_service.online.spec.bounds import max_learner_bytes
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import stream_offsets as stream_lines
 from manylabel_service.online.state.log_entries import Rollback, StreamPart
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.settings import Settings
-
-SETTINGS = Settings()
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt"},
@@ -72,9 +67,7 @@ def some(chance: random.Random, most: int) -> list[str]:
 def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: str) -> None:
     chance = random.Random(7)
     model = new_model(**spec, **limits(policy), window=5)
-    # No batch here has more scores than these.
-    bound = bytes_at_most(model.spec, Settings(max_answer_scores=6 * 12, max_batch_examples=6))
-    assert bound is not None
+    bound = max_learner_bytes(model.spec)
     largest = 0
     states: dict[str, bytes] = {}
     for step in range(120):
@@ -95,9 +88,9 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
             states[model.position] = model.to_bytes()
         if step % 30 == 29:
             append(model, Rollback(chance.choice(list(states)), "log"), states)
-        largest = max(largest, model.nbytes)
-        assert model.nbytes <= bound
-        assert OnlineModel.from_bytes(model.to_bytes()).nbytes <= bound
+        largest = max(largest, model.learner.nbytes)
+        assert model.learner.nbytes <= bound
+        assert OnlineModel.from_bytes(model.to_bytes()).learner.nbytes <= bound
     assert len(model.labels) <= 12
     assert len(model.features) <= 40
     if policy != "reject":  # then few of these updates fit
@@ -122,86 +115,23 @@ def test_ever_new_names_take_no_memory(policy: str) -> None:
     assert model.ignored == {"features": ignored, "labels": 100 * 20 - 12}
 
 
-UNBOUNDED: list[dict[str, Any]] = [
-    {},
-    {"limits": {"features": {"most": 3, "policy": "hash"}}},
-    {"limits": {"labels": {"most": 3, "policy": "reject"}}},
-    {"features": 3},
-    {"algorithm": "kernel_falt", **limits("hash")},
-    {"algorithm": "kernel_falt", "features": 3, "labels": ["x"]},
-]
-
-
-@pytest.mark.parametrize("spec", UNBOUNDED, ids=str)
-def test_where_nothing_bounds_a_model_nothing_is_promised(spec: dict[str, Any]) -> None:
-    assert bytes_at_most(new_model(**spec).spec, SETTINGS) is None
-
-
 def test_declared_columns_are_a_bound_too() -> None:
-    names = [f"feature {i}" for i in range(3_000)]
-    declared = bytes_at_most(new_model(features=names, labels=["x", "y"]).spec, SETTINGS)
-    numbered = bytes_at_most(new_model(features=3_000, labels=["x", "y"]).spec, SETTINGS)
-    limited = bytes_at_most(new_model(**limits("ignore", most_features=3_000, most_labels=2)).spec, SETTINGS)
-    assert declared is not None
-    assert numbered is not None
-    assert limited is not None
-    assert numbered < declared < limited
-    model = new_model(features=names, labels=["x", "y"])
-    learn(model, (named(**{"feature 1": 1.0}), ["x"]))
-    assert model.nbytes <= declared
+    numbered = max_learner_bytes(new_model(features=3_000, labels=["x", "y"]).spec)
+    assert numbered == max_learner_bytes(new_model(**limits("ignore", most_features=3_000, most_labels=2)).spec)
+    assert numbered > max_learner_bytes(new_model(features=3_000).spec) > max_learner_bytes(new_model().spec)
 
 
 def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
-    bounds = [
-        bytes_at_most(new_model(**{**limits("hash"), **changed}).spec, SETTINGS)
-        for changed in ({}, {"window": 2_000}, limits("hash", most_labels=13), limits("hash", most_features=41))
+    few, *more = [
+        max_learner_bytes(new_model(**{**limits("hash"), **changed}).spec)
+        for changed in ({}, limits("hash", most_labels=13), limits("hash", most_features=41))
     ]
-    assert None not in bounds
-    assert all(bound > bounds[0] for bound in bounds[1:])  # type: ignore[operator]
+    assert all(bound > few for bound in more)
     budgets = [new_model(algorithm="kernel_falt", params={"budget": b}, **limits("ignore")).spec for b in (10, 1_000)]
-    few, many = (bytes_at_most(spec, SETTINGS) for spec in budgets)
-    assert few is not None
-    assert many is not None
+    few, many = (max_learner_bytes(spec) for spec in budgets)
     assert many - few >= 990 * (40 * 8 + 13 * 4)
 
 
-def test_no_name_takes_more_memory_than_the_largest_one() -> None:
-    from manylabel_service.online.spec.bounds import _LARGEST_NAME, _name_bytes
-
-    assert len(_LARGEST_NAME.encode()) == 256
-    for characters in ("x", "\xe9", "\u0451", "\u6c34", "\N{GRINNING FACE}"):
-        for other in ("x", "\xe9", "\u6c34"):
-            name = characters
-            while len((name + other).encode()) <= 256:
-                name += other
-            assert _name_bytes(name) <= _name_bytes(_LARGEST_NAME)
-
-
-def test_bounds_of_a_vocabulary() -> None:
-    words = Vocabulary()
-    names_bytes = 0
-    for number in range(5_000):
-        words.add([f"{number}"])
-        names_bytes += sys.getsizeof(f"{number}")
-        assert words.names  # the tuple counts once it has been made
-        assert words.nbytes <= Vocabulary.nbytes_at_most(number + 1, names_bytes) <= 2 * words.nbytes + 1_000
-
-
-@pytest.mark.parametrize("window", [1, 7, 100])
-def test_bounds_of_the_measures(window: int) -> None:
-    """Every label is predicted or true in every example."""
-    from manylabel_core.rows import as_targets
-
-    measures, n_labels = Prequential(window=window), 1
-    for step in range(3 * window + 20):
-        n_labels = min(n_labels + step % 3, 90)
-        scores = np.ones((1, 1 + n_labels))
-        scores[0, 0] = 0
-        measures.update(scores, as_targets(np.ones((1, n_labels))), np.array([n_labels]))
-        assert measures.nbytes <= measures.nbytes_at_most(n_labels)
-        if step % 5 == 0:
-            again = Prequential(window=window)
-            again.restore(measures.state())
-            assert again.nbytes <= again.nbytes_at_most(n_labels)
-            measures = again if step % 2 else measures
-    assert measures.nbytes > measures.nbytes_at_most(n_labels) / 2.5
+def test_examples_without_end_are_no_bound() -> None:
+    spec = new_model(algorithm="kernel_falt", **limits("hash")).spec
+    assert max_learner_bytes(spec) == spec.learner().nbytes_after(40, 12, 0, 0)

@@ -97,12 +97,12 @@ class TestProbabilities:
 
 
 class TestTheWindowAsBytes:
-    def rows(self, window: IdempotencyWindow) -> tuple[list[Any], list[Any]]:
-        names, rows = msgpack.unpackb(window.to_array().tobytes())
-        return names, rows
+    def rows(self, window: IdempotencyWindow) -> list[Any]:
+        rows: list[Any] = msgpack.unpackb(window.to_array().tobytes())
+        return rows
 
-    def read(self, names: list[Any], rows: list[Any]) -> IdempotencyWindow:
-        return IdempotencyWindow.from_array(np.frombuffer(msgpack.packb([names, rows]), dtype=np.uint8))
+    def read(self, rows: list[Any]) -> IdempotencyWindow:
+        return IdempotencyWindow.from_array(np.frombuffer(msgpack.packb(rows), dtype=np.uint8))
 
     @pytest.fixture
     def window(self) -> IdempotencyWindow:
@@ -110,12 +110,10 @@ class TestTheWindowAsBytes:
         learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]), key=KEY, **BOTH)
         return model.keys
 
-    def test_of_the_second_version_is_read(self, window: IdempotencyWindow) -> None:
-        names, ((*row, _),) = self.rows(window)
-        found = self.read(names, [row]).find("k")
-        assert found is not None
-        assert found[1].probabilities is None
-        assert [len(scores) for scores in found[1].scores or ()] == [1, 2]
+    def test_with_a_part_missing_is_refused(self, window: IdempotencyWindow) -> None:
+        ((*row, _),) = self.rows(window)
+        with pytest.raises(ValueError, match="9 parts"):
+            self.read([row])
 
     @pytest.mark.parametrize(
         "probabilities",
@@ -131,17 +129,17 @@ class TestTheWindowAsBytes:
         ],
     )
     def test_with_probabilities_that_cannot_be_is_refused(self, window: IdempotencyWindow, probabilities: Any) -> None:
-        names, ((*row, good),) = self.rows(window)
+        ((*row, good),) = self.rows(window)
         assert good[0] == b""
-        self.read(names, [[*row, good]])
+        self.read([[*row, good]])
         with pytest.raises((ValueError, TypeError)):
-            self.read(names, [[*row, probabilities]])
+            self.read([[*row, probabilities]])
 
     def test_with_probabilities_but_no_scores_is_refused(self, window: IdempotencyWindow) -> None:
-        names, (row,) = self.rows(window)
+        (row,) = self.rows(window)
         row[5] = None
         with pytest.raises(ValueError, match="as many probabilities"):
-            self.read(names, [row])
+            self.read([row])
 
 
 class TestAlarms:
@@ -186,19 +184,3 @@ class TestAlarms:
         outcomes = fold(model, self.log(50))
         assert not any(outcome.alarms for outcome in outcomes)
         assert "drift" not in model.measures()
-
-
-def test_names_count_by_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is forgotten follows from the log: not from whether this process holds equal names once or twice."""
-    monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 1_000)
-    windows = []
-    for copies in (1, 3):
-        window, names = IdempotencyWindow(), [tuple(f"label {n}" for n in range(4)) for _ in range(copies)]
-        for i in range(30):
-            answer = Answer(str(i), i, "log", (np.zeros(5),), label_names=names[i % copies])
-            window.add(IdempotencyKey(f"key {i}", bytes(16)), answer)
-        windows.append(window)
-    one, other = windows
-    assert 1 < len(one) < 30, "some are forgotten"
-    assert (len(one), one.nbytes) == (len(other), other.nbytes)
-    assert one.to_array().tobytes() == other.to_array().tobytes()

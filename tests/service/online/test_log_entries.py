@@ -138,37 +138,3 @@ def test_probabilities_without_predictions_are_not_written() -> None:
     example = Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([]))
     with pytest.raises(ValueError, match="part of predictions"):
         encode(Update((example,), "log", want_probabilities=True))
-
-
-FIRST_VERSION = (
-    "9601a36c6f67a16bc41064646464646464646464646464646464c3929692a161a162c0c4080000803f0000004091a178c40101c3"
-    "9691a162c0c404000080bf92a179a178c40201ffc2"
-)
-
-
-def test_an_entry_of_the_first_version_is_read() -> None:
-    update = decode(bytes.fromhex(FIRST_VERSION))
-    assert isinstance(update, Update)
-    assert (update.durability, update.key, update.want_predictions) == ("log", IdempotencyKey("k", b"d" * 16), True)
-    assert (update.prediction_ids, update.stream) == (None, None)
-    assert [(x.names, x.values.tolist()) for x, _ in update.examples] == [(("a", "b"), [1, 2]), (("b",), [-1])]
-    assert [(y.names, y.signs.tolist(), y.complete) for _, y in update.examples] == [
-        (("x",), [1], True),
-        (("y", "x"), [1, -1], False),
-    ]
-
-
-SECOND_VERSION = (
-    "980200a36c6f67a16bc41064646464646464646464646464646464c39392a170a171a173920409929692a161a162c0c4080000803f000000"
-    "4091a178c40101c396c0c4080100000004000000c408000080bf0000003f92a179a178c40201ffc2"
-)
-
-
-def test_an_entry_of_the_second_version_is_read() -> None:
-    update = decode(bytes.fromhex(SECOND_VERSION))
-    assert isinstance(update, Update)
-    assert (update.durability, update.key) == ("log", IdempotencyKey("k", b"d" * 16))
-    assert (update.want_predictions, update.want_probabilities) == (True, False)
-    assert (update.prediction_ids, update.stream) == (("p", "q"), StreamPart("s", (4, 9)))
-    assert [(x.names, x.values.tolist()) for x, _ in update.examples] == [(("a", "b"), [1, 2]), (None, [-1, 0.5])]
-    assert decode(bytes.fromhex("960201a36c6f67c0c0a137")) == Rollback("7", "log")

@@ -2,7 +2,7 @@
 
 What the perfect model knows is plain: the examples learnt, in order; what they were at each position of the log; and
 the requests done. What is due of predictions and bytes is had from a fold of those examples, one by one, into a model
-that knows of no log, no requests, no snapshots and no rollbacks.
+that knows of no log, no requests and no snapshots; of a rollback it knows only the names that came before it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -56,8 +56,16 @@ from manylabel_service.storage import SEED, START, Address, SnapshotRecord, SQLi
 from manylabel_service.storage.redis import RedisStore
 
 R = TypeVar("R")
-Learnt = tuple[tuple[int, int], ...]
-"""Examples by number: features `x_of` the first with the labels `y_of` the second."""
+
+
+class Undone(NamedTuple):
+    """A rollback: what had been learnt until then has left its names, and nothing else."""
+
+    learnt: "Learnt"
+
+
+Learnt = tuple[tuple[int, int] | Undone, ...]
+"""Examples by number, features `x_of` the first with the labels `y_of` the second; and what rollbacks have undone."""
 Request = Callable[[Replica], Awaitable[Updated]]
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -93,7 +101,7 @@ def y_of(i: int) -> Labels:
 
 
 def examples_of(learnt: Learnt) -> list[Example]:
-    return [Example(x_of(i), y_of(j)) for i, j in learnt]
+    return [Example(x_of(one[0]), y_of(one[1])) for one in learnt if not isinstance(one, Undone)]
 
 
 PROBES = [x_of(i) for i in range(8)]
@@ -112,15 +120,31 @@ def spec_of(kind: str, name: str) -> ModelSpec:
 def plain(kind: str, learnt: Learnt) -> OnlineModel:
     """A model that has learnt just that."""
     model = OnlineModel(spec_of(kind, "plain"))
-    for example in examples_of(learnt):
-        append(model, Update((example,), "log"))
+    for one in learnt:
+        if isinstance(one, Undone):
+            give_columns(model, plain(kind, one.learnt))
+        else:
+            append(model, Update(tuple(examples_of((one,))), "log"))
     return model
+
+
+def give_columns(model: OnlineModel, other: OnlineModel) -> None:
+    """Give the model the columns of another, with nothing learnt in them."""
+    model.features.names.add(other.features.names.names)
+    model.features.layout = other.features.layout
+    model.labels.add(other.labels.names)
+    model.learner.grow(len(model.features) if model.updates else 0, len(model.labels))
+
+
+def count(learnt: Learnt) -> int:
+    """How many examples there are."""
+    return sum(not isinstance(one, Undone) for one in learnt)
 
 
 def told(kind: str, before: Learnt, learnt: Learnt) -> list[Prediction]:
     """What is predicted for each example just before it is learnt."""
-    pairs = enumerate(learnt)
-    return [plain(kind, before + learnt[:n]).predict([x_of(i)])[0] for n, (i, _) in pairs]
+    xs = [x for x, _ in examples_of(learnt)]
+    return [plain(kind, before + learnt[:n]).predict([x])[0] for n, x in enumerate(xs)]
 
 
 @functools.lru_cache(1000)
@@ -312,7 +336,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         due = told(known.kind, known.learnt, new) if tell else None
         known.learnt += new
         known.move(answer.position)
-        assert facts(answer) == (answer.position, len(known.learnt), "log", due, skipped, None)
+        assert facts(answer) == (answer.position, count(known.learnt), "log", due, skipped, None)
         assert answer.replayed == (not new)
         if key is not None:
             known.answers[key.key] = request, facts(answer)
@@ -459,9 +483,10 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     def rolled_back(self, known: Known, answer: Updated, request: Request, to: str, key: IdempotencyKey | None) -> None:
         assert position_key(answer.position) > position_key(known.position)
-        known.learnt = known.states[to]
+        if known.learnt != known.states[to]:
+            known.learnt = (*known.states[to], Undone(known.learnt))
         known.move(answer.position)
-        assert facts(answer) == (answer.position, len(known.learnt), "log", None, 0, to)
+        assert facts(answer) == (answer.position, count(known.learnt), "log", None, 0, to)
         if key is not None:
             known.answers[key.key] = request, facts(answer)
 
@@ -652,14 +677,14 @@ class ReplicaMachine(RuleBasedStateMachine):
             self.rolled_back(known, answer, request, to, key)
         elif what == "stream":
             known.learnt += new
-            assert answer.updates == len(known.learnt)
+            assert answer.updates == count(known.learnt)
             assert answer.skipped == (len(new) if answer.replayed else 0)
         else:
             tell = what == "update"
             due = told(known.kind, known.learnt, new) if tell else None
             known.learnt += new
             known.move(answer.position)
-            assert facts(answer) == (answer.position, len(known.learnt), "log", due, 0, None)
+            assert facts(answer) == (answer.position, count(known.learnt), "log", due, 0, None)
             known.answers[key.key] = request, facts(answer)
         self.moved(known, places[1])
         self.check(known, places[1])
@@ -705,7 +730,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         replica = self.run(self.caught_up(known, place))
         model = replica.model
         predicted = self.run(replica.predict(PROBES))
-        assert (predicted.position, model.position, model.updates) == (known.position,) * 2 + (len(known.learnt),)
+        assert (predicted.position, model.position, model.updates) == (known.position,) * 2 + (count(known.learnt),)
         assert predicted.predictions == plain(known.kind, known.learnt).predict(PROBES)
         assert (len(model.keys), len(model.labelled)) == (len(known.answers), len(known.labelled))
         assert all(key in model.keys for key in known.answers)
@@ -728,7 +753,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 if known is None or replica.record.incarnation != known.incarnation or replica.busy:  # amid an entry
                     continue
                 if (learnt := known.states.get(model.position)) is not None:
-                    assert model.updates == len(learnt)
+                    assert model.updates == count(learnt)
                     assert learnt_bytes(model) == plain_bytes(known.kind, learnt)
                 state = model.to_bytes()
                 assert known.seen.setdefault(model.position, state) == state

@@ -91,8 +91,8 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
 
 def test_a_state_of_a_newer_version_says_so() -> None:
     arrays, header = load(named_model().to_bytes())
-    with pytest.raises(NewerState, match="version 4"):
-        OnlineModel.from_bytes(dump(arrays, {**header, "version": 4}))
+    with pytest.raises(NewerState, match="version 2"):
+        OnlineModel.from_bytes(dump(arrays, {**header, "version": 2}))
 
 
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
@@ -159,7 +159,7 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-standard", setting("learner.scaling.moments", lambda moments: -moments)),
     ("falt-standard", setting("learner.scaling.moments", lambda moments: moments + np.inf)),
     ("falt-auto", setting("learner.scaling.count", lambda count: count + 1)),
-    ("falt-auto", setting("learner.calibration.existing", lambda existing: existing - 1)),
+    ("falt-auto", setting("learner.calibration.existing", lambda existing: existing + 1)),
     ("falt-auto", setting("learner.calibration.labels", lambda labels: labels[:, :-1])),
     ("watched", setting("learner.scaling.count", lambda count: count - 1)),
     ("watched", setting("learner.n_seen", lambda n_seen: [n_seen[0] + 1, *n_seen[1:]])),
@@ -201,9 +201,9 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", setting("prequential.window", lambda window: window + 1)),
     ("falt-auto", setting("keys", lambda packed: packed[:-1])),
     ("falt-auto", setting("keys", lambda packed: [0x93, 1, 2, 3])),
-    ("falt-auto", setting("keys", lambda packed: [0x92, 0x90, 0x91, 0x90])),
+    ("falt-auto", setting("keys", lambda packed: [0x91, 0x90])),
     ("falt-auto", setting("keys", lambda packed: [0x91] * 5000)),
-    ("falt-auto", setting("keys", lambda packed: [0x92, 0x90, 0xDD, 0xFF, 0xFF, 0xFF, 0xFF])),
+    ("falt-auto", setting("keys", lambda packed: [0xDD, 0xFF, 0xFF, 0xFF, 0xFF])),
     ("falt-auto", setting("labelled", lambda packed: packed[:-1])),
     ("falt-auto", setting("labelled", lambda packed: packed[::-1])),
     ("falt-auto", setting("labelled", lambda packed: np.concatenate([packed, packed]))),

@@ -45,7 +45,7 @@ def print_status(status: AnyStatus) -> None:
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",
         "limits": ", ".join(_limits(status)),
-        "size": _size(status),
+        "size": human_size(status.bytes),
     }
     print_facts(facts)
     print_metrics(status.metrics)
@@ -69,11 +69,6 @@ def _limits(status: ModelStatus) -> Iterator[str]:
         if limit is not None:
             ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
             yield f"{limit['most']:,} {kind}, {limit['policy']}{ignored}"
-
-
-def _size(status: ModelStatus) -> str:
-    limit = "" if status.bytes_at_most is None else f" (at most {human_size(status.bytes_at_most)})"
-    return human_size(status.bytes) + limit
 
 
 def _params(params: dict[str, Any] | None) -> str:

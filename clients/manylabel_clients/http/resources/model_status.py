@@ -24,8 +24,6 @@ class ModelSummary:
     durability: str
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
     """Of features and labels, as given."""
-    bytes_at_most: int | None = field(default=None, kw_only=True)
-    """The most memory that it can take; None where nothing bounds it but the server."""
 
 
 @dataclass(frozen=True, slots=True)

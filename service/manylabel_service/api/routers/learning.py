@@ -184,7 +184,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     convert = partial(to_example, max_features=settings.max_features)
     items = await to_items(document, convert, settings.max_batch_examples)
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
-        check_size(items, _scores_before_learning(items.values, replica), probabilities, context)
+        check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
     updated = await _update(context, replica, items, key, want_predictions, probabilities)
     seconds = time.perf_counter() - started
     content = await answer(updated.predictions, items.batch, receipt(updated))
@@ -210,13 +210,3 @@ async def _update(
         return await context.registry.ask(replica, ask)
     except InvalidExample as error:
         raise items.problem(error) from error
-
-
-def _scores_before_learning(examples: Sequence[Example], replica: Replica) -> int:
-    """Return how many scores the predictions have: each example knows the labels that came before it."""
-    known, new = len(replica.model.labels), set[str]()
-    scores = 0
-    for _, y in examples:
-        scores += known + len(new)
-        new.update(name for name in y.names if name not in replica.model.labels)
-    return scores

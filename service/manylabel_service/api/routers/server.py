@@ -22,7 +22,6 @@ _GAUGES = {
     "model_labels": "Labels known.",
     "model_features": "Features known.",
     "model_bytes": "Memory held by the model.",
-    "model_bytes_at_most": "The most memory that it can take, where something bounds it.",
     "model_ignored_features": "Features left out of examples learnt, where the model ignores those beyond a limit.",
     "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
     "model_version": "Version that a trained model serves; 0 for none.",

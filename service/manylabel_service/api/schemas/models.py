@@ -96,8 +96,6 @@ class ModelStatus(At):
     """The model knows so many features."""
     bytes: int
     """The model holds so many bytes of memory."""
-    bytes_at_most: int | None
-    """The most that `bytes` can come to; null where nothing bounds it but the server."""
     ignored: Ignored
     """Limits have left so much out of examples learnt."""
     metrics: BothMeasures
@@ -115,8 +113,6 @@ class StoredModel(Answer):
     limits: Limits | None
     """The limits are as they were given."""
     durability: Durability
-    bytes_at_most: int | None
-    """The most memory that it can take; null where nothing bounds it but the server."""
     loaded: Literal[False]
 
 

@@ -14,12 +14,11 @@ from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
-from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
+from manylabel_service.errors import InvalidExample, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import Updated
-from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_ANSWER_BYTES = 2**16
@@ -106,54 +105,34 @@ class LineLearner:
 
     def _parts(self, replica: Replica, lines: list[Line]) -> Iterator[list[Line]]:
         """The lines in parts whose answers have a bounded number of scores: one for each label known by then."""
+        sizes = iter(replica.answer_sizes(line.content for line in lines if isinstance(line.content, Example)))
         part: list[Line] = []
-        scores, new = 0, set[str]()
+        scores = 0
         for line in lines:
             part.append(line)
-            if isinstance(line.content, Example):
-                known = replica.model.labels
-                scores += len(known) + len(new)
-                new.update(name for name in line.content.y.names if name not in known)
+            scores += next(sizes) if isinstance(line.content, Example) else 0
             if numbers(scores, self._probabilities) >= self._context.settings.max_answer_scores:
                 yield part
-                part, scores, new = [], 0, set()
+                part, scores = [], 0
         if part:
             yield part
 
     async def _learn(self, replica: Replica, lines: list[Line]) -> AsyncIterator[_Learnt]:
-        """One update of all good lines. Should one of them be refused, the others are still learnt."""
+        """Learn the good lines as one update; those of them that are refused get what is wrong with them."""
         good = [line for line in lines if isinstance(line.content, Example)]
         started = time.perf_counter()
         try:
             updated = await self._update(replica, good) if good else None
-        except InvalidExample as error:
-            fitting = await _without_misfits(replica, lines, good[error.index], error)
-            async for learnt in self._learn(replica, fitting):
-                yield learnt
-        except LimitExceeded as error:
-            async for learnt in self._learn_apart(replica, lines, good, error):
-                yield learnt
         except ServiceError as error:
             problem = problem_of(error)
             self._context.telemetry.rejected(self._record.name, problem.code)
             yield _Learnt([line for line in lines if line.number < good[0].number], None)
             raise StreamFailed(good[0].number, problem) from error
-        else:
-            self._count(lines, updated, time.perf_counter() - started)
-            yield _Learnt(lines, updated)
-
-    async def _learn_apart(
-        self, replica: Replica, lines: list[Line], good: list[Line], error: LimitExceeded
-    ) -> AsyncIterator[_Learnt]:
-        """Learn one half, then the other: a line that is too much by itself is refused alone."""
-        if len(good) == 1:
-            halves = [[_refused(line, problem_of(error)) if line is good[0] else line for line in lines]]
-        else:
-            middle = lines.index(good[len(good) // 2])
-            halves = [lines[:middle], lines[middle:]]
-        for half in halves:
-            async for learnt in self._learn(replica, half):
-                yield learnt
+        if updated is not None and updated.refused:
+            refused = {good[index].number: _refusal(error) for index, error in updated.refused.items()}
+            lines = [line._replace(content=refused.get(line.number, line.content)) for line in lines]
+        self._count(lines, updated, time.perf_counter() - started)
+        yield _Learnt(lines, updated)
 
     async def _update(self, replica: Replica, good: list[Line]) -> Updated:
         part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
@@ -161,7 +140,11 @@ class LineLearner:
         while True:
             try:
                 return await replica.update(
-                    examples, want_predictions=True, want_probabilities=self._probabilities, stream=part
+                    examples,
+                    want_predictions=True,
+                    want_probabilities=self._probabilities,
+                    stream=part,
+                    refuse_each=True,
                 )
             except ModelEvicted:
                 replica = await self._hosted()
@@ -187,33 +170,8 @@ def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
         yield {"line": number, **to_dict(prediction), "position": updated.position, "updates": updates}
 
 
-async def _without_misfits(replica: Replica, lines: list[Line], found: Line, error: InvalidExample) -> list[Line]:
-    """The lines; refused are those that do not fit the model after the ones before, the one found at least."""
-    projection = DryRun(replica.model)
-    kept = []
-    slice_ends = time.perf_counter() + SLICE_SECONDS
-    for line in lines:
-        if time.perf_counter() > slice_ends:
-            await asyncio.sleep(0)
-            slice_ends = time.perf_counter() + SLICE_SECONDS
-        kept.append(_tried(line, projection, error if line is found else None))
-    return kept
-
-
-def _tried(line: Line, projection: DryRun, error: InvalidExample | None) -> Line:
-    if isinstance(line.content, Problem):
-        return line
-    try:
-        if error is not None:
-            raise error
-        projection.check(line.content)
-    except InvalidExample as misfit:
-        return _refused(line, invalid(misfit.path, misfit.detail))
-    return line
-
-
-def _refused(line: Line, problem: Problem) -> Line:
-    return line._replace(content=problem)
+def _refusal(error: ServiceError) -> Problem:
+    return invalid(error.path, error.detail) if isinstance(error, InvalidExample) else problem_of(error)
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:

@@ -116,7 +116,7 @@ class ModelSpec(BaseModel):
 
     @classmethod
     def from_bytes(cls, written: bytes | str) -> Self:
-        """The spec that `to_bytes` wrote; raises ValueError if it is none."""
+        """Return the spec that a store keeps; raise ValueError if it is none."""
         return cls.model_validate(from_json(written))
 
     def to_bytes(self) -> bytes:

@@ -1,13 +1,13 @@
 """What a model will have grown to once some examples are learnt, and whether they can be."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from manylabel_core import Vocabulary
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.limits import FeatureLimit, LabelLimit, most_of
-from manylabel_service.online.state.feature_space import FeatureSpace, Layout
+from manylabel_service.online.state.feature_space import Layout
 from manylabel_service.online.state.model import OnlineModel
 
 
@@ -30,20 +30,16 @@ class SizeDelta(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """With what an update has been checked: the features of the model, the layout after it, and what it brings."""
+    """The result of a dry run: the layout of the features after an update, and what the update brings."""
 
-    features: FeatureSpace
     layout: Layout
     growth: SizeDelta
 
-    def holds(self, model: OnlineModel) -> bool:
+    def still_valid(self, model: OnlineModel) -> bool:
         """Whether the update need not be checked again, whatever else the model has learnt meanwhile."""
         if self.layout != model.features.layout:
             return False
-        if not model.limits.rejects:
-            return True
-        # Names are only ever added, but for a rollback, which gives the model another FeatureSpace.
-        return self.features is model.features and not _exceeds(model, self.growth)
+        return not (model.limits.rejects and _exceeds(model, self.growth))
 
 
 def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
@@ -71,8 +67,10 @@ class _Gain:
         self.rejects = most_of(limit, "reject") is not None
         self._new: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._new) if self._most is None else min(len(self._new), self._most - len(self._known))
+    def size_with(self, new: Sequence[str] = ()) -> int:
+        """Names that it would gain, with some more that would be new."""
+        size = len(self._new) + len(new)
+        return size if self._most is None else min(size, self._most - len(self._known))
 
     def of(self, names: Iterable[str]) -> list[str]:
         """Those of the names that would be new."""
@@ -112,17 +110,14 @@ class DryRun:
         self.n_values = 0
 
     @property
-    def growth(self) -> SizeDelta:
-        """What the model will gain, at most."""
-        named = len(self._features.names) + len(self._new_features)
-        n_features, _ = self._model.limits.within(max(self.layout.size, named), 0)
-        n_new_features = max(n_features - len(self._features), 0)
-        return SizeDelta(n_new_features, len(self._new_labels), self.n_examples, self.n_values)
-
-    @property
     def checked(self) -> Checked:
-        """With what the examples have been checked."""
-        return Checked(self._features, self.layout, self.growth)
+        """The result, of the examples so far."""
+        growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with())
+        return Checked(self.layout, growth)
+
+    def _growth(self, layout: Layout, n_names: int, n_labels: int) -> SizeDelta:
+        n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)
+        return SizeDelta(max(n_features - len(self._features), 0), n_labels, self.n_examples, self.n_values)
 
     def check(self, example: Example) -> None:
         """Try the next example.
@@ -132,28 +127,41 @@ class DryRun:
         InvalidExample
             It cannot be learnt after those before it. It is not counted then.
         """
-        self._try(example, self._model.limits.rejects)
-
-    def add(self, example: Example) -> None:
-        """Try the next example, and count what the model would gain by it; raises as `check`."""
-        self._try(example, counted=True)
-        self.n_values += len(example.x.values)
-
-    def _try(self, example: Example, counted: bool) -> None:
-        x, y = example
-        self._features.check(self.n_examples, x, self.layout)
-        self._check_labels(y)
-        if counted:
-            self._gain(x, y)
-        self.layout = self.layout.after(x)
+        self._check_form(example)
+        if self._model.limits.rejects:
+            features, labels = self._new_names(example)
+            self._new_features.take(features)
+            self._new_labels.take(labels)
+        self.layout = self.layout.after(example.x)
         self.n_examples += 1
 
-    def _gain(self, x: Features, y: Labels) -> None:
+    def add(self, example: Example, check: Callable[[SizeDelta], None] | None = None) -> None:
+        """Try the next example, and count what the model would gain by it; raise as `check`.
+
+        The check is given what the model would gain with the example, which is not counted if it raises.
+        """
+        self._check_form(example)
+        features, labels = self._new_names(example)
+        layout = self.layout.after(example.x)
+        if check is not None:
+            growth = self._growth(layout, self._new_features.size_with(features), self._new_labels.size_with(labels))
+            check(growth.plus(SizeDelta(examples=1, values=len(example.x.values))))
+        self._new_features.take(features)
+        self._new_labels.take(labels)
+        self.layout = layout
+        self.n_examples += 1
+        self.n_values += len(example.x.values)
+
+    def _check_form(self, example: Example) -> None:
+        self._features.check(self.n_examples, example.x, self.layout)
+        self._check_labels(example.y)
+
+    def _new_names(self, example: Example) -> tuple[list[str], list[str]]:
+        x, y = example
         names = x.names if x.names is not None and self._features.keeps_names else ()
         features, labels = self._new_features.of(names), self._new_labels.of(y.names)
         self._check_room(x, y, features, labels)
-        self._new_features.take(features)
-        self._new_labels.take(labels)
+        return features, labels
 
     def _check_room(self, x: Features, y: Labels, features: list[str], labels: list[str]) -> None:
         limits = self._model.limits

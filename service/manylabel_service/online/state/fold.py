@@ -5,7 +5,7 @@ nothing: columns are given, examples learnt and answers made strictly in log ord
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -192,10 +192,7 @@ class Fold:
         if self.wanted is None or not isinstance(entry := self._waiting[0], _Rollback):
             raise ValueError("no snapshot is wanted")
         model, rollback = self._model, entry.rollback
-        names, n_lasting = model.labels.names, _n_common(model.labels.names, target.labels.names)
         model.roll_back(target, rollback.to, entry.position)
-        model.keys.keep_names(names, n_lasting)
-        self.outcomes[:] = [_keeping(outcome, names, n_lasting) for outcome in self.outcomes]
         answer = Answer(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
         self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
@@ -251,7 +248,7 @@ class Fold:
                 model.labelled.check(update.prediction_ids)
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
-            if entry.logged.checked is None or not entry.logged.checked.holds(model):
+            if entry.logged.checked is None or not entry.logged.checked.still_valid(model):
                 _check_examples(model, update, entry.skipped)
         except (InvalidExample, PredictionError) as error:
             return ApplyResult(error)
@@ -307,14 +304,3 @@ def _check_examples(model: OnlineModel, update: Update, skipped: int) -> None:
             projection.check(example)
     except InvalidExample as error:
         raise InvalidExample(skipped + error.index, error.path, error.detail) from error
-
-
-def _n_common(names: Sequence[str], others: Sequence[str]) -> int:
-    """How many of the first names are the same."""
-    pairs = zip(names, others, strict=False)
-    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(names), len(others)))
-
-
-def _keeping(outcome: ApplyResult, names: tuple[str, ...], n_lasting: int) -> ApplyResult:
-    answer = outcome.answer
-    return outcome._replace(answer=answer.keeping(names, n_lasting)) if isinstance(answer, Answer) else outcome

@@ -67,8 +67,7 @@ def check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
         raise ValueError("updates: a count is due")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: not after the position")
-    # What begins as a trained model predicts has columns before its first example.
-    _check_columns(model, learnt=model.updates > 0 or model.learner.n_features_ > 0)
+    _check_columns(model)
     _check_counts(model, arrays)
     for part in ("features", "labels"):
         lengths = np.diff(arrays[f"{part}.offsets"])
@@ -76,29 +75,29 @@ def check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
             raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
 
 
-def _check_columns(model: OnlineModel, learnt: bool) -> None:
-    learner, n_labels = model.learner, len(model.labels)
-    due = (len(model.features) if learnt else 0, n_labels)
-    if (learner.n_features_, learner.n_labels_) != due:
+def _check_columns(model: OnlineModel) -> None:
+    learner, due = model.learner, (len(model.features), len(model.labels))
+    untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
+    if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
     declared = model.spec.labels
-    if (declared is not None or not learnt) and model.labels.names != tuple(declared or ()):
+    if declared is not None and model.labels.names != tuple(declared):
         raise ValueError("labels: not those declared")
-    if learnt != (model.features.layout.kind is not None) and model.spec.features is None:
+    if not untouched and model.features.layout.kind is None:
         raise ValueError("layout: settled by the first example")
 
 
 def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
-    n_measured = len(arrays["prequential.counts"])
-    if n_measured != (len(model.labels) if model.updates else 0):
-        raise ValueError(f"the measures know {n_measured} labels, the model {len(model.labels)}")
+    """Check counts of labels, of which some are not measured after a rollback, and counts of examples."""
+    counts = {"measures": len(arrays["prequential.counts"])}
+    if (existing := arrays.get(f"learner.{_LABELS}")) is not None:
+        counts[_LABELS] = existing[0]
+    n_labels = len(model.labels) if model.updates else 0
+    for part, count in counts.items():
+        if count > n_labels:
+            raise ValueError(f"{part}: {count} labels, where the model has {n_labels}")
     if model.prequential.measures()["cumulative"]["examples"] > model.updates:
         raise ValueError("the measures count more examples than were learnt")
-    _check_learner(model, arrays)
-
-
-def _check_learner(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
-    due = {**dict.fromkeys(_EXAMPLES, model.updates), _LABELS: len(model.labels) if model.updates else 0}
-    for name, count in due.items():
-        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != count:
-            raise ValueError(f"{name}: {counted[0]} where {count} is due")
+    for name in _EXAMPLES:
+        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != model.updates:
+            raise ValueError(f"{name}: expected {model.updates}, not {counted[0]}")

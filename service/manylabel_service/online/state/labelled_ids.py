@@ -40,11 +40,6 @@ class LabelledIds:
         """Memory held, estimated."""
         return _ID_BYTES * len(self._ids)
 
-    @staticmethod
-    def nbytes_at_most() -> int:
-        """The largest `nbytes` that there is."""
-        return _ID_BYTES * MAX_LABELLED
-
     def check(self, ids: Sequence[str]) -> None:
         """Raise if not all of the ids can be labelled, each of them once.
 

@@ -5,8 +5,8 @@ little-endian float32 (values), int32 (indices) and int8 (signs), so that an ent
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,12 +17,10 @@ from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 
-VERSION = 3
+VERSION = 1
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
 [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, stream key, stream
-lines], an example is [names, indices, values, label names, signs, complete].
-Version 2 had no want_probabilities.
-Version 1 had updates only: [version, durability, key, digest, want_predictions, examples]."""
+lines], an example is [names, indices, values, label names, signs, complete]."""
 
 _UPDATE, _ROLLBACK = 0, 1
 
@@ -53,6 +51,17 @@ class Update:
     stream: StreamPart | None = None
     want_probabilities: bool = False
 
+    def without(self, indices: Container[int]) -> "Update":
+        """Return the update without the examples at these indices."""
+        left = [index for index in range(len(self.examples)) if index not in indices]
+        ids, stream = self.prediction_ids, self.stream
+        return replace(
+            self,
+            examples=tuple(self.examples[index] for index in left),
+            prediction_ids=None if ids is None else tuple(ids[index] for index in left),
+            stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
@@ -68,12 +77,15 @@ Change = Update | Rollback
 
 
 def encode(change: Change) -> bytes:
-    """The entry of an update or of a rollback; raises as `encode_parts`."""
-    return b"".join(encode_parts(change))
+    """Return the entry of an update or of a rollback; raise as `encode_head`."""
+    if isinstance(change, Update):
+        return encode_head(change) + b"".join(map(encode_example, change.examples))
+    packed: bytes = msgpack.packb((VERSION, _ROLLBACK, change.durability, *(change.key or (None, None)), change.to))
+    return packed
 
 
-def encode_parts(change: Change) -> Iterator[bytes]:
-    """The same in parts: the head, then one for each example.
+def encode_head(update: Update) -> bytes:
+    """Return the entry of an update up to its examples, which follow as by `encode_example`.
 
     Raises
     ------
@@ -81,21 +93,22 @@ def encode_parts(change: Change) -> Iterator[bytes]:
         If there is not one id, or not one line, for each example, or the lines do not ascend from 1; or if
         probabilities are wanted without predictions.
     """
-    key, digest = change.key or (None, None)
-    if isinstance(change, Rollback):
-        yield msgpack.packb((VERSION, _ROLLBACK, change.durability, key, digest, change.to))
-        return
-    _check(change)
+    _check(update)
     origin = None
-    if change.prediction_ids is not None or change.stream is not None:
-        origin = (change.prediction_ids, *(change.stream or (None, None)))
+    if update.prediction_ids is not None or update.stream is not None:
+        origin = (update.prediction_ids, *(update.stream or (None, None)))
+    wants = (update.want_predictions, update.want_probabilities)
+    head = (VERSION, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
     packer = msgpack.Packer()
-    wants = (change.want_predictions, change.want_probabilities)
-    head = (VERSION, _UPDATE, change.durability, key, digest, *wants, origin)
     fields = b"".join(map(packer.pack, head))
-    yield packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(change.examples))
-    for x, y in change.examples:
-        yield packer.pack(_pack(x, y))
+    entry: bytes = packer.pack_array_header(len(head) + 1) + fields + packer.pack_array_header(len(update.examples))
+    return entry
+
+
+def encode_example(example: Example) -> bytes:
+    """Return an example as it stands in the entry of its update."""
+    packed: bytes = msgpack.packb(_pack(*example))
+    return packed
 
 
 def decode(payload: bytes) -> Change:
@@ -108,17 +121,12 @@ def decode(payload: bytes) -> Change:
     """
     try:
         version, *fields = msgpack.unpackb(payload)
-        if version in (2, VERSION):
-            kind, *fields = fields
-            if kind not in (_UPDATE, _ROLLBACK):
-                raise ValueError(f"there is no kind {kind!r}")
-            if kind == _ROLLBACK:
-                return _rollback(*fields)
-            return _update(*fields) if version == VERSION else _second_update(*fields)
-        if version == 1:
-            durability, key, digest, want_predictions, examples = fields
-            return _update(durability, key, digest, want_predictions, False, None, examples)
-        raise UnreadableEntry(f"entry has version {version}, this program reads up to {VERSION}")
+        if version != VERSION:
+            raise UnreadableEntry(f"entry has version {version}, this program reads version {VERSION}")
+        kind, *fields = fields
+        if kind not in (_UPDATE, _ROLLBACK):
+            raise ValueError(f"there is no kind {kind!r}")
+        return _rollback(*fields) if kind == _ROLLBACK else _update(*fields)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
 
@@ -144,12 +152,6 @@ def _update(
     )
     _check(update)
     return update
-
-
-def _second_update(
-    durability: str, key: str | None, digest: bytes | None, want_predictions: bool, origin: Any, examples: Any
-) -> Update:
-    return _update(durability, key, digest, want_predictions, False, origin, examples)
 
 
 def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:

@@ -26,8 +26,8 @@ from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START
 
-VERSION = 3
-"""Version of the state as bytes."""
+VERSION = 1
+"""Of the state as bytes."""
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
@@ -36,9 +36,9 @@ MAX_ROLLBACKS = 1_000
 class OnlineModel:
     """A learner with the names of its features and labels, its measures, and what is known of requests.
 
-    What was learnt (the learner, the names, the measures, `updates`) goes back with a rollback. What is known of
-    requests (`keys`, `labelled`, `streams`, `rollbacks`) does not: a request is done once, also if what it did is
-    undone later.
+    What was learnt (the learner, the measures, `updates`, what was ignored) goes back with a rollback. The names, and
+    with them the columns, do not. Nor does what is known of requests (`keys`, `labelled`, `streams`, `rollbacks`): a
+    request is done once, also if what it did is undone later.
 
     Attributes
     ----------
@@ -103,23 +103,32 @@ class OnlineModel:
         return {"drift": drift_shown(*self.learner.alarms(), self.labels.names)}
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
-        """Go back to the state `target` had at `to`, by an entry at `position`; the target is used up.
+        """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
+
+        Features and labels that came since keep their columns, in which nothing is learnt.
 
         Raises
         ------
         ValueError
             It is the state at another position, or of another model. Nothing has changed then.
         """
-        if target.position != to or target.spec != self.spec:
+        if target.position != to or target.spec != self.spec or not self._continues(target):
             raise ValueError(
-                f"the state of {self.spec.name!r} at {to} is due, not {target.spec.name!r} at {target.position}"
+                f"expected the state of {self.spec.name!r} at {to}, not {target.spec.name!r} at {target.position}"
             )
-        self.features, self.labels = target.features, target.labels
-        self.ignored_labels = target.ignored_labels
+        # Memory for features that are declared, or hashed, is taken when they are learnt.
+        has_features = target.updates > 0 or target.learner.n_features_ > 0
+        target.learner.grow(len(self.features) if has_features else 0, len(self.labels))
         self.learner, self.prequential = target.learner, target.prequential
+        self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    def _continues(self, earlier: "OnlineModel") -> bool:
+        """Whether all columns of an earlier state are the first ones of this."""
+        names = (self.features.names.names, earlier.features.names.names), (self.labels.names, earlier.labels.names)
+        return len(earlier.features) <= len(self.features) and all(all_[: len(old)] == old for all_, old in names)
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -193,16 +202,17 @@ class OnlineModel:
         arrays, header = load(data)
         version = header.get("version")
         if type(version) is int and version > VERSION:
-            raise NewerState(f"a model of version {version}; this program reads up to {VERSION}")
+            raise NewerState(f"a model of version {version}; this program reads version {VERSION}")
         try:
-            return cls._restored(arrays, header, version)
+            return cls._restored(arrays, header)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
             raise DamagedState(f"not the state of a model: {error}") from error
 
     @classmethod
-    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], version: Any) -> "OnlineModel":
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> "OnlineModel":
+        version = header.get("version")
         if type(version) is not int or version != VERSION:
-            raise ValueError("the header names no version of a model")
+            raise ValueError(f"the header does not name version {VERSION}")
         model = cls(ModelSpec.model_validate(header["spec"]))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))

@@ -31,11 +31,6 @@ class StreamOffsets:
         """Memory held, estimated."""
         return _STREAM_BYTES * len(self._last)
 
-    @staticmethod
-    def nbytes_at_most() -> int:
-        """The largest `nbytes` that there is."""
-        return _STREAM_BYTES * MAX_STREAMS
-
     def last(self, key: str) -> int:
         """The last line learnt; 0 for a stream not known."""
         return self._last.get(key, 0)

@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from manylabel_service.errors import LimitExceeded, QueueFull
+from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown
-from manylabel_service.online.state.log_entries import Update, encode_parts
+from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings
@@ -20,14 +20,19 @@ WEIGHED_VALUES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An update that may wait: its log entry, and with what it was checked."""
+    """An update that may wait: what is left of it, its log entry, and the result of its dry run.
 
+    `refused` has the errors of the examples left out, by their index in the update that was to be admitted.
+    """
+
+    update: Update
     payload: bytes
     checked: Checked
+    refused: dict[int, ServiceError]
 
 
 class Admission:
-    """Checks and encodes updates of one model.
+    """Admission checks and encodes updates of one model.
 
     These limits are the policy of this server, not part of the model: what another server has let into the log is
     learnt. Those of the model itself are looked after by `DryRun`, here and in the fold.
@@ -38,33 +43,55 @@ class Admission:
         self._settings = settings
         self._unweighed = SizeDelta()
 
-    async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue) -> Admitted:
-        """Check and encode an update, in slices.
+    async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue, *, each: bool = False) -> Admitted:
+        """Check and encode an update, in slices; with `each`, examples are refused one by one.
 
         Raises
         ------
         InvalidExample, LimitExceeded
+            Only of an update as a whole.
         QueueFull
             It would fit by itself, but perhaps not after those that wait.
         """
-        projection, parts = DryRun(model), encode_parts(update)
-        payload = bytearray(next(parts))
+        try:
+            admitted = await self._tried(update, model, each)
+            self._check_size(model, admitted.checked.growth)
+        except LimitExceeded:
+            if not each:
+                raise
+            admitted = await self._tried(update, model, each, lambda growth: self._check_size(model, growth))
+        if admitted.update.examples:
+            self._check_room(model, admitted.checked.growth, queue.growth)
+        return admitted
+
+    async def _tried(
+        self, update: Update, model: OnlineModel, each: bool, check: Callable[[SizeDelta], None] | None = None
+    ) -> Admitted:
+        dry_run, parts, refused = DryRun(model), bytearray(), dict[int, ServiceError]()
         slice_ends = time.perf_counter() + SLICE_SECONDS
-        for example, part in zip(update.examples, parts, strict=True):
+        for index, example in enumerate(update.examples):
             if time.perf_counter() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            projection.add(example)
-            payload += part
-        checked = projection.checked
-        self._check_size(model, checked.growth, queue.growth)
-        return Admitted(bytes(payload), checked)
+            try:
+                dry_run.add(example, check)
+            except (InvalidExample, LimitExceeded) as error:
+                if not each:
+                    raise
+                refused[index] = error.with_traceback(None)
+            else:
+                parts += encode_example(example)
+        left = update.without(refused) if refused else update
+        payload = b"" if refused and not left.examples else encode_head(left) + bytes(parts)
+        return Admitted(left, payload, dry_run.checked, refused)
 
-    def _check_size(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:
-        self._unweighed = self._unweighed.plus(growth)
+    def _check_size(self, model: OnlineModel, growth: SizeDelta) -> None:
         for what, size, limit in self._sizes(model, growth):
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
+
+    def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:
+        self._unweighed = self._unweighed.plus(growth)
         if self._must_weigh(growth):
             for what, size, limit in self._sizes(model, growth.plus(waiting)):
                 if size > limit:
