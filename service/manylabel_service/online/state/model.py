@@ -4,7 +4,7 @@ Nothing here waits, stores or looks at a clock, and no setting of a server enter
 that fold the same entries hold the same bits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -17,20 +17,26 @@ from manylabel_core.state import DamagedState, NewerState, dump, load
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
-from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.drift import drift_shown
+from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
-from manylabel_service.online.state.integrity import check_facts, check_names, check_rollbacks
+from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.stream_offsets import StreamOffsets
-from manylabel_service.storage import SEED, START
+from manylabel_service.storage import SEED, START, position_key
 
 VERSION = 1
 """Of the state as bytes."""
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
+
+MAX_UPDATES = 2**53
+"""More examples than any stream has."""
+_EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
+"""Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
+_LABELS = "calibration.existing"
+"""The one that is the number of labels in the latest."""
 
 
 class OnlineModel:
@@ -100,7 +106,7 @@ class OnlineModel:
         """What the detectors of drift have said, under that name; nothing of a model without them."""
         if self.learner.drift is None:
             return {}
-        return {"drift": drift_shown(*self.learner.alarms(), self.labels.names)}
+        return {"drift": _drift_to_json(*self.learner.alarms(), self.labels.names)}
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
@@ -227,7 +233,7 @@ class OnlineModel:
         model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
         model.streams = StreamOffsets.from_array(arrays["streams"])
         model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
-        check_facts(model, arrays)
+        _check_facts(model, arrays)
         return model
 
 
@@ -253,3 +259,66 @@ def _prefixed(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[A
 def _group(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     prefix = f"{part}."
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:
+    """The alarms of the detector of all labels, and of those labels whose own has sounded.
+
+    Parameters
+    ----------
+    counts : alarms so far, shape (1 + n_labels,): of the detector of all labels, and of each label.
+    last : examples learnt when each sounded last, 0 for never; of the same shape.
+    label_names : in column order.
+    """
+    counts_listed, last_listed = counts.tolist(), last.tolist()
+    labels = {
+        label_names[column - 1]: {"alarms": counts_listed[column], "last": last_listed[column]}
+        for column in (1 + np.flatnonzero(counts[1:])).tolist()
+    }
+    return {"alarms": counts_listed[0], "last": last_listed[0] or None, "labels": labels}
+
+
+# -- states that come as bytes: their parts have to agree --------------------------------------------
+
+
+def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Raise ValueError unless the parts of a restored model agree."""
+    check_position(model.position)
+    if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
+        raise ValueError("updates: a count is due")
+    if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
+        raise ValueError("rollbacks: not after the position")
+    _check_columns(model)
+    _check_counts(model, arrays)
+    for part in ("features", "labels"):
+        lengths = np.diff(arrays[f"{part}.offsets"])
+        if not ((lengths >= 1) & (lengths <= MAX_NAME_BYTES)).all():
+            raise ValueError(f"{part}: a name has 1 to {MAX_NAME_BYTES} bytes")
+
+
+def _check_columns(model: OnlineModel) -> None:
+    learner, due = model.learner, (len(model.features), len(model.labels))
+    untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
+    if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
+        raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
+    declared = model.spec.labels
+    if declared is not None and model.labels.names != tuple(declared):
+        raise ValueError("labels: not those declared")
+    if not untouched and model.features.layout.kind is None:
+        raise ValueError("layout: settled by the first example")
+
+
+def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Check counts of labels, of which some are not measured after a rollback, and counts of examples."""
+    counts = {"measures": len(arrays["prequential.counts"])}
+    if (existing := arrays.get(f"learner.{_LABELS}")) is not None:
+        counts[_LABELS] = existing[0]
+    n_labels = len(model.labels) if model.updates else 0
+    for part, count in counts.items():
+        if count > n_labels:
+            raise ValueError(f"{part}: {count} labels, where the model has {n_labels}")
+    if model.prequential.measures()["cumulative"]["examples"] > model.updates:
+        raise ValueError("the measures count more examples than were learnt")
+    for name in _EXAMPLES:
+        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != model.updates:
+            raise ValueError(f"{name}: expected {model.updates}, not {counted[0]}")
