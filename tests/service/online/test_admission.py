@@ -35,7 +35,7 @@ def weighed(model: OnlineModel, update: Update) -> int:
     projection = DryRun(model)
     for example in update.examples:
         projection.add(example)
-    growth = projection.growth
+    growth = projection.checked.growth
     n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
     return model.learner.nbytes_after(n_features, n_labels, growth.examples, growth.values)
 

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manylabel_service.errors import InvalidExample
+from manylabel_service.errors import InvalidExample, LimitExceeded
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.log_entries import StreamPart
 
 
 def example(features: list[str], labels: list[str]) -> Example:
@@ -52,3 +53,43 @@ async def test_updates_that_wait_together_keep_to_it(fleet: Any, policy: str, n_
     assert (len(replica.model.features), len(replica.model.labels)) == (3, 3)
     assert replica.model.ignored == dict.fromkeys(("features", "labels"), n_learnt - 3)
     await fleet.agreed()
+
+
+async def test_examples_are_refused_one_by_one_also_where_another_server_was_faster(fleet: Any) -> None:
+    registries = await fleet.start_several(2)
+    await registries[0].create(fleet.spec(limits=limits(3, "reject")))
+    replicas = [await registry.get("m") for registry in registries]
+    await replicas[0].update([example(["a", "b"], ["x"])])
+    await fleet.agreed()
+    answers = await asyncio.gather(
+        *(
+            replica.update(
+                [example(["a"], ["x"]), example(["a", f"f{number}"], ["x"]), example(["b"], ["y"])],
+                want_predictions=True,
+                stream=StreamPart(f"s{number}", (1, 2, 3)),
+                refuse_each=True,
+            )
+            for number, replica in enumerate(replicas)
+        )
+    )
+    assert sorted((list(answer.refused), len(answer.predictions)) for answer in answers) == [([], 3), ([1], 2)]
+    assert all(isinstance(error, InvalidExample) for answer in answers for error in answer.refused.values())
+    await fleet.agreed()
+    assert replicas[0].model.updates == 1 + 3 + 2
+    assert [replicas[0].model.streams.last(f"s{number}") for number in range(2)] == [3, 3]
+
+
+async def test_examples_beyond_the_limits_of_the_server_are_refused_alone(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(max_features=3)
+    replica = await registry.create(lone_fleet.spec())
+    beyond = [example(["a", "b"], ["x"]), example(["c", "d"], ["y"]), example(["c"], ["x"]), example(["d"], [])]
+    answer = await replica.update(beyond, want_predictions=True, refuse_each=True)
+    assert {index: type(error) for index, error in answer.refused.items()} == {1: LimitExceeded, 3: LimitExceeded}
+    assert (answer.updates, len(answer.predictions)) == (2, 2)
+    assert replica.model.features.names.names == ("a", "b", "c")
+    assert replica.model.labels.names == ("x",), "a refused example brings no label"
+    again = await replica.update(beyond[3:], want_predictions=True, stream=StreamPart("s", (1,)), refuse_each=True)
+    assert (list(again.refused), again.position, again.predictions) == ([0], answer.position, ())
+    with pytest.raises(LimitExceeded):
+        await replica.update(beyond)
+    assert replica.model.updates == 2
