@@ -291,7 +291,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the state; memory in use is up to eight times as much, for room to grow."""
+        """Return the bytes of the state; memory in use is up to eight times as much, for room to grow."""
         return self.nbytes_after(self.n_features_, self.n_labels_, 0, 0)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:

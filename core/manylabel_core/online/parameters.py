@@ -24,7 +24,7 @@ PAIRED = "paired"
 """Two experts, one with steps that shrink and one with steady ones."""
 
 Documentation = Mapping[str, tuple[str, str]]
-"""Of parameters by their names: the allowed values, and what they do."""
+"""By the name of a parameter, the allowed values, and what it does."""
 
 
 def check_positive(name: str, value: object) -> float:

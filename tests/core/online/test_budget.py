@@ -130,27 +130,6 @@ def test_the_accumulator_goes_through_what_the_coefficients_go_through(strategy:
     assert np.abs(state["coefficients"]).max() > 0.1
 
 
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("strategy", [None, *STRATEGIES])
-def test_a_label_that_restarts_is_forgotten_and_no_other(strategy: str | None, average: bool) -> None:
-    X, Y = stream(60)
-    model = KernelFALT(strategy=strategy, budget=strategy and 10, average=average, fit_intercept=True, calibrate=False)
-    model.partial_fit(X, Y)
-    before = model.scores(X)
-    model._pipeline.model.forget(1)
-    labels, thresholds = model.scores(X)
-    assert not labels[:, 1].any()
-    np.testing.assert_array_equal(np.delete(labels, 1, axis=1), np.delete(before[0], 1, axis=1))
-    np.testing.assert_array_equal(thresholds, before[1])
-    again = type(model)(**model.get_params())
-    again.restore(model.state())
-    for learner in (model, again):
-        learner.partial_fit(X, Y)
-    for name, array in model.state().items():
-        assert array.tobytes() == again.state()[name].tobytes(), name
-    assert model.scores(X)[0][:, 1].any(), "it is learnt anew"
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_sparse_rows_of_many_features(strategy: str) -> None:
     X = sp.random_array((120, 3000), density=0.004, rng=np.random.default_rng(1), format="csr")
@@ -220,18 +199,3 @@ def test_an_eta_changed_in_use_reaches_the_learner_on_the_features() -> None:
         other.restore(model.state())
         model.set_params(**changes).partial_fit(X[20:], Y[20:])
         np.testing.assert_array_equal(model.scores(X)[0], other.partial_fit(X[20:], Y[20:]).scores(X)[0])
-
-
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_calls_and_restarts_leave_no_trace(strategy: str, average: bool) -> None:
-    """Long after the budget is full, to the bit."""
-    X, Y = stream(200)
-    common = {"budget": 10, "strategy": strategy, "average": average, "fit_intercept": True}
-    whole, parts = KernelFALT(**common).partial_fit(X, Y), KernelFALT(**common)
-    for i in range(200):
-        parts.partial_fit(X[[i]], Y[[i]])
-        arrays, parts = parts.state(), KernelFALT(**common)
-        parts.restore(arrays)
-    for name, array in whole.state().items():
-        assert array.tobytes() == parts.state()[name].tobytes(), name

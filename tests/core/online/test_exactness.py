@@ -245,24 +245,6 @@ def test_unknown_labels_are_as_if_their_columns_were_not_there(make: type[FALT])
 
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-def test_the_truth_of_unknown_labels_does_not_matter(make: type[FALT]) -> None:
-    stream = make_stream(8)
-    one = make(eta=0.137).partial_fit(stream.X, stream.Y, known=stream.known)
-    other = make(eta=0.137).partial_fit(stream.X, np.where(stream.known, stream.Y, 1 - stream.Y), known=stream.known)
-    for name, array in one.state().items():
-        np.testing.assert_array_equal(array, other.state()[name])
-
-
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-def test_all_labels_known_is_a_complete_set(make: type[FALT]) -> None:
-    stream = make_stream(9)
-    partial = make(eta=0.137).partial_fit(stream.X, stream.Y, known=np.ones_like(stream.Y))
-    complete = make(eta=0.137).partial_fit(stream.X, stream.Y)
-    for name, array in partial.state().items():
-        np.testing.assert_array_equal(array, complete.state()[name])
-
-
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_no_known_label_teaches_nothing(make: type[FALT]) -> None:
     stream = make_stream(10)
     model = make(eta=0.137, scaling="none").partial_fit(stream.X, stream.Y)

@@ -17,7 +17,7 @@ DETECTORS = ("adwin",)
 """Kinds of detectors."""
 
 REACTIONS = ("raise", "restart")
-"""What an alarm may do: let a label's steps be large again, or begin the label anew."""
+"""Reactions to an alarm: let a label's steps be large again, or begin the label anew."""
 
 
 class Alarms(NamedTuple):

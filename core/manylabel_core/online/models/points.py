@@ -45,7 +45,7 @@ class Points:
         return self.place, self.norms, self.indices, self.values, self.n_points
 
     def point(self, slot: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Columns and values of an example."""
+        """Return the columns and values of an example."""
         first, last = self.place[slot]
         return self.indices[first:last], self.values[first:last]
 
@@ -84,7 +84,7 @@ class Points:
         self.values[: self._end] = values
 
     def packed(self) -> Rows:
-        """The examples as compressed sparse rows."""
+        """Return the examples as compressed sparse rows."""
         place = self.place[: self.n_points]
         lengths = place[:, 1] - place[:, 0]
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

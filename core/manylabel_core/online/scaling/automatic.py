@@ -15,7 +15,7 @@ from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 
 class AutomaticScaling:
-    """Every feature by the statistics of the stream so far, then every example to unit norm.
+    """Every feature is scaled by the statistics of the stream so far, then every example to unit norm.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
     standardised, absent values included. Any other feature is divided by the root mean square of its values that are
@@ -62,17 +62,17 @@ class AutomaticScaling:
         return scaled._replace(values=scaled.values.astype(rows.values.dtype, copy=False))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Their values, and as many dense features for each as there can be."""
+        """Return the number of their values, and as many dense features for each as there can be."""
         seen = int(self._moments[: self._n_features, 0].sum()) + n_values
         most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)
         return n_values + n_samples * most_dense
 
     def nbytes(self, n_features: int) -> int:
-        """Bytes of the state for so many features."""
+        """Return the bytes of the state for so many features."""
         return self._count.nbytes + 3 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The number of examples, and for every feature the number of its values, their mean and squared distances."""
+        """Return the number of examples; for each feature the number, the mean and the squared distances of its values."""
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:

@@ -17,7 +17,7 @@ MAX_SCALED_VALUES = 2**20
 
 
 class Scaling(Protocol):
-    """What a learner needs of its scaling."""
+    """A scaling changes rows before the model sees them, and learns from them."""
 
     def reserve(self, n_features: int) -> None:
         """Take the memory for this many features, changing nothing else."""
@@ -36,55 +36,55 @@ class Scaling(Protocol):
         """Scale each row as `learn` would if it came next, changing nothing."""
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Most values that so many rows, with so many values in all, have when they are scaled."""
+        """Return the most values that so many rows, with so many values in all, have when they are scaled."""
 
     def nbytes(self, n_features: int) -> int:
-        """Bytes of the state for so many features."""
+        """Return the bytes of the state for so many features."""
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Arrays for `restore`; views, not copies."""
+        """Return arrays for `restore`; views, not copies."""
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Take over a state for so many features; raises ValueError, changing nothing, if it is none."""
 
 
 class NoScaling:
-    """Features as they come."""
+    """Features stay as they come."""
 
     def reserve(self, n_features: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def grow(self, n_features: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     rows_at_once = 2**62
 
     def learn(self, rows: Rows) -> Rows:
-        """Give the rows themselves."""
+        """Return the rows themselves."""
         return rows
 
     def score(self, rows: Rows) -> Rows:
-        """Give the rows themselves."""
+        """Return the rows themselves."""
         return rows
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """As many."""
+        """Return as many."""
         return n_values
 
     def nbytes(self, n_features: int) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class UnitNorm(NoScaling):
-    """Every example divided by its Euclidean norm; an example of zeros stays as it is."""
+    """Every example is divided by its Euclidean norm; an example of zeros stays as it is."""
 
     def learn(self, rows: Rows) -> Rows:
         """Scale the rows."""
@@ -96,7 +96,7 @@ class UnitNorm(NoScaling):
 
 
 class RunningStandardisation:
-    """Features as distances from their mean in standard deviations, over the stream so far.
+    """Features become distances from their mean in standard deviations, over the stream so far.
 
     Each example is standardised by the statistics that include it. An absent feature is a 0 and counts. A
     feature that has not varied yet becomes 0.
@@ -136,15 +136,15 @@ class RunningStandardisation:
         return Rows(*_scaling.standardise(self._count, moments, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """All features of all rows."""
+        """Return the number of all features of all rows."""
         return n_features * n_samples
 
     def nbytes(self, n_features: int) -> int:
-        """Bytes of the state for so many features."""
+        """Return the bytes of the state for so many features."""
         return self._count.nbytes + 2 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """The number of examples, and mean and sum of squared distances of every feature."""
+        """Return the number of examples, and mean and sum of squared distances of every feature."""
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:

@@ -23,7 +23,7 @@ What mergers lose is noise that the rounds after them do not wholly mend: withou
 
 
 class Merge(KeepAll):
-    """Of more vectors than the budget, the one with the smallest norm of coefficients merges with its best partner.
+    """Merging joins, of more vectors than the budget, the one with the smallest coefficients and its best partner.
 
     Budgeted stochastic gradient descent, with coefficients of several labels: the partner is the vector with which
     least is lost, summed over the columns. Wang, Crammer, Vucetic: Breaking the curse of kernelization, JMLR 13, 2012,
@@ -46,7 +46,7 @@ class Merge(KeepAll):
             self._merge(support, slot, partner, column[partner], h)
 
     def _column(self, support: SupportVectors, slot: int, work: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The kernel of a vector with all of them."""
+        """Return the kernel of a vector with all of them."""
         column = np.empty(support.n_points)
         kernel_column(self._shape, 0.0, *support.parts, work, *support.point(slot), column)
         return column
@@ -65,5 +65,5 @@ class Merge(KeepAll):
 
 
 def _power(value: float, exponent: float) -> float:
-    """K(a, z), with a kernel of 0 as the one of vectors too far apart for float64."""
+    """Return K(a, z), with a kernel of 0 as the one of vectors too far apart for float64."""
     return float(value**exponent) if value > 0.0 else float(exponent == 0.0)

@@ -32,7 +32,7 @@ TOLERANCE = 1e-3
 
 
 class Project:
-    """Of more vectors than the budget, the one that the others replace best is projected on their span.
+    """Projection gives up, of more vectors than the budget, the one whose projection on the others' span is best.
 
     The Projectron's projection by an inverse kernel matrix that is updated by rank one, which serves all labels; unlike
     there, the vector given up is not always the newest one, so that the span follows the stream. An example costs time
@@ -95,11 +95,11 @@ class Project:
         self._scales[slot] = self._scales[n - 1]
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """The inverse, and how many vectors were replaced since it was computed anew."""
+        """Return the inverse, and how many vectors were replaced since it was computed anew."""
         return {"inverse": self._inverse[:n_vectors, :n_vectors], "replaced": self._replaced}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Bytes of that for so many vectors."""
+        """Return the bytes of that for so many vectors."""
         return 8 * (n_vectors * n_vectors + 1)
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:

@@ -17,7 +17,7 @@ MOST_RESTORED = 2**26
 
 
 class RandomFeatures:
-    """Cosines and sines of `budget` / 2 random directions.
+    """Random features are cosines and sines along `budget` / 2 random directions.
 
     The frequencies of a feature are drawn from the seed and the number of its column alone: they are the same whenever
     it appears, and are drawn again instead of being kept.
@@ -43,26 +43,26 @@ class RandomFeatures:
             self._frequencies = frequencies
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Features of rows."""
+        """Return the features of rows."""
         return self.score(rows, n_features)
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Features of rows."""
+        """Return the features of rows."""
         self.enlarge(n_features)
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._dtype)
         to_random_features(self._seed, self._scale, self._frequencies, *rows, features)
         return features
 
     def columns_after(self, n_samples: int) -> int:
-        """As many as ever."""
+        """Return the number there has always been."""
         return self.n_columns
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
+        """Return nothing."""
         return {}
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Bytes of the frequencies."""
+        """Return the bytes of the frequencies."""
         return self._frequencies.itemsize * n_features * (self.n_columns // 2)
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:

@@ -19,7 +19,7 @@ NOVELTY = 0.01
 
 
 class Landmarks:
-    """The first `budget` examples that are not nearly in the span of those before.
+    """Landmarks are the first `budget` examples that are not nearly in the span of those before.
 
     While there are few, each example adds the one direction that it needs, so that learning is then that of a kernel
     model without a budget. Landmarks stay: a learner's weights are of their span, and with one replaced every feature
@@ -48,10 +48,10 @@ class Landmarks:
         return self.n_points < self._budget
 
     def enlarge(self, n_features: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Features of rows; while there is room, of one row, which may become a landmark before."""
+        """Return the features of rows; while there is room, of one row, which may become a landmark before."""
         rows, work = rows.without_zeros(), np.zeros((2, n_features))
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
@@ -70,27 +70,27 @@ class Landmarks:
         return float(admit(self._settings.shape, *self._points.parts, self._scales, self._R, work))
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Features of rows."""
+        """Return the features of rows."""
         return self._transform(rows.without_zeros(), np.zeros((2, n_features)))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
-        """Features of rows, and what is left of the last one beside the landmarks, of 1."""
+        """Return the features of rows, and what is left of the last one beside the landmarks, of 1."""
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._settings.dtype)
         shape, parts = self._settings.shape, self._points.parts
         rest = to_landmark_features(shape, *parts, self._scales, self._R, work, *rows, features)
         return features, rest
 
     def columns_after(self, n_samples: int) -> int:
-        """As many as there can be landmarks."""
+        """Return as many as there can be landmarks."""
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The landmarks. What makes their features is computed again on `restore`, to the same bits."""
+        """Return the landmarks. What makes their features is computed again on `restore`, to the same bits."""
         indptr, indices, values = self._points.packed()
         return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Most bytes of the landmarks and of what makes their features."""
+        """Return the most bytes of the landmarks and of what makes their features."""
         n = self.columns_after(n_samples)
         n_values = min(self._points.n_values + n_values, n * n_features)
         beside = 8 * (n + n * (n + 1) // 2)

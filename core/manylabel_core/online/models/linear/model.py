@@ -21,7 +21,7 @@ MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53
 """More than the squares of a feature can come to."""
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, MAX_WEIGHT)})
-"""What the numbers of a plane lie between, if not as weights do."""
+"""Bounds of the numbers of a plane, if not those of weights."""
 
 
 class LinearModel:

@@ -1,17 +1,21 @@
-"""A learner is a function of its examples in their order: grouping, room and restarts leave no trace, to the bit."""
+"""The contract of every online learner, in the manner of river's checks: a check for each promise, for each learner.
+
+A learner is a function of its examples in their order: grouping, room and restarts leave no trace, to the bit.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.core.online.catalogue import LEARNERS, Make, again
 
-from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online._examples import find_problem
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.learner import OnlineLearner
@@ -31,6 +35,7 @@ class Example(NamedTuple):
 
 
 Stream = list[Example]
+Check = Callable[[OnlineLearner, "Stream", st.DataObject], None]
 
 
 @st.composite
@@ -54,39 +59,18 @@ def streams(draw: st.DrawFn) -> Stream:
 
 
 @st.composite
-def learners(draw: st.DrawFn) -> OnlineLearner:
+def configured(draw: st.DrawFn, make: Make) -> OnlineLearner:
+    """A learner of the catalogue, with parameters that every one has."""
     common = {
-        "eta": draw(st.sampled_from([0.01, 0.5, 3.0])),
-        **draw(st.sampled_from([{}, {}, {"passes": 1}, {"passes": 5}, {"passes_per_label": 0.5}])),
         "scaling": draw(st.sampled_from(["auto", "auto", "none", "unit", "standard"])),
         "fit_intercept": draw(st.booleans()),
         "average": draw(st.booleans()),
-        "optimise": draw(st.sampled_from([None, None, "none", "macro_f1", "hamming"])),
+        "optimise": draw(st.sampled_from([None, None, "micro_f1", "none", "macro_f1", "hamming"])),
         "drift": draw(st.sampled_from([None, None, "adwin"])),
         "dtype": draw(st.sampled_from(["float32", "float32", "float64"])),
     }
-    match draw(st.sampled_from(["falt", "salt", "passive-aggressive", "kernel-pa", "kernel", "budget", "features"])):
-        case "falt":
-            steps = [None, "adaptive", "implicit"] if not any("passes" in name for name in common) else [None]
-            return FALT(step=draw(st.sampled_from(steps)), **common)
-        case "salt":
-            steps = [None, "implicit"] if not any("passes" in name for name in common) else [None]
-            return SALT(step=draw(st.sampled_from(steps)), delta=draw(st.sampled_from([0.01, 1.0])), **common)
-        case "passive-aggressive" | "kernel-pa" as name:
-            C = common.pop("eta")
-            for passes in ("passes", "passes_per_label"):
-                common.pop(passes, None)
-            make = PassiveAggressive if name == "passive-aggressive" else KernelPassiveAggressive
-            return make(C=C, variant=draw(st.sampled_from(["PA-I", "PA-II"])), **common)
-        case "kernel":
-            return KernelFALT(kernel=draw(st.sampled_from(["rbf", "linear", "poly"])), gamma=0.2, **common)
-        case "budget":
-            strategy = draw(st.sampled_from(["merge", "project"]))
-            return KernelFALT(budget=draw(st.integers(1, 6)), strategy=strategy, gamma=0.2, **common)
-        case _:
-            make = draw(st.sampled_from([KernelFALT, KernelSALT]))
-            strategy, budget = draw(st.sampled_from(["rff", "nystroem"])), 2 * draw(st.integers(1, 4))
-            return make(budget=budget, strategy=strategy, seed=draw(st.integers(0, 2**63 - 1)), gamma=0.2, **common)
+    size = "C" if "C" in make().get_params() else "eta"
+    return make(**common, **{size: draw(st.sampled_from([0.01, 0.5, 3.0]))})
 
 
 def as_arrays(batch: Stream) -> tuple[Rows, Targets]:
@@ -117,11 +101,6 @@ def learn(model: OnlineLearner, batch: Stream) -> list[list[float]]:
     return [row[: 1 + e.n_labels].tolist() for row, e in zip(scores, batch, strict=True)]
 
 
-def again(model: OnlineLearner) -> OnlineLearner:
-    """A new learner with the same parameters."""
-    return type(model)(**model.get_params())
-
-
 def assert_same_bits(one: OnlineLearner, other: OnlineLearner) -> None:
     assert (one.n_features_, one.n_labels_, one.nbytes) == (other.n_features_, other.n_labels_, other.nbytes)
     ours, theirs = one.state(), other.state()
@@ -146,8 +125,8 @@ def reference(model: OnlineLearner, stream: Stream) -> tuple[OnlineLearner, list
     return model, [learn(model, [example])[0] for example in stream]
 
 
-@given(learners(), streams(), st.lists(st.integers(1, 7), min_size=25, max_size=25))
-def test_grouping_into_calls(model: OnlineLearner, stream: Stream, sizes: list[int]) -> None:
+def check_grouping_into_calls(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 7), min_size=25, max_size=25))
     one_by_one, expected = reference(model, stream)
     seen: list[list[float]] = []
     for size in sizes:
@@ -157,16 +136,15 @@ def test_grouping_into_calls(model: OnlineLearner, stream: Stream, sizes: list[i
     assert_same_bits(model, one_by_one)
 
 
-@given(learners(), streams())
-def test_room_made_ahead(model: OnlineLearner, stream: Stream) -> None:
+def check_room_made_ahead(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     one_by_one, expected = reference(model, stream)
     model.grow(max(e.n_features for e in stream), max(e.n_labels for e in stream))
     assert [learn(model, [example])[0] for example in stream] == expected
     assert_same_bits(model, one_by_one)
 
 
-@given(learners(), streams(), st.integers(1, 9))
-def test_probabilities_of_a_group_are_those_of_each_example(model: OnlineLearner, stream: Stream, size: int) -> None:
+def check_probabilities_of_a_group_are_those_of_each(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    size = data.draw(st.integers(1, 9))
     one_by_one = again(model)
     for first in range(0, len(stream), size):
         batch = stream[first : first + size]
@@ -183,8 +161,8 @@ def test_probabilities_of_a_group_are_those_of_each_example(model: OnlineLearner
         assert np.concatenate(seen).tobytes() == expected.tobytes()
 
 
-@given(learners(), streams(), st.sets(st.integers(0, 24)))
-def test_restart_in_between(model: OnlineLearner, stream: Stream, restarts: set[int]) -> None:
+def check_restart_in_between(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    restarts = data.draw(st.sets(st.integers(0, 24)))
     one_by_one, expected = reference(model, stream)
     seen = []
     for i, example in enumerate(stream):
@@ -199,9 +177,9 @@ def test_restart_in_between(model: OnlineLearner, stream: Stream, restarts: set[
     assert_same_bits(model, one_by_one)
 
 
-@given(learners(), streams(), st.integers(1, 9))
-def test_the_size_after_learning_is_known_beforehand(model: OnlineLearner, stream: Stream, size: int) -> None:
+def check_the_size_after_learning_is_known_before(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     """Exactly for linear models, as a bound for support vectors and detectors of drift."""
+    size = data.draw(st.integers(1, 9))
     for first in range(0, len(stream), size):
         batch = stream[first : first + size]
         n_values = sum(len(e.x) for e in batch)
@@ -213,8 +191,7 @@ def test_the_size_after_learning_is_known_beforehand(model: OnlineLearner, strea
             assert model.nbytes == bound
 
 
-@given(learners(), streams())
-def test_scoring_is_learning_without_a_trace(model: OnlineLearner, stream: Stream) -> None:
+def check_scoring_is_learning_without_a_trace(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     """Scores of a row are those of learning it next, also where it has features the learner has not grown to."""
     one_by_one, expected = reference(model, stream)
     for i, example in enumerate(stream):
@@ -224,8 +201,8 @@ def test_scoring_is_learning_without_a_trace(model: OnlineLearner, stream: Strea
     assert_same_bits(model, one_by_one)
 
 
-@given(learners(), streams(), st.integers(1, 40))
-def test_scoring_many_is_scoring_each(model: OnlineLearner, stream: Stream, values_at_once: int) -> None:
+def check_scoring_many_is_scoring_each(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    values_at_once = data.draw(st.integers(1, 40))
     learn(model, stream)
     rows, _ = as_arrays(stream)
     with pytest.MonkeyPatch.context() as patch:  # parts of a call, cut to bound the memory of scaling
@@ -238,8 +215,7 @@ def test_scoring_many_is_scoring_each(model: OnlineLearner, stream: Stream, valu
         assert model.score(rows.part(i, i + 1))[0].tolist() == many[i].tolist()
 
 
-@given(learners(), streams())
-def test_a_stored_zero_is_an_absent_feature(model: OnlineLearner, stream: Stream) -> None:
+def check_a_stored_zero_is_an_absent_feature(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     dense = [e._replace(x={j: e.x.get(j, 0.0) for j in range(e.n_features)}) for e in stream]
     without = [e._replace(x={j: value for j, value in e.x.items() if value != 0}) for e in stream]
     one, expected = reference(model, without)
@@ -248,8 +224,8 @@ def test_a_stored_zero_is_an_absent_feature(model: OnlineLearner, stream: Stream
     assert_same_bits(one, other)
 
 
-@given(learners(), streams(), st.sampled_from([sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array]))
-def test_sparse_and_dense_matrices(model: OnlineLearner, stream: Stream, form: type) -> None:
+def check_sparse_and_dense_matrices(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from([sp.csr_array, sp.csr_matrix, sp.csc_array, sp.coo_array]))
     n_features, n_labels = stream[-1].n_features, stream[-1].n_labels
     X, Y = np.zeros((len(stream), n_features), np.float32), np.zeros((len(stream), n_labels), np.int8)
     known = np.zeros_like(Y)
@@ -266,8 +242,7 @@ def test_sparse_and_dense_matrices(model: OnlineLearner, stream: Stream, form: t
             assert one.tobytes() == other.tobytes()
 
 
-@given(learners(), streams())
-def test_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: Stream) -> None:
+def check_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     one, expected = reference(model, stream)
     rows, targets = as_arrays(stream)
     for array in rows:
@@ -279,3 +254,94 @@ def test_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: S
     assert [len(function.signatures) for function in functions] == compiled, "it needs no compilation of its own"
     assert [row[: len(e)].tolist() for row, e in zip(scores, expected, strict=True)] == expected
     assert_same_bits(one, model)
+
+
+def check_known_truth_alone_counts(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    """What is unknown may be anything; all labels known, one by one, are a complete list."""
+    seed = data.draw(st.integers(0, 99))
+    rng = np.random.default_rng(seed)
+    n_features, n_labels = stream[-1].n_features, stream[-1].n_labels
+    X, Y = rng.normal(size=(len(stream), n_features)), rng.integers(0, 2, size=(len(stream), n_labels))
+    known = rng.random(Y.shape) < 0.5
+    one, other = again(model).partial_fit(X, Y, known), again(model).partial_fit(X, np.where(known, Y, 1 - Y), known)
+    assert_same_bits(one, other)
+    assert_same_bits(again(model).partial_fit(X, Y), again(model).partial_fit(X, Y, np.ones_like(known)))
+
+
+def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    """It scores 0 whatever the example, no other label's score changes, and the state can be restored."""
+    learn(model, stream)
+    if not model.n_labels_:
+        return
+    label = data.draw(st.integers(0, model.n_labels_ - 1))
+    inner, rows = model._pipeline.model, model._pipeline._scaling.score(model._pipeline._plain(as_arrays(stream)[0]))
+    before, after = np.empty((2, len(stream), 1 + model.n_labels_))
+    inner.score(rows, before)
+    inner.forget(label)
+    inner.score(rows, after)
+    assert not after[:, 1 + label].any()
+    if getattr(inner, "_paired", False):  # the other expert's scores may differ, and both have forgotten the label
+        assert not model.state()["weights"][:, 1 + label].any()
+        assert not model.state()["steady"][:, 1 + label].any()
+    np.testing.assert_array_equal(np.delete(after, 1 + label, axis=1), np.delete(before, 1 + label, axis=1))
+    other = again(model)
+    other.restore(model.state())
+    assert learn(model, stream) == learn(other, stream)
+
+
+def check_a_state_of_other_shapes_or_numbers_is_refused(
+    model: OnlineLearner, stream: Stream, data: st.DataObject
+) -> None:
+    """An array that is missing, of another type, shorter, or not finite: the learner is as it was."""
+    learn(model, stream)
+    arrays = model.state()
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    array = arrays[name]
+    forged: list[Any] = [None, np.zeros(array.shape, np.float16), array[np.newaxis]]
+    if array.dtype.kind == "f" and array.size:
+        forged.append(np.full_like(array, np.nan))
+    for wrong in forged:
+        state = {key: value for key, value in arrays.items() if key != name}
+        with pytest.raises(ValueError, match="state must hold"):
+            model.restore(state if wrong is None else {**state, name: wrong})
+    assert all(array.tobytes() == arrays[key].tobytes() for key, array in model.state().items())
+
+
+def check_scores_and_states_are_finite(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    """Also after values as large and as small as can be."""
+    power = data.draw(st.sampled_from([-30.0, 0.0, 12.0]))
+    extreme = [e._replace(x={j: float(np.float32(v * 10.0**power)) for j, v in e.x.items()}) for e in stream]
+    for _ in range(3):
+        assert all(np.isfinite(row).all() for row in learn(model, extreme))
+    assert all(np.isfinite(array).all() for array in model.state().values())
+
+
+CHECKS = [check for name, check in list(globals().items()) if name.startswith("check_")]
+
+
+@pytest.mark.parametrize(
+    ("make", "check"),
+    [
+        pytest.param(make, check, id=f"{name}:{check.__name__.removeprefix('check_')}")
+        for name, make in LEARNERS.items()
+        for check in CHECKS
+    ],
+)
+@settings(max_examples=4, derandomize=True)
+@given(data=st.data())
+def test_it_keeps_the_contract(make: Make, check: Check, data: st.DataObject) -> None:
+    check(data.draw(configured(make)), data.draw(streams()), data)
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
+def test_long_streams_leave_no_trace_of_calls_and_restarts(make: Make) -> None:
+    """Long after a budget is full, to the bit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 4))
+    Y = ((X[:, :3] * X[:, 1:4] > 0) ^ (rng.random((150, 3)) < 0.1)).astype(int)
+    whole, parts = make(fit_intercept=True, average=True).partial_fit(X, Y), make(fit_intercept=True, average=True)
+    for i in range(0, 150, 3):
+        parts.partial_fit(X[i : i + 3], Y[i : i + 3])
+        arrays, parts = parts.state(), again(parts)
+        parts.restore(arrays)
+    assert_same_bits(whole, parts)
