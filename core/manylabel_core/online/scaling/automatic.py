@@ -72,7 +72,7 @@ class AutomaticScaling:
         return self._count.nbytes + 3 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the number of examples; for each feature the number, the mean and the squared distances of its values."""
+        """Return the number of examples; for each feature the count, mean and squared distances of its values."""
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
