@@ -180,6 +180,10 @@ class Settings(BaseSettings):
     job_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """How often a fit is begun whose process, or its supervisor, dies; then the job fails."""
 
+    job_checkpoint_work: Annotated[float, Field(ge=1, le=1e15)] = 2e9
+    """Multiplications until the first checkpoint of a fit, roughly: some seconds. Later ones are further apart. A job
+    keeps the number that it began with, so that a fit which is interrupted and resumed gives the same bits."""
+
     max_queued_jobs: PositiveInt = 100
     """Most jobs that wait or run; beyond it they are answered 429."""
 

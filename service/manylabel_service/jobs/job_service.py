@@ -24,9 +24,6 @@ from manylabel_service.jobs.validation import check
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 
-CHECKPOINT_WORK = 2e9
-"""Multiplications until the first checkpoint of a fit, roughly: some seconds. Later ones are further apart. A job keeps
-the number that it began with, so that a fit which is interrupted and resumed gives the same bits."""
 MAX_BYTES = 2**19
 """Most bytes of a new job in the store. It grows by what comes of its trials."""
 
@@ -104,7 +101,7 @@ class JobService:
             digest=key.digest.hex() if key else None,
             checksums=checksums,
             threads=settings.job_threads,
-            segment_work=CHECKPOINT_WORK,
+            segment_work=settings.job_checkpoint_work,
             created=now(),
             tasks=plan(spec),
         )

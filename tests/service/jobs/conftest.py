@@ -15,7 +15,6 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.jobs import job_service
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.job_store import JobStore
@@ -56,12 +55,11 @@ def spec(request: dict[str, Any], **changes: Any) -> JobSpec:
 
 
 @pytest.fixture
-def context_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., JobContext]:
+def context_of(tmp_path: Path) -> Callable[..., JobContext]:
     """Make contexts: ``context_of(store, job_attempts=1)``. Fits have a checkpoint after each iteration."""
-    monkeypatch.setattr(job_service, "CHECKPOINT_WORK", 1.0)
 
     def make(store: Store, /, **settings: Any) -> JobContext:
-        given = {"job_niceness": 0, **settings}
+        given = {"job_niceness": 0, "job_checkpoint_work": 1.0, **settings}
         known = Settings(data_dir=tmp_path / "data", **given)
         return JobContext(store, known, DatasetStore(store, known), JobStore(store))
 

@@ -30,15 +30,14 @@ from manylabel_service.errors import (
     ModelNotFound,
 )
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.jobs import job_service, training
+from manylabel_service.jobs import training
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")
 
 
-async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of, monkeypatch):
-    jobs = await jobs_of(store)
-    monkeypatch.setattr(job_service, "CHECKPOINT_WORK", 1e9)
+async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of):
+    jobs = await jobs_of(store, job_checkpoint_work=1e9)
     context = jobs._context
     await add_songs(context)
     job, replayed = await jobs.submit(spec(SHORT), KEY)
