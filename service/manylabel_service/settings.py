@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     may have its own."""
 
     snapshot_every_updates: PositiveInt = 50_000
-    """A model is snapshotted after this many updates since its last snapshot."""
+    """A model is snapshotted after it has learnt this many examples since its last snapshot."""
 
     snapshot_every_seconds: PositiveFloat = 60.0
     """A model that has learnt anything is snapshotted after this many seconds since its last snapshot."""

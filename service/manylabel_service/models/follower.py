@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class Follower:
-    """Wakes the replicas whose log has grown.
+    """A follower wakes the models whose log has grown.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ LOADS_AT_A_TIME = 2
 
 
 class ModelLoader:
-    """ModelLoader under way, by name.
+    """A model loader loads models by name, each once, and few at a time.
 
     Parameters
     ----------

@@ -113,7 +113,7 @@ class Snapshotter:
 
         The caller must not fold anything in until this returns; predictions may go on.
         """
-        await self._settled()
+        await self._wait_until_stored()
         self._tried()
         try:
             data = await asyncio.to_thread(model.to_bytes)
@@ -132,9 +132,9 @@ class Snapshotter:
         ------
         StorageError, ModelGone
         """
-        await self._settled()
+        await self._wait_until_stored()
         if position != self.covered:
-            await self._look()
+            await self._newer_of_others()
         return position_key(self.covered) >= position_key(position)
 
     async def take_last(self, model: OnlineModel) -> None:
@@ -146,13 +146,13 @@ class Snapshotter:
         """
         if not await self.covers(model.position):
             await self.begin(model)
-            await self._settled()
+            await self._wait_until_stored()
 
     async def drop(self) -> None:
         """Give up the one being stored."""
         if self._storing is not None:
             self._storing.cancel()
-            await self._settled()
+            await self._wait_until_stored()
 
     def _tried(self) -> None:
         self.taken_at = time.monotonic()
@@ -162,13 +162,13 @@ class Snapshotter:
 
     async def _others_took(self, position: str, must_cover: bool) -> bool:
         """Whether another replica has stored one that this one may leave it at for now."""
-        newest = await self._look()
+        newest = await self._newer_of_others()
         if newest is None or must_cover:
             return position_key(self.covered) >= position_key(position)
         age_seconds = time.time() - newest.created_unix_ms / 1000
         return newest.position == position or age_seconds < self._settings.snapshot_every_seconds
 
-    async def _look(self) -> SnapshotRecord | None:
+    async def _newer_of_others(self) -> SnapshotRecord | None:
         """The newest snapshot, if another replica stored it and it is news."""
         newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
@@ -176,7 +176,7 @@ class Snapshotter:
         self.covered, self.met_others, self.size_bytes = newest.position, True, newest.size_bytes
         return newest
 
-    async def _settled(self) -> None:
+    async def _wait_until_stored(self) -> None:
         if self._storing is not None:
             await asyncio.gather(self._storing, return_exceptions=True)
 

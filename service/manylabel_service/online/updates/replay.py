@@ -142,21 +142,21 @@ class LogReplayer:
 
     async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Fold entries in; raises as `read_on`."""
-        folding = Fold(model, entries)
+        fold = Fold(model, entries)
         more = True
         try:
             while more:
-                if folding.wanted is not None:
-                    folding.give(await self._target(folding.wanted))
-                started, learnt = time.perf_counter(), folding.learnt
-                more = folding.step(self._slice.examples)
-                if folding.learnt > learnt:
-                    self._slice.observe(folding.learnt - learnt, time.perf_counter() - started)
+                if fold.wanted is not None:
+                    fold.give(await self._target(fold.wanted))
+                started, learnt = time.perf_counter(), fold.learnt
+                more = fold.step(self._slice.examples)
+                if fold.learnt > learnt:
+                    self._slice.observe(fold.learnt - learnt, time.perf_counter() - started)
                 if more:
                     await asyncio.sleep(0)
         except StorageGone as error:
-            raise Interrupted(folding.outcomes, error) from error
-        return folding.outcomes
+            raise Interrupted(fold.outcomes, error) from error
+        return fold.outcomes
 
     async def _target(self, position: str) -> OnlineModel:
         try:
