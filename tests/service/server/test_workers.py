@@ -254,19 +254,19 @@ def test_restarts_slow_down_until_a_worker_is_stable(monkeypatch: pytest.MonkeyP
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     worker = workers._Worker(0, Settings(), tmp_path)
-    waits = [worker.put_off() for _ in range(100)]
+    waits = [worker.schedule_restart() for _ in range(100)]
     assert waits[:9] == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert waits[-1] == 30.0
     assert worker.starts_at == now + 30.0
 
     def live(seconds: float) -> float:
         nonlocal now
-        worker._told, ready = multiprocessing.Pipe(duplex=False)
+        worker._ready_pipe, ready = multiprocessing.Pipe(duplex=False)
         ready.send_bytes(b"ready")
         assert worker.became_ready()
         ready.close()
         now += seconds
-        return worker.put_off()
+        return worker.schedule_restart()
 
     assert live(workers.STABLE_SECONDS - 1) == 30.0
     assert live(workers.STABLE_SECONDS + 1) == 0.0
