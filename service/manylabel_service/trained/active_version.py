@@ -11,7 +11,14 @@ from collections.abc import Iterable
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import ModelGone, NoVersionServed, ServiceError, StorageGone, VersionDamaged
+from manylabel_service.errors import (
+    ModelGone,
+    NoVersionServed,
+    ServiceError,
+    StorageGone,
+    VersionDamaged,
+    VersionNotFound,
+)
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.storage import START, position_key
@@ -134,7 +141,7 @@ class ActiveVersion:
         catalogue = self._versions.catalogue
         target = catalogue.target
         for serving in (self.serving, loaded):
-            if target == (None if serving is None else serving.version):
+            if target == (None if serving is None else serving.version.listed):
                 self._put(serving, catalogue.position)
                 return True
         return False
@@ -151,7 +158,9 @@ class ActiveVersion:
             target, position = catalogue.target, catalogue.position
             assert target is not None  # else it is current
             try:
-                serving = await self.load(target)
+                serving = await self.load(await self._versions.version(target))
+            except VersionNotFound:  # it has been deleted, so that another is to be served
+                continue
             except VersionDamaged as error:
                 self._report_load_error(error)
                 return

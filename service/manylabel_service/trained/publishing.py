@@ -1,7 +1,7 @@
 """A job's result becomes a version of a model.
 
 Publishing may break off anywhere and be begun again, by this process or another: a job gets one version. It is
-listed only once its artifact is stored.
+listed only once its artifact and its meta data are stored.
 """
 
 import asyncio
@@ -91,12 +91,12 @@ async def _published(
     if meta.job in catalogue.jobs:
         return catalogue.jobs[meta.job]
     _check_room(record.name, catalogue, settings.max_versions)
-    id = await versions.put_artifact(meta.job, artifact)
+    id = await versions.put_blobs(meta, artifact)
 
     def add(catalogue: VersionCatalogue) -> bool:
         if meta.job in catalogue.jobs:  # somebody else has published for the job meanwhile
             return False
-        number = catalogue.add(meta, id, len(artifact))
+        number = catalogue.add(meta.job, id, len(artifact))
         if promote:
             catalogue.promote(number)
         return True

@@ -28,8 +28,8 @@ class VersionMeta:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """A version of a trained model; it never changes.
+class ListedVersion:
+    """A listed version holds what the document of a model says of one version: all that is of bounded size.
 
     `number` counts from 1 and is never given twice. `position` is the one at which it became a version. `size_bytes` is
     the size of its artifact, and `id` names that among those that its job has stored.
@@ -38,5 +38,21 @@ class Version:
     number: int
     position: str
     size_bytes: int
+    job: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a trained model, as `ListedVersion`, with its meta data; it never changes."""
+
+    number: int
+    position: str
+    size_bytes: int
     meta: VersionMeta
     id: str = ""
+
+    @property
+    def listed(self) -> ListedVersion:
+        """The version without its meta data."""
+        return ListedVersion(self.number, self.position, self.size_bytes, self.meta.job, self.id)

@@ -43,10 +43,10 @@ class VersionService:
 
         Raises
         ------
-        StorageGone, ModelGone
+        VersionDamaged, StorageGone, ModelGone
         """
-        catalogue = await self._stored(self._versions.read())
-        return sorted(catalogue.versions.values(), key=lambda version: -version.number), catalogue.served
+        versions, served = await self._stored(self._versions.all())
+        return sorted(versions, key=lambda version: -version.number), served
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
         """Return a version, or the one served, with its artifact as it is stored.
@@ -60,9 +60,10 @@ class VersionService:
             number = catalogue.served
         if number is None:
             raise NoVersionServed(self._name)
-        version = catalogue.versions.get(number)
-        if version is None:
+        listed = catalogue.versions.get(number)
+        if listed is None:
             raise VersionNotFound(self._name, number)
+        version = await self._stored(self._versions.version(listed))
         return version, await self._versions.artifact(version)
 
     async def promote(self, number: int) -> Promoted:

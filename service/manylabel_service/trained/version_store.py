@@ -1,9 +1,10 @@
 """The versions of trained models, as the store keeps them.
 
-Each model has one document, changed by compare-and-set, that lists its versions and says which is served; the artifact
-of a version is a blob. Blobs are written first, under a key that is never used again, and a version exists from the
-moment the document names it. So a publisher may die at any moment: what it leaves is listed nowhere, and is removed
-later. A position of a trained model is a revision of its document.
+Each model has one document, changed by compare-and-set, that lists its versions and says which is served. The artifact
+of a version is a blob, and so are its meta data, which may be larger than a document. Blobs are written first, under
+keys that are never used again, and a version exists from the moment the document names it. So a publisher may die at
+any moment: what it leaves is listed nowhere, and is removed later. A position of a trained model is a revision of its
+document.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 from manylabel_service import ulid
 from manylabel_service.errors import (
@@ -38,17 +40,21 @@ from manylabel_service.storage import (
     pieces_of,
     position_key,
 )
-from manylabel_service.trained.version import Version, VersionMeta
+from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 
 KIND = "versions"
 BLOBS = "versions/"
-"""What the keys of all artifacts begin with."""
+"""What the keys of all blobs begin with."""
+META_SUFFIX = ".meta"
+"""The key of the meta data of a version is that of its artifact and this."""
 MAX_JOBS = 1_000
 """Jobs remembered, the latest, so that none publishes twice."""
 MAX_PROMOTIONS = 100
 """Promotions remembered, the latest, for processes that read the document now and then."""
 ORPHANED_SECONDS = 7_200.0
-"""An artifact that is so old and belongs to no version never will: its publisher has died."""
+"""A blob that is so old and belongs to no version never will: its publisher has died."""
+
+_META = TypeAdapter(VersionMeta)
 
 
 class Promoted(NamedTuple):
@@ -78,7 +84,7 @@ class VersionCatalogue(BaseModel):
 
     last: int = 0
     served: int | None = None
-    versions: dict[int, Version] = Field(default_factory=dict)
+    versions: dict[int, ListedVersion] = Field(default_factory=dict)
     jobs: dict[str, int] = Field(default_factory=dict)
     promotions: list[Promoted] = Field(default_factory=list)
 
@@ -114,7 +120,7 @@ class VersionCatalogue(BaseModel):
         return START if self._revision is None else str(self._revision)
 
     @property
-    def target(self) -> Version | None:
+    def target(self) -> ListedVersion | None:
         """The version that is to be served; None before the first."""
         return None if self.served is None else self.versions[self.served]
 
@@ -122,11 +128,11 @@ class VersionCatalogue(BaseModel):
         """Return the value of the document."""
         return self.model_dump_json().encode()
 
-    def add(self, meta: VersionMeta, id: str, size_bytes: int) -> int:
+    def add(self, job: str, id: str, size_bytes: int) -> int:
         """Add a version; return its number."""
         self.last += 1
-        self.versions[self.last] = Version(self.last, "", size_bytes, meta, id)
-        self.jobs[meta.job] = self.last
+        self.versions[self.last] = ListedVersion(self.last, "", size_bytes, job, id)
+        self.jobs[job] = self.last
         if len(self.jobs) > MAX_JOBS:
             del self.jobs[next(iter(self.jobs))]
         return self.last
@@ -163,6 +169,7 @@ class VersionStore:
         self._record = record
         self._store = store
         self._on_change = on_change
+        self._metas: dict[str, VersionMeta] = {}  # by id of the version; each is read once
         self._turn = asyncio.Lock()
 
     async def read(self) -> VersionCatalogue:
@@ -206,11 +213,44 @@ class VersionStore:
                 return self._known(Document(self._name, revision, value))
 
     async def find(self, number: int) -> Version:
-        """Return a version as it is now; raises VersionNotFound too."""
+        """Return a version as it is now; raises as `read` and `version`."""
         try:
-            return (await self.read()).versions[number]
+            listed = (await self.read()).versions[number]
         except KeyError:
             raise VersionNotFound(self._record.name, number) from None
+        return await self.version(listed)
+
+    async def all(self) -> tuple[list[Version], int | None]:
+        """Return the versions as they are now, and the number of the one served; raises VersionDamaged too."""
+        catalogue = await self.read()
+        versions = []
+        for listed in catalogue.versions.values():
+            with suppress(VersionNotFound):  # it has been deleted meanwhile
+                versions.append(await self.version(listed))
+        return versions, catalogue.served
+
+    async def version(self, listed: ListedVersion) -> Version:
+        """Return a version that is listed with its meta data.
+
+        Raises
+        ------
+        VersionNotFound
+            It has been deleted meanwhile.
+        VersionDamaged, StorageGone, ModelGone
+        """
+        number, name = listed.number, self._record.name
+        meta = self._metas.get(listed.id)
+        if meta is None:
+            try:
+                data = await blob_bytes(self._store.blobs, self.key(listed.job, listed.id) + META_SUFFIX)
+                meta = self._metas[listed.id] = _META.validate_json(data)
+            except BlobNotFound:
+                if number not in (await self.read()).versions:
+                    raise VersionNotFound(name, number) from None
+                raise VersionDamaged(name, number, "its meta data are gone") from None
+            except ValidationError as error:
+                raise VersionDamaged(name, number, f"not its meta data: {error}") from error
+        return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
     async def promote(self, number: int) -> Promoted:
         """Have a version served from one position on; nothing changes for the one that is served.
@@ -235,7 +275,7 @@ class VersionStore:
         return Promoted(catalogue.position, number, previous)
 
     async def delete(self, number: int) -> None:
-        """Delete a version; its artifact goes with `collect_garbage`.
+        """Delete a version; its blobs go with `collect_garbage`.
 
         Raises
         ------
@@ -259,10 +299,12 @@ class VersionStore:
             await self.read()  # the model may have been deleted
             raise VersionDamaged(self._record.name, version.number, "its contents are gone") from None
 
-    async def put_artifact(self, job: str, data: bytes) -> str:
-        """Store an artifact; return the id that it has among those of its job."""
+    async def put_blobs(self, meta: VersionMeta, artifact: bytes) -> str:
+        """Store an artifact and its meta data; return the id that they have among those of their job."""
         id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
-        await self._store.blobs.put(self.key(job, id), pieces_of(data))
+        key = self.key(meta.job, id)
+        await self._store.blobs.put(key, pieces_of(artifact))
+        await self._store.blobs.put(key + META_SUFFIX, pieces_of(_META.dump_json(meta)))
         return id
 
     def key(self, job: str, id: str) -> str:
@@ -270,20 +312,21 @@ class VersionStore:
         return f"{self._prefix}{job}/{id}"
 
     async def collect_garbage(self) -> None:
-        """Remove the artifacts of what is no version, and can become none any more; raises StorageGone.
+        """Remove the blobs of what is no version, and can become none any more; raises StorageGone.
 
         A job that has made its version makes no other; one that has not may still be publishing.
         """
         catalogue = self.catalogue
-        needed = {self.key(version.meta.job, version.id) for version in catalogue.versions.values()}
+        needed = {self.key(version.job, version.id) for version in catalogue.versions.values()}
         oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         for key in await self._store.blobs.keys(self._prefix):
-            job, _, id = key.removeprefix(self._prefix).rpartition("/")
-            if key not in needed and (job in catalogue.jobs or ulid.timestamp_of(id) < oldest_ms):
+            artifact = key.removesuffix(META_SUFFIX)
+            job, _, id = artifact.removeprefix(self._prefix).rpartition("/")
+            if artifact not in needed and (job in catalogue.jobs or ulid.timestamp_of(id) < oldest_ms):
                 await self._store.blobs.delete(key)
 
     async def delete_all(self) -> None:
-        """Remove the document and the artifacts of a model that has been deleted; raises StorageGone."""
+        """Remove the document and the blobs of a model that has been deleted; raises StorageGone."""
         while (document := await self._store.documents.get(KIND, self._name)) is not None:
             try:
                 await self._store.documents.delete(KIND, self._name, revision=document.revision)
@@ -311,6 +354,8 @@ class VersionStore:
         before = self.catalogue
         if before.revision != (None if document is None else document.revision):
             self.catalogue = VersionCatalogue.from_document(document)
+            ids = {listed.id for listed in self.catalogue.versions.values()}
+            self._metas = {id: meta for id, meta in self._metas.items() if id in ids}
             self._on_change(before)
         return self.catalogue
 

@@ -171,4 +171,4 @@ async def estimator_of(context: JobContext, model: str, number: int = 1) -> byte
     store = VersionStore(record, context.store)
     versions = (await store.read()).versions
     assert list(versions) == list(range(1, number + 1)), "a job makes one version"
-    return ModelArtifact.from_bytes(await store.artifact(versions[number])).estimator
+    return ModelArtifact.from_bytes(await store.artifact(await store.find(number))).estimator

@@ -12,6 +12,7 @@ from tests.service.fleet import Fleet
 from tests.support.stores import until_answers
 
 from manylabel_core.batch import LSAMML, M3L, MLRL
+from manylabel_service.errors import VersionNotFound
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
@@ -114,8 +115,10 @@ class Servers(Fleet):
         store = self.store(registry)
         number = await publish(store, Settings(), name, version.contents, about, promote=promote)
         registry.poll(name)
-        catalogue = await (await self.versions(registry, name)).read()
-        return catalogue.versions.get(number) or Version(number, "", 0, about)  # it may have been deleted since
+        try:
+            return await (await self.versions(registry, name)).find(number)
+        except VersionNotFound:  # it has been deleted since
+            return Version(number, "", 0, about)
 
     async def versions(self, registry: Registry, name: str = "m") -> VersionStore:
         """Return the versions of a model in the store of this registry."""

@@ -1,6 +1,7 @@
 """A job's result becomes one version, wherever publishing breaks off; nothing is listed that cannot be loaded."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,14 @@ from manylabel_service.storage import MAX_DOCUMENT_BYTES, Document, pieces_of
 from manylabel_service.trained import version_store
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.publishing import check_publishable, publish
-from manylabel_service.trained.version_store import BLOBS, KIND, MAX_PROMOTIONS, VersionCatalogue, collect_deleted
+from manylabel_service.trained.version_store import (
+    BLOBS,
+    KIND,
+    MAX_PROMOTIONS,
+    META_SUFFIX,
+    VersionCatalogue,
+    collect_deleted,
+)
 
 SETTINGS = Settings()
 
@@ -87,10 +95,10 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
         assert before[0] == (cuts + 1, job)
         assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote=True) == cuts + 1
         assert await listed(servers, registry) == before
-    assert cuts >= 5
+    assert cuts >= 6
     numbers = await listed(servers, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]
-    assert len(await store.blobs.keys(BLOBS)) == cuts + 2
+    assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its meta data each"
 
 
 async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: Any, meta_of: Any) -> None:
@@ -101,7 +109,7 @@ async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: 
     )
     assert set(made) == {1}
     assert await listed(servers, registry) == [(1, "job")]
-    assert len(await store.blobs.keys(BLOBS)) == 1
+    assert len(await store.blobs.keys(BLOBS)) == 2
 
 
 async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: Any, meta_of: Any) -> None:
@@ -116,19 +124,106 @@ async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: A
 
 
 async def test_what_a_dead_publisher_left_goes_with_the_next_version(
+    servers: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It died between the blobs and the document; until it is known to be dead, it may still make a version."""
+    registry = await servers.start()
+    store = servers.store(registry)
+    await servers.publish(registry, one)
+
+    async def cut(*args: Any, **kwargs: Any) -> int:
+        raise StorageGone("cut", heals=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.documents, "put", cut)
+        with pytest.raises(StorageGone):
+            await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote=True)
+    await servers.publish(registry, one)
+    assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
+    assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
+    monkeypatch.setattr(version_store, "ORPHANED_SECONDS", -1.0)
+    await servers.publish(registry, one)
+    assert len(await store.blobs.keys(BLOBS)) == 6
+    assert not any("slow" in key for key in await store.blobs.keys(BLOBS))
+
+
+async def test_large_params_have_room_in_any_number_of_versions(servers: Any, one: Any, meta_of: Any) -> None:
+    """As those of a trainer that was given a large matrix have, which one document could not hold."""
+    registry = await servers.start()
+    store = servers.store(registry)
+    due = {}
+    for n in range(1, 9):
+        due[n] = replace(meta_of(f"job-{n}"), params={"R": [[n / 7] * 100] * 100})
+        await publish(store, SETTINGS, "m", one.contents, due[n], promote=True)
+    assert sum(len(json.dumps(about.params)) for about in due.values()) > 1.2 * MAX_DOCUMENT_BYTES
+    for _ in range(2):
+        model = await registry.get("m")
+        versions, served = await model.versions()
+        assert ({version.number: version.meta for version in versions}, served) == (due, 8)
+        await model.promote(1)
+        assert model.status()["params"] == due[1].params
+        await model.promote(8)
+        await servers.stop(registry)
+        registry = await servers.start()
+
+
+async def test_meta_data_are_read_once(
+    lone_server: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await lone_server.start()
+    blobs = lone_server.store(registry).blobs
+    await lone_server.publish(registry, one)
+    reads, read = [], blobs.read
+
+    def counted(key: str) -> Any:
+        reads.append(key)
+        return read(key)
+
+    monkeypatch.setattr(blobs, "read", counted)
+    versions = await lone_server.versions(registry)
+    for _ in range(3):
+        assert [version.meta.job for version in (await versions.all())[0]] == ["job-1"]
+    await lone_server.publish(registry, one)
+    reads.clear()
+    for _ in range(3):
+        assert [version.meta.job for version in (await versions.all())[0]] == ["job-1", "job-2"]
+    assert len(reads) == 1
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b'{"job":"job-1"}'])
+async def test_meta_data_that_are_gone_or_damaged(lone_server: Any, one: Any, value: bytes | None) -> None:
+    registry = await lone_server.start()
+    blobs = lone_server.store(registry).blobs
+    damaged = await lone_server.publish(registry, one)
+    await lone_server.publish(registry, one)
+    versions = await lone_server.versions(registry)
+    key = versions.key(damaged.meta.job, damaged.id) + META_SUFFIX
+    await (blobs.delete(key) if value is None else blobs.put(key, pieces_of(value)))
+    await lone_server.stop(registry)
+    model = await (await lone_server.start()).get("m")
+    with pytest.raises(VersionDamaged, match="meta data"):
+        await model.promote(1)
+    await model.retire(1)
+    assert [version.number for version in (await model.versions())[0]] == [2]
+
+
+async def test_a_version_that_is_deleted_while_all_are_read(
     lone_server: Any, one: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = await lone_server.start()
-    store = lone_server.store(registry)
+    blobs = lone_server.store(registry).blobs
+    await lone_server.publish(registry, one, promote=False)
     await lone_server.publish(registry, one)
-    versions = await lone_server.versions(registry)
-    await versions.put_artifact("slow", b"may still become a version")
-    await lone_server.publish(registry, one)
-    assert len(await store.blobs.keys(BLOBS)) == 3
-    monkeypatch.setattr(version_store, "ORPHANED_SECONDS", -1.0)
-    await lone_server.publish(registry, one)
-    assert len(await store.blobs.keys(BLOBS)) == 3
-    assert not any("slow" in key for key in await store.blobs.keys(BLOBS))
+    model, versions, read = await registry.get("m"), await lone_server.versions(registry), blobs.read
+
+    async def deleting(key: str) -> Any:
+        monkeypatch.setattr(blobs, "read", read)
+        await model.retire(1)
+        async for piece in read(key):
+            yield piece
+
+    monkeypatch.setattr(blobs, "read", deleting)
+    assert [version.number for version in (await versions.all())[0]] == [2]
 
 
 async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) -> None:
@@ -139,7 +234,7 @@ async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) 
     await behind.read()
     await lone_server.publish(registry, one)
     await behind.collect_garbage()
-    assert len(await store.blobs.keys(BLOBS)) == 2
+    assert len(await store.blobs.keys(BLOBS)) == 4
 
 
 async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one: Any, meta_of: Any) -> None:
@@ -161,7 +256,7 @@ async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one:
     record = await store.models.find("m")
     assert record.incarnation > deleted[0].incarnation
     assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
-    assert len(await store.blobs.keys(BLOBS)) == 1
+    assert len(await store.blobs.keys(BLOBS)) == 2
 
 
 async def test_the_first_version_of_a_model_that_is_deleted_meanwhile(lone_server: Any, one: Any, meta_of: Any) -> None:
@@ -180,7 +275,7 @@ async def test_the_first_version_of_a_model_that_is_deleted_meanwhile(lone_serve
     assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote=True) == 1
     record = await store.models.find("m")
     assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
-    assert len(await store.blobs.keys(BLOBS)) == 1
+    assert len(await store.blobs.keys(BLOBS)) == 2
 
 
 async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
@@ -190,9 +285,9 @@ async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
         await servers.publish(registry, one, name=name)
     await registry.delete("m")
     await store.models.delete(await store.models.find("left"))  # and then the server died
-    assert len(await store.blobs.keys(BLOBS)) == len(await store.documents.all(KIND)) == 2
+    assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 4
     await collect_deleted(store)
-    assert len(await store.blobs.keys(BLOBS)) == len(await store.documents.all(KIND)) == 1
+    assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 2
     versions, served = await (await registry.get("other")).versions()
     assert ([version.number for version in versions], served) == ([1], 1)
 
@@ -268,8 +363,9 @@ class TestVersions:
         await model.retire(3)
         versions, served = await model.versions()
         assert ([version.number for version in versions], served) == ([2], 2)
-        [key] = await servers.store(registry).blobs.keys(BLOBS)
+        key, meta_key = await servers.store(registry).blobs.keys(BLOBS)
         assert key.endswith(versions[0].id)
+        assert meta_key == key + META_SUFFIX
         assert (await servers.publish(registry, one)).number == 4, "a number is never given twice"
 
     async def test_a_damaged_one_is_never_promoted(self, servers: Any, one: Any, two: Any) -> None:
@@ -289,21 +385,21 @@ class TestVersions:
 
 
 class TestDocument:
-    def test_positions_are_those_of_the_revisions(self, meta_of: Any) -> None:
+    def test_positions_are_those_of_the_revisions(self) -> None:
         catalogue = VersionCatalogue()
         for revision, job in ((3, "a"), (8, "b")):
-            catalogue.promote(catalogue.add(meta_of(job), f"id-{job}", 7))
+            catalogue.promote(catalogue.add(job, f"id-{job}", 7))
             catalogue = VersionCatalogue.from_document(Document("1", revision, catalogue.to_bytes()))
         assert [version.position for version in catalogue.versions.values()] == ["3", "8"]
         assert catalogue.promotions == [("3", 1, None), ("8", 2, 1)]
         assert catalogue.promotions_after("3") == [("8", 2, 1)]
         assert (catalogue.position, catalogue.served, catalogue.jobs) == ("8", 2, {"a": 1, "b": 2})
 
-    def test_it_does_not_grow_without_end(self, meta_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_it_does_not_grow_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(version_store, "MAX_JOBS", 5)
         catalogue = VersionCatalogue()
         for n in range(20):
-            catalogue.promote(catalogue.add(meta_of(f"job-{n}"), "id", 7))
+            catalogue.promote(catalogue.add(f"job-{n}", "id", 7))
         assert list(catalogue.jobs.values()) == [16, 17, 18, 19, 20]
         for turn in range(2 * MAX_PROMOTIONS):
             catalogue.promote(19 + turn % 2)
@@ -319,12 +415,15 @@ class TestDocument:
         with pytest.raises(UnreadableEntry):
             await versions.read()
 
-    async def test_it_has_a_limit(self, lone_server: Any, one: Any, meta_of: Any) -> None:
+    async def test_it_has_a_limit(
+        self, lone_server: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         registry = await lone_server.start()
         await lone_server.publish(registry, one)
-        about = replace(meta_of("large"), params={"R": "x" * MAX_DOCUMENT_BYTES})
+        [document] = await lone_server.store(registry).documents.all(KIND)
+        monkeypatch.setattr(version_store, "MAX_DOCUMENT_BYTES", len(document.value))
         with pytest.raises(LimitExceeded, match="what is known of the versions"):
-            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, about, promote=True)
+            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, meta_of("more"), promote=True)
         assert await listed(lone_server, registry) == [(1, "job-1")]
 
 

@@ -23,7 +23,7 @@ from manylabel_service.trained import model as model_module
 from manylabel_service.trained.inputs import Views
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_store import MAX_PROMOTIONS, VersionStore
+from manylabel_service.trained.version_store import MAX_PROMOTIONS, META_SUFFIX, VersionStore
 
 NAMES = ("a", "b", "c", "d")
 
@@ -158,7 +158,8 @@ def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) 
     by_id = {version.id: gates[version.number] for version in versions}
 
     async def slow(key: str) -> Any:
-        await by_id[key.rpartition("/")[2]].passed()
+        if not key.endswith(META_SUFFIX):
+            await by_id[key.rpartition("/")[2]].passed()
         async for piece in read(key):
             yield piece
 
