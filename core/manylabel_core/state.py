@@ -38,7 +38,7 @@ class NewerState(DamagedState):
 
 
 class State(NamedTuple):
-    """What was dumped: `arrays` by name, each writable and C-contiguous, and the `header`."""
+    """A state as it was dumped: `arrays` by name, each writable and C-contiguous, and the `header`."""
 
     arrays: dict[str, NDArray[Any]]
     header: dict[str, Any]
@@ -84,7 +84,7 @@ def dump(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> bytes
 
 
 def load(data: bytes) -> State:
-    """What `dump` was given.
+    """Return what `dump` was given.
 
     Raises
     ------

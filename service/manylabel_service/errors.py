@@ -100,7 +100,7 @@ class QueueFull(ServiceError):
 
 
 class TooManyWatchers(ServiceError):
-    """As many clients watch the events of the model as may."""
+    """The events of the model have as many watchers as they may."""
 
     code = "queue_full"
     message = (
@@ -201,7 +201,7 @@ class DurabilityUnavailable(ServiceError):
 
     @property
     def choices(self) -> str:
-        """What there is, by name."""
+        """The durabilities that there are, by name."""
         return ", ".join(sorted(self.available))
 
 
@@ -254,7 +254,7 @@ class PredictionLabelled(PredictionError):
 
 
 class PredictionsFull(ServiceError):
-    """As many predictions wait for their labels as may."""
+    """The model keeps as many predictions without labels as it may."""
 
     code = "predictions_full"
     message = "model {self.name!r} keeps {self.limit:,} predictions already, its limit; they go when they expire"
@@ -376,7 +376,7 @@ class JobNotRetryable(ServiceError):
 
 
 class JobsFull(ServiceError):
-    """As many jobs wait or run as may."""
+    """The server has as many jobs that wait or run as it may."""
 
     code = "jobs_full"
     message = "{self.limit:,} jobs wait or run already, the limit: retry when some have ended, or cancel some"
@@ -430,7 +430,7 @@ class DocumentChanged(StorageError):
 
     @property
     def difference(self) -> str:
-        """What is, and what should be."""
+        """The revision found, and the one expected, as text."""
         is_now = "is not there" if self.found is None else f"is at revision {self.found}"
         return f"{is_now} and " + (
             "must not exist" if self.expected is None else f"was to be at revision {self.expected}"
@@ -476,7 +476,7 @@ class LogLost(StorageError):
 
 
 class StoreUnusable(StorageError):
-    """The store cannot be opened; nothing in it was changed. (The three errors below are cases of their own.)"""
+    """The store cannot be opened; nothing in it was changed. The three errors below are cases of their own."""
 
     message = "{self.detail}"
     detail: str

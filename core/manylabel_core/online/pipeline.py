@@ -17,7 +17,7 @@ from manylabel_core.rows import Rows, Targets
 
 
 class Learnt(NamedTuple):
-    """What learning some examples gives.
+    """The result of learning some examples.
 
     Attributes
     ----------

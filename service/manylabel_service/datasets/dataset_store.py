@@ -179,7 +179,7 @@ class DatasetStore:
         await self._store.documents.put(KIND, stored.record.name, _to_bytes(stored), revision=revision)
 
     async def get(self, name: str) -> DatasetRecord:
-        """What is known of a data set; raises DatasetNotFound."""
+        """Return what is known of a data set; raises DatasetNotFound."""
         return (await self._find(name))[1].record
 
     async def details(self, name: str) -> Details:

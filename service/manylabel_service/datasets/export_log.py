@@ -117,15 +117,15 @@ class _Recorder:
         return model
 
     def at(self, position: str) -> None:
-        """What comes next is from the entry at this position."""
+        """Note that what comes next is from the entry at this position."""
         key = position_key(position)
         self._is_forgotten = any(after < key <= through for after, through in self._intervals)
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """As a learner: nothing."""
+        """Do nothing, in place of a learner."""
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
-        """As a learner; all scores and probabilities are 0."""
+        """Record the rows in place of learning them; all scores and probabilities are 0."""
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
             self.n_forgotten += n_rows
@@ -140,7 +140,7 @@ class _Recorder:
         return Learnt(scores, scores[:, 1:] if probabilities else None, [])
 
     def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
-        """As measures: nothing."""
+        """Do nothing, in place of measures."""
 
 
 if __name__ == "__main__":

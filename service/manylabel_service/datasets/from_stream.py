@@ -31,7 +31,7 @@ ATTEMPTS = 3
 
 
 class StreamCounts(NamedTuple):
-    """What became of the rows of a stream.
+    """The counts of what became of the rows of a stream.
 
     Attributes
     ----------

@@ -53,12 +53,12 @@ class DatasetDocument(BaseModel):
 
     @property
     def data_key(self) -> str:
-        """Of the blob with the data set as `Dataset.to_bytes` gives it."""
+        """Return the key of the blob with the data set as `Dataset.to_bytes` gives it."""
         return data_key(self.id)
 
     @property
     def details_key(self) -> str:
-        """Of the blob with its details, JSON."""
+        """Return the key of the blob with the details of the data set, JSON."""
         return details_key(self.id)
 
 

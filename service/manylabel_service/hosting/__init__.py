@@ -1,1 +1,1 @@
-"""What both kinds of models share, online and trained; it knows neither."""
+"""The hosting of models: what both kinds share, online and trained; it knows neither."""

@@ -1,4 +1,4 @@
-"""What happens to a model, for those who watch it: a bounded past, and any number of cursors into it.
+"""The events of a model, for those who watch it: a bounded past, and any number of cursors into it.
 
 Every subscriber reads from the same ring of recent events. One that is too slow finds that its
 place has left the ring and is told how many it missed; nothing is held back for it. Positions are
@@ -50,10 +50,10 @@ class Watched(Protocol):
 
     @property
     def position(self) -> str:
-        """Of the last entry that it has taken in."""
+        """The position of the last entry that it has taken in."""
 
     def measures(self) -> dict[str, Any] | None:
-        """What a `metrics` event says beside the position; None where there is nothing to measure."""
+        """Return what a `metrics` event says beside the position; None where there is nothing to measure."""
 
 
 class Events:
@@ -143,13 +143,13 @@ class Events:
         return None, cursor
 
     def dropped(self) -> Event:
-        """What one is told who has missed all before the ring."""
+        """Return the event for a watcher that has missed all before the ring."""
         assert self._complete_from is not None
         return Event("dropped", self._complete_from, {"count": None})
 
     @property
     def position(self) -> str:
-        """Of the model at present."""
+        """The position of the model at present."""
         return self._model().position
 
     def measured(self) -> Event | None:

@@ -79,7 +79,7 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def events(self) -> Events:
-        """What happens to the model."""
+        """The events of the model."""
 
     @property
     @abstractmethod

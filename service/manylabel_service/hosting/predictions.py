@@ -62,7 +62,7 @@ def prediction(
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What a request to predict is told.
+    """The result of a request to predict.
 
     `position` is that of the state which saw the last example; `stale_seconds` says, while the store is
     away, for how long others may have learnt what this state does not know.

@@ -210,7 +210,7 @@ class Registry:
         return record == replica.record
 
     async def list(self) -> list[dict[str, Any]]:
-        """What there is to know about all models, by name; of those not in memory, what they are.
+        """List all models by name, with what there is to know; of those not in memory, what they are.
 
         Raises
         ------

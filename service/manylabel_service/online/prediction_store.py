@@ -41,7 +41,7 @@ class PredictionStore:
         await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most)
 
     async def get(self, ids: Sequence[str]) -> list[Features]:
-        """What was predicted from, for each id; the ids have been checked to be some.
+        """Return the features that were predicted from, for each id; the ids have been checked to be some.
 
         Raises
         ------

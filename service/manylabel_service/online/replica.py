@@ -92,7 +92,7 @@ class Replica(HostedModel):
 
     @property
     def position(self) -> str:
-        """Of the last log entry folded in."""
+        """The position of the last log entry folded in."""
         return self._applier.model.position
 
     @property
@@ -102,7 +102,7 @@ class Replica(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """The same as `position`."""
+        """The position at which `nbytes` holds: the present one."""
         return self._applier.model.position
 
     @property
@@ -112,11 +112,11 @@ class Replica(HostedModel):
 
     @property
     def events(self) -> Events:
-        """What happens to the model."""
+        """The events of the model."""
         return self._applier.events
 
     def status(self) -> dict[str, Any]:
-        """What GET /v1/models/{m} answers.
+        """Return what GET /v1/models/{m} answers.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Replica(HostedModel):
         return {**self.model.prequential.measures(), **self.model.drift()}
 
     def gauges(self) -> dict[str, float]:
-        """What GET /metrics shows beside the measures; raises as `status`."""
+        """Return what GET /metrics shows beside the measures; raises as `status`."""
         self.check_serving()
         model = self.model
         ignored = {f"model_ignored_{kind}": count for kind, count in model.ignored.items()}
@@ -280,7 +280,10 @@ class Replica(HostedModel):
         await self._prediction_store.put(ids, xs)
 
     async def kept(self, ids: Sequence[str]) -> list[Features]:
-        """What was predicted from; raises as `PredictionStore.get`, and PredictionLabelled if it has its labels."""
+        """Return the features that were predicted from.
+
+        Raises as `PredictionStore.get`, and PredictionLabelled if one has its labels.
+        """
         self.check_serving()
         self.model.labelled.check(ids)
         return await self._prediction_store.get(ids)
@@ -364,7 +367,7 @@ class Replica(HostedModel):
         return key.key in self._keys or key.key in self.model.keys
 
     async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:
-        """What the first request with the key was answered; None if this is the first.
+        """Return what the first request with the key was answered; None if this is the first.
 
         Only once it is certain that the model which knows the key is still there: another may stand under its name.
         """

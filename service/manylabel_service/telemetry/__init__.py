@@ -1,1 +1,1 @@
-"""What an operator sees: log lines and metrics."""
+"""Telemetry: the log lines and metrics that an operator sees."""

@@ -70,7 +70,7 @@ class TrainedModel(HostedModel):
 
     @property
     def events(self) -> Events:
-        """What happens to the model."""
+        """The events of the model."""
         return self._events
 
     @property
@@ -94,7 +94,7 @@ class TrainedModel(HostedModel):
         return 0 if self._active.serving is None else len(self._active.serving.labels)
 
     def status(self) -> dict[str, Any]:
-        """What GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
+        """Return what GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
         self.check_serving()
         serving = self._active.serving
         meta = None if serving is None else serving.version.meta
@@ -113,7 +113,7 @@ class TrainedModel(HostedModel):
         }
 
     def gauges(self) -> dict[str, float]:
-        """What GET /metrics shows; raises as `status`."""
+        """Return what GET /metrics shows; raises as `status`."""
         status = self.status()
         return {
             "model_labels": status["labels"],

@@ -41,7 +41,7 @@ class Points:
 
     @property
     def parts(self) -> tuple[Any, Any, Any, Any, int]:
-        """What `kernel_column` needs of the examples."""
+        """Return what `kernel_column` needs of the examples."""
         return self.place, self.norms, self.indices, self.values, self.n_points
 
     def point(self, slot: int) -> tuple[NDArray[np.int32], NDArray[Any]]:

@@ -39,7 +39,7 @@ def _check_rows(value: object) -> object:
 
 
 class Upload(Parameters):
-    """What an upload is, and how it is to be read."""
+    """The query of an upload says what it is, and how it is to be read."""
 
     name: Annotated[str, BeforeValidator(_check_name)]
     """The name of the data set."""

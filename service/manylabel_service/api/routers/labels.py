@@ -36,7 +36,7 @@ router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
 
 class _Truth(NamedTuple):
-    """What a kept prediction should have been."""
+    """The true labels of a kept prediction."""
 
     id: str
     y: Labels

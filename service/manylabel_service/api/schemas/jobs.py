@@ -1,4 +1,4 @@
-"""Answers about jobs and trainers. (A job itself is described by `manylabel_service.jobs.spec.schemas`.)"""
+"""Answers about jobs and trainers; `manylabel_service.jobs.spec.schemas` describes a job itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What surrounds every request: its id, its count, and the answer when something breaks."""
+"""The middleware around every request: its id, its count, and the answer when something breaks."""
 
 import os
 import re

@@ -109,7 +109,7 @@ class EventStream(Response, Generic[E]):
 
 
 class _Over(Exception):
-    """There are no more events. (A task cannot raise StopAsyncIteration through a generator.)"""
+    """There are no more events; a task cannot raise StopAsyncIteration through a generator."""
 
 
 async def _next(events: AsyncIterator[E]) -> E:

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in the words and the pointers of this interface."""
+"""Errors of pydantic, in the words and the pointers of this interface."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice

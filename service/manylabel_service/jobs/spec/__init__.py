@@ -1,1 +1,1 @@
-"""What a client may ask for in a job, and is told about one."""
+"""The specification of jobs: what a client may ask for, and is told."""

@@ -1,4 +1,4 @@
-"""What a client orders as a job, and what it is told about one: the JSON of the interface."""
+"""Schemas of jobs: the JSON that a client orders one with, and is told about one."""
 
 from __future__ import annotations
 

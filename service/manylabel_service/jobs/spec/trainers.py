@@ -1,4 +1,4 @@
-"""What can train: for each trainer its parameters as pydantic checks them, and the estimator behind it.
+"""The trainers: for each its parameters as pydantic checks them, and the estimator behind it.
 
 The trainers of core come from its catalogue; a further one is one more call of `register`. Nothing here loads an
 estimator: a server only checks orders, and the process that trains loads the one that it needs.
@@ -22,7 +22,7 @@ class Params(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def arguments(self, Y: Any) -> dict[str, Any]:
-        """What the estimator gets, for training labels Y: a CSR array of shape (n_samples, n_labels)."""
+        """Return what the estimator gets, for training labels Y: a CSR array of shape (n_samples, n_labels)."""
         return catalogue.arguments(self.model_dump(), Y)
 
 
@@ -87,12 +87,12 @@ class Trainer:
 
     @property
     def title(self) -> str:
-        """What it is, in a sentence."""
+        """The description of the trainer, in a sentence."""
         return (self.params.__doc__ or "").split("\n")[0]
 
     @property
     def needs(self) -> str:
-        """What data it needs, in a sentence."""
+        """The data that the trainer needs, in a sentence."""
         views = "a data set with several views" if self.views else "labelled rows of one view"
         return f"{views}; rows in data.unlabelled are learnt from too" if self.unlabelled else views
 

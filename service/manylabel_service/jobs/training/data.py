@@ -17,7 +17,7 @@ from manylabel_service.jobs.training.request import FitRequest, Part
 
 
 class TrainingData(NamedTuple):
-    """What a request is about.
+    """The rows that a fit learns from, and those that it is measured on.
 
     Attributes
     ----------

@@ -1,1 +1,1 @@
-"""What a client asks for when it creates a model: learner, parameters, limits."""
+"""The spec of an online model: learner, parameters, limits."""

@@ -29,7 +29,7 @@ def _one_of(names: Iterable[str]) -> Any:
 
 
 class Params(BaseModel):
-    """What all learners have. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
+    """Parameters that all learners have. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -53,7 +53,7 @@ class Params(BaseModel):
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
-        """What may be chosen for a parameter of which the core keeps the list; none where there is no such one."""
+        """Return the choices of a parameter of which the core keeps the list; none where there is no such one."""
         extra: Any = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
         return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
 
@@ -63,7 +63,7 @@ class Params(BaseModel):
 
 
 class _ThresholdingParams(Params):
-    """What FALT, SALT and their kernel versions have."""
+    """Parameters of FALT, SALT and their kernel versions."""
 
     eta: _Positive | None = None
     """Step size; null takes what suits the step."""
@@ -85,7 +85,7 @@ class FaltParams(_ThresholdingParams):
 
 
 class _DampedParams(Params):
-    """What SALT and its kernel version have."""
+    """Parameters of SALT and its kernel version."""
 
     delta: _Positive | None = None
     """Added to the root of the summed squared gradients; large values damp the first steps. Null takes what suits
@@ -103,7 +103,7 @@ class SaltParams(_ThresholdingParams, _DampedParams):
 
 
 class _KernelParams(Params):
-    """What kernel learners have."""
+    """Parameters of kernel learners."""
 
     fit_intercept: StrictBool = False
     """Whether a constant is added to the kernel."""
@@ -128,7 +128,7 @@ class _KernelParams(Params):
 
 
 class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
-    """What kernel FALT and kernel SALT have."""
+    """Parameters of kernel FALT and kernel SALT."""
 
     step: str | None = _one_of(KernelFALT.steps)
     """How an example is learnt: its round solved exactly (implicit), or by passes (gradient)."""
@@ -152,7 +152,7 @@ class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
 
 
 class _AggressiveParams(Params):
-    """What the baselines have."""
+    """Parameters of the baselines."""
 
     C: _Positive = 1.0
     """Aggressiveness: the price of the loss that is left after a step."""

@@ -1,4 +1,4 @@
-"""What a client asks for when it creates a model. The spec is stored, and never changes."""
+"""The spec of a model, as a client asks for it. It is stored, and never changes."""
 
 import re
 from collections import Counter
@@ -132,7 +132,7 @@ _PYTHON = {"None": "null", "True": "true", "False": "false"}
 
 
 def _refused(detail: str, params: Params) -> ValidationError:
-    """What a learner does not accept, at the place of the parameter that it begins with, in words of JSON."""
+    """Make the error of what a learner does not accept, at the place of its parameter, in words of JSON."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name != "scaling":

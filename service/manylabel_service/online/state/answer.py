@@ -12,7 +12,7 @@ from manylabel_service.hosting.predictions import Prediction, Predictions
 
 
 class Answer(NamedTuple):
-    """What an update, or a rollback, was answered.
+    """The answer to an update or a rollback, as the log gives it.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """What a request to update, or to roll back, is told.
+    """The result of a request to update or to roll back.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
     `predictions` are those of the examples after the first `skipped`: see `Answer`. `alarms` are the labels whose

@@ -1,4 +1,4 @@
-"""What a model will have grown to once some examples are learnt, and whether they can be."""
+"""The dry run of an update: what a model will have grown to once its examples are learnt, and whether they can be."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 class SizeDelta(NamedTuple):
-    """What a model gains by an update, or by several: columns, examples, and the values in them."""
+    """The gain of a model by an update, or by several: columns, examples, and the values in them."""
 
     features: int = 0
     labels: int = 0
@@ -190,7 +190,7 @@ class DryRun:
 
 
 def _numbers_beyond(x: Features, most: int) -> str | None:
-    """What is wrong with an example whose numbered features go beyond the limit, or None."""
+    """Return what is wrong with an example whose numbered features go beyond the limit, or None."""
     if x.names is not None:
         return None
     if x.indices is not None:

@@ -20,7 +20,7 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the examples so far have settled about the form of the next one.
+    """The layout of features that the examples so far have settled.
 
     `kind` is None until a first example was learnt. `size` is the number of columns so far;
     `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is the number
@@ -145,7 +145,7 @@ class FeatureSpace:
         return found if self._n_kept is None else _below(self._n_kept, *found)
 
     def _found(self, x: Features) -> Columns:
-        """The same without a limit that ignores."""
+        """Return the columns without a limit that ignores."""
         if self._n_hashed is not None:
             return _present(*hashed(x, self._n_hashed))
         if x.names is None:

@@ -38,7 +38,7 @@ class Alarm(NamedTuple):
 
 
 class ApplyResult(NamedTuple):
-    """What became of an entry: an answer, or the error it was refused with.
+    """The result of applying an entry: an answer, or the error it was refused with.
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples, and

@@ -78,7 +78,7 @@ class LabelledIds:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], has_floor: bool) -> "LabelledIds":
-        """What `to_array` saw.
+        """Read what `to_array` wrote.
 
         Raises
         ------

@@ -37,7 +37,7 @@ class StreamPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one log entry says: examples to learn, in order, and how to answer.
+    """An update is a log entry: examples to learn, in order, and how to answer.
 
     `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
     told, has one id for each example; none of them is labelled twice.
@@ -112,7 +112,7 @@ def encode_example(example: Example) -> bytes:
 
 
 def decode(payload: bytes) -> Change:
-    """What an entry says.
+    """Decode an entry.
 
     Raises
     ------

@@ -103,7 +103,7 @@ class OnlineModel:
         return {"updates": self.updates, **self.prequential.measures(), **self.drift()}
 
     def drift(self) -> dict[str, Any]:
-        """What the detectors of drift have said, under that name; nothing of a model without them."""
+        """Return what the detectors of drift have said, under that name; nothing of a model without them."""
         if self.learner.drift is None:
             return {}
         return {"drift": _drift_to_json(*self.learner.alarms(), self.labels.names)}

@@ -52,7 +52,7 @@ class StreamOffsets:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "StreamOffsets":
-        """What `to_array` saw.
+        """Read what `to_array` wrote.
 
         Raises
         ------

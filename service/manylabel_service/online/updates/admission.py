@@ -1,4 +1,4 @@
-"""What an update has to pass before it may wait: its examples fit the model, and the model its limits."""
+"""The admission of an update, before it may wait: its examples fit the model, and the model its limits."""
 
 import asyncio
 import time

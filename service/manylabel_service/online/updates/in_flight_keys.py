@@ -22,7 +22,7 @@ class InFlightKeys:
         return key in self._keys
 
     def earlier_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> Answer | None:
-        """What the first request with the key was answered; None if this is the first.
+        """Return what the first request with the key was answered; None if this is the first.
 
         Raises
         ------

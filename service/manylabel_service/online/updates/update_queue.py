@@ -29,7 +29,7 @@ class Pending:
 
     @property
     def growth(self) -> SizeDelta:
-        """What it brings."""
+        """The growth of the model that the update brings."""
         return SizeDelta() if self.checked is None else self.checked.growth
 
 

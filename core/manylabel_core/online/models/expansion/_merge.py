@@ -88,7 +88,7 @@ def _kept(aa, bb, ab, c, h):  # type: ignore[no-untyped-def]
 
 @compiled
 def _least_loss(aa, bb, ab, value):  # type: ignore[no-untyped-def]
-    """What is lost with the best single direction in feature space, be it that of a z or not.
+    """Return what is lost with the best single direction in feature space, be it that of a z or not.
 
     It is the smaller eigenvalue of the products of the coefficients times those of the vectors.
     """
