@@ -118,7 +118,7 @@ def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
 def _dense(name: str, array: NDArray[Any]) -> NDArray[Any]:
     array = np.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise ValueError(f"arrays[{name!r}]: booleans, integers or floats are due, got {array.dtype}")
+        raise ValueError(f"arrays[{name!r}]: expected booleans, integers or floats, not {array.dtype}")
     # Not ascontiguousarray, which would turn a scalar array into a vector.
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 

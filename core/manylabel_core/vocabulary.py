@@ -166,7 +166,7 @@ def _checked(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[Any], NDArray[
     for name, dtype in (("bytes", np.uint8), ("offsets", np.int64)):
         array = arrays.get(name)
         if array is None or array.ndim != 1 or array.dtype != dtype:
-            raise ValueError(f"{name}: a one-dimensional array of {dtype.__name__} is due")
+            raise ValueError(f"{name}: expected a one-dimensional array of {dtype.__name__}")
     data, offsets = arrays["bytes"], arrays["offsets"]
     # Compared, not subtracted: a difference of two int64 can wrap around.
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or (offsets[1:] < offsets[:-1]).any():

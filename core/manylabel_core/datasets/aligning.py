@@ -30,9 +30,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     """
     if dataset.views.keys() != like.views.keys():
         due = ", ".join(like.views)
-        raise ValueError(
-            f"the views are {', '.join(dataset.views)}: {due} {'is' if len(like.views) == 1 else 'are'} due"
-        )
+        raise ValueError(f"the views are {', '.join(dataset.views)}, expected {due}")
     if for_labels and not set(dataset.label_names) & set(like.label_names):
         raise ValueError(f"none of the labels is one of those to be predicted ({_some(like.label_names)})")
     views = {name: _view(dataset, like, name) for name in like.views}

@@ -1,7 +1,7 @@
 """A trained model has versions in the store, of which one is in memory and predicts.
 
 While another version is loaded, in a thread, the one before answers on; then one step puts it in its place. Each
-answer is made by one version alone, and its position says up to where the catalogue has been heeded.
+answer is made by one version alone, and its position says up to which change of the catalogue it goes.
 """
 
 import asyncio

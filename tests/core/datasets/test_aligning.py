@@ -64,7 +64,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="view 'x' have numbers here only"):
         aligned(numbered, named)
     views = Dataset({"text": named.X, "sound": named.X}, named.Y, named.label_names)
-    with pytest.raises(ValueError, match="text, sound are due"):
+    with pytest.raises(ValueError, match="expected text, sound"):
         aligned(named, views)
 
 

@@ -118,7 +118,7 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
     """
     most = most_of(limit, "ignore")
     if type(count) is not int or not 0 <= count < 2**63:
-        raise ValueError("ignored: a count is due")
+        raise ValueError("ignored: expected a count")
     if count and n_columns != most:
         raise ValueError("ignored: nothing is while there is room")
     return count

@@ -176,7 +176,7 @@ class FeatureSpace:
         names = Vocabulary.from_arrays(arrays)
         found = Layout(**facts, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
-            raise ValueError("layout: a size and whether it is fixed are due")
+            raise ValueError("layout: expected a size and whether it is fixed")
         as_declared = found == self.layout and names == self.names
         if not (as_declared if found.declared else _undeclared(found, names)):
             raise ValueError("layout: does not fit the names, or what was declared")
@@ -188,7 +188,7 @@ class FeatureSpace:
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
-    """Whether examples can have settled such a layout, with such names."""
+    """Return whether examples can have led to such a layout, with such names."""
     if layout.kind == "numbered":
         return not len(names) and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed

@@ -9,7 +9,7 @@ _MAX_POSITION = 64
 
 
 def check_names(given: set[str], due: set[str]) -> None:
-    """Raise ValueError unless a state has just the parts that are due."""
+    """Raise ValueError unless a state has just the parts that it must have."""
     if given != due:
         raise ValueError(f"parts are missing or too many: {', '.join(sorted(given ^ due)[:3])}")
 
@@ -31,7 +31,7 @@ def check_position(position: Any) -> str:
 def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
     """The list of rollbacks; raises ValueError if it is none."""
     if not isinstance(rollbacks, list) or len(rollbacks) > most:
-        raise ValueError(f"rollbacks: a list of at most {most:,} is due")
+        raise ValueError(f"rollbacks: expected a list of at most {most:,}")
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]
     keys = [position_key(at) for at, _ in checked]
     if any(position_key(to) >= at for at, (_, to) in zip(keys, checked, strict=True)):

@@ -92,7 +92,7 @@ class LabelledIds:
             or not all(map(prediction_ids.valid, ids))
             or any(a >= b for a, b in pairwise(ids))
         ):
-            raise ValueError("labelled: ascending ids of 26 characters are due")
+            raise ValueError("labelled: expected ascending ids of 26 characters")
         labelled = cls()
         if has_floor:
             labelled.floor, *ids = ids

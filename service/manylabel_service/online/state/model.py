@@ -285,7 +285,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     """Raise ValueError unless the parts of a restored model agree."""
     check_position(model.position)
     if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
-        raise ValueError("updates: a count is due")
+        raise ValueError("updates: expected a count")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: not after the position")
     _check_columns(model)
@@ -305,7 +305,7 @@ def _check_columns(model: OnlineModel) -> None:
     if declared is not None and model.labels.names != tuple(declared):
         raise ValueError("labels: not those declared")
     if not untouched and model.features.layout.kind is None:
-        raise ValueError("layout: settled by the first example")
+        raise ValueError("layout: must be known once examples have been learnt")
 
 
 def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:

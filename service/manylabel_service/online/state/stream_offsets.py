@@ -65,10 +65,10 @@ class StreamOffsets:
         except (ValueError, TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"streams: {error}") from error
         if not isinstance(rows, list) or len(last) != len(rows) or len(last) > MAX_STREAMS:
-            raise ValueError(f"streams: a list of at most {MAX_STREAMS:,} is due, each once")
+            raise ValueError(f"streams: expected a list of at most {MAX_STREAMS:,}, each once")
         for key, line in last.items():
             if not isinstance(key, str) or type(line) is not int or line < 1:
-                raise ValueError("streams: a string and a line number are due for each")
+                raise ValueError("streams: expected a string and a line number for each")
         streams = cls()
         streams._last = last
         return streams
