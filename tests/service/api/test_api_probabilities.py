@@ -38,9 +38,8 @@ RETRIED = {"examples": ITEMS[:6], **ASKED}
 def in_core(learner: Any) -> list[dict[str, float]]:
     """The probabilities of each row before it is learnt."""
     learner.grow(4, 3)
-    found = np.empty((len(X), 3))
-    learner.learn(as_rows(X, "float32")[0], as_targets(Y, None), found)
-    return [dict(zip(LABELS, row, strict=True)) for row in found.tolist()]
+    learnt = learner.learn(as_rows(X, "float32")[0], as_targets(Y, None), probabilities=True)
+    return [dict(zip(LABELS, row, strict=True)) for row in learnt.probabilities.tolist()]
 
 
 def shown(answer: Any) -> list[dict[str, float]]:

@@ -76,7 +76,7 @@ def test_all_go_back_at_one_point(both: tuple[TestClient, TestClient], address: 
     assert back["updates"] == 1
     answers = [client.post(f"{address}/predict?at_least={position}", json=ITEM).json() for client in both]
     assert answers[0] == answers[1]
-    assert set(answers[0]["scores"]) == {"p", "r"}
+    assert set(answers[0]["scores"]) == {"p", "q", "r"}, "a name stays, what was learnt of it goes"
 
 
 def test_a_model_deleted_elsewhere_is_gone(
@@ -150,8 +150,22 @@ def test_nothing_is_refused_for_what_was_rolled_back_elsewhere(
     one, other = both
     snapshot = one.post(f"{address}/snapshots").json()["position"]
     for number in range(10):
-        position = other.post(f"{address}/update", json={"x": [1] * (number + 2), "y": []}).json()["position"]
-        one.post(f"{address}/predict?at_least={position}", json={"x": [1]})
+        position = other.post(f"{address}/update", json={"x": {f"f{number}": 1}, "y": [f"l{number}"]}).json()[
+            "position"
+        ]
+        one.post(f"{address}/predict?at_least={position}", json=ITEM)
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
-        assert other.post(f"{address}/update", json={"x": [1], "y": []}).json()["updates"] == 1
+        assert other.post(f"{address}/update", json=ITEM).json()["updates"] == 1
         one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
+
+
+def test_the_form_of_features_stays_after_a_rollback(
+    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
+) -> None:
+    one, other = both
+    snapshot = one.post(f"{address}/snapshots").json()["position"]
+    other.post(f"{address}/update", json={"x": [1, 2], "y": []}).raise_for_status()
+    one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
+    for updates, client in enumerate(both, 1):
+        refused(client.post(f"{address}/update", json={"x": [1], "y": []}), 422, "invalid_request")
+        assert client.post(f"{address}/update", json={"x": [3, 4], "y": []}).json()["updates"] == updates

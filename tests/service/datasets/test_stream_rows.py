@@ -269,7 +269,7 @@ async def test_models_that_have_no_rows(sqlite_store: Store, settings_with: Sett
 
     with pytest.raises(ModelNotFound):
         await ask("nobody")
-    await sqlite_store.models.create("t", TrainedSpec(name="t").written)
+    await sqlite_store.models.create("t", TrainedSpec(name="t").to_bytes())
     with pytest.raises(ModelIsTrained):
         await ask("t")
     await sqlite_store.models.create("m", new_model().spec.model_dump_json().encode())
