@@ -115,9 +115,9 @@ def test_snapshots_and_back(client: Client, name: str) -> None:
     data = model.download_snapshot(snapshot.position)
     assert len(data) == snapshot.bytes
     copy = client.upload_model(f"{name[:50]}-copy", data)
-    (score, rolled_back) = (copy.predict({"f": 1}).scores, model.predict({"f": 1}).scores)
+    scores, rolled_back = copy.predict({"f": 1}).scores, model.predict({"f": 1}).scores
     assert rolled_back.pop("b") != rolled_back["a"], "its name stays, what was learnt of it goes"
-    assert rolled_back == score
+    assert rolled_back == scores
     with pytest.raises(Conflict):
         client.upload_model(copy.name, data)
     with pytest.raises(Invalid, match="snapshot"):

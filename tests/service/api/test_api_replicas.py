@@ -167,5 +167,5 @@ def test_the_form_of_features_stays_after_a_rollback(
     other.post(f"{address}/update", json={"x": [1, 2], "y": []}).raise_for_status()
     one.post(f"{address}/rollback", json={"position": snapshot}).raise_for_status()
     for updates, client in enumerate(both, 1):
-        refused(client.post(f"{address}/update", json={"x": [1], "y": []}), 422, "invalid_request")
+        refused(client.post(f"{address}/update", json={"x": [1], "y": []}), 422, "invalid_request", "/x")
         assert client.post(f"{address}/update", json={"x": [3, 4], "y": []}).json()["updates"] == updates
