@@ -1,6 +1,6 @@
 """The trainers: for each its parameters as pydantic checks them, and the estimator behind it.
 
-The trainers of core come from its catalogue; a further one is one more call of `register`. Nothing here loads an
+All come from the catalogue of core (`manylabel_core.batch.catalogue`), where a further one is added. Nothing here loads an
 estimator: a server only checks orders, and the process that trains loads the one that it needs.
 """
 
