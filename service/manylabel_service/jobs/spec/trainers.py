@@ -1,7 +1,7 @@
 """The trainers: for each its parameters as pydantic checks them, and the estimator behind it.
 
-All come from the catalogue of core (`manylabel_core.batch.catalogue`), where a further one is added. Nothing here loads an
-estimator: a server only checks orders, and the process that trains loads the one that it needs.
+All come from the catalogue of core, `manylabel_core.batch.catalogue`, where a further one is added. Nothing here
+loads an estimator: a server only checks orders, and the process that trains loads the one that it needs.
 """
 
 from __future__ import annotations
