@@ -239,7 +239,7 @@ class DatasetStore:
         log.info("dataset_deleted", dataset=name)
 
     async def _needed(self, stored: DatasetDocument, revision: int, in_use: InUse) -> bool:
-        """Whether it is in use; then, or when nobody can tell, the mark is taken back."""
+        """Return whether it is in use; then, or when nobody can tell, the mark is taken back."""
         needed = True
         try:
             needed = await in_use(stored.record.name)

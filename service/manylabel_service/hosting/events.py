@@ -76,7 +76,7 @@ class Events:
         self.closed = False
 
     def __bool__(self) -> bool:
-        """Whether events are to be recorded."""
+        """Return whether events are to be recorded."""
         return self._complete_from is not None
 
     @property

@@ -19,11 +19,11 @@ class PositionWaiters:
         self._awaited: list[tuple[tuple[int, ...], asyncio.Future[None]]] = []
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Return whether anybody waits."""
         return bool(self._awaited)
 
     def reached(self, position: str) -> bool:
-        """Whether the model is at or after a position."""
+        """Return whether the model is at or after a position."""
         return position_key(self._position()) >= position_key(position)
 
     async def wait(self, position: str, seconds: float) -> None:

@@ -48,7 +48,7 @@ def _combinations(spec: JobSpec) -> Iterator[dict[str, Any]]:
 
 
 def _check(spec: JobSpec, name: str, values: Any) -> None:
-    """Whether the trainer has the parameter and allows each of the values."""
+    """Return whether the trainer has the parameter and allows each of the values."""
     places: Mapping[str | int, Any] = (
         {"low": values.low, "high": values.high} if isinstance(values, Range) else dict(enumerate(values))
     )

@@ -68,7 +68,7 @@ def _check_learnable(spec: JobSpec, found: DatasetRecord) -> None:
 
 
 def _check_number(spec: JobSpec, n_rows: int) -> None:
-    """Whether the rows, if all are labelled, suffice for what is held out and for folds."""
+    """Return whether the rows, if all are labelled, suffice for what is held out and for folds."""
     if isinstance(spec.holdout, float):
         n_held = round(spec.holdout * n_rows)
         if not 0 < n_held < n_rows:

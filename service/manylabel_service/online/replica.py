@@ -363,7 +363,7 @@ class Replica(HostedModel):
         return sizes
 
     def has_seen(self, key: IdempotencyKey) -> bool:
-        """Whether an update with this key is under way, or among those remembered."""
+        """Return whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
 
     async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:

@@ -127,7 +127,7 @@ def n_runs(length, row):  # type: ignore[no-untyped-def]
 
 @compiled
 def are_windows(lengths, sums, runs):  # type: ignore[no-untyped-def]
-    """Whether arrays of a state can be windows of errors in [0, 1]; nothing but 0 stands where no run is."""
+    """Return whether arrays of a state can be windows of errors in [0, 1]; nothing but 0 stands where no run is."""
     for column in range(len(lengths)):
         for figure in sums[column]:
             if not 0.0 <= figure <= lengths[column]:

@@ -140,7 +140,7 @@ def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
 
 @compiled
 def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
-    """Whether a feature is a quantity that most examples have."""
+    """Return whether a feature is a quantity that most examples have."""
     return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
 
 

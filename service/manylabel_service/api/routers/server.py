@@ -101,7 +101,7 @@ class _Gauges(Collector):
         return gauges
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """How many jobs are in each state."""
+        """Return how many jobs are in each state."""
         for state, count in counts.items():
             self._families["jobs"].add_metric([state], count)
 

@@ -17,7 +17,7 @@ else:
 
 
 def is_better(measure: Measure, one: float, other: float) -> bool:
-    """Whether the first of two values is better than the second."""
+    """Return whether the first of two values is better than the second."""
     return MEASURES[measure].is_better(one, other)
 
 

@@ -146,7 +146,7 @@ class TaskLease:
             raise LeaseLost(str(error)) from error
 
     def _store_seconds(self) -> float:
-        """How long to wait for the store before the process has to be paused."""
+        """Return how long to wait for the store before the process has to be paused."""
         return max(POLL_SECONDS, self._valid_seconds() - MARGIN_SECONDS)
 
     def _allow_or_pause(self) -> None:

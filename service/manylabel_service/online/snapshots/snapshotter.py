@@ -75,7 +75,7 @@ class Snapshotter:
         self._soon = True
 
     def due(self, position: str) -> bool:
-        """Whether it is time for the next, the model being at this position."""
+        """Return whether it is time for the next, the model being at this position."""
         return not self.busy and (
             self.learnt >= self._settings.snapshot_every_updates * self._patience
             or self.seconds_until_due(position) == 0
@@ -161,7 +161,7 @@ class Snapshotter:
         self._patience = 1.0 + SPREAD * random.random() if self.met_others else 1.0
 
     async def _others_took(self, position: str, must_cover: bool) -> bool:
-        """Whether another replica has stored one that this one may leave it at for now."""
+        """Return whether another replica has stored one that this one may leave it at for now."""
         newest = await self._newer_of_others()
         if newest is None or must_cover:
             return position_key(self.covered) >= position_key(position)

@@ -36,7 +36,7 @@ class Checked(NamedTuple):
     growth: SizeDelta
 
     def still_valid(self, model: OnlineModel) -> bool:
-        """Whether the update need not be checked again, whatever else the model has learnt meanwhile."""
+        """Return whether the update need not be checked again, whatever else the model has learnt meanwhile."""
         if self.layout != model.features.layout:
             return False
         return not (model.limits.rejects and _exceeds(model, self.growth))

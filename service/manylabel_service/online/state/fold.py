@@ -197,7 +197,7 @@ class Fold:
         self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
     def _refuse_rollback(self, entry: _Rollback) -> bool:
-        """Whether the request came before. If not, its snapshot is wanted now."""
+        """Return whether the request came before. If not, its snapshot is wanted now."""
         key = entry.rollback.key
         outcome = None if key is None else self._answered(entry.rollback, key)
         if outcome is None:

@@ -99,7 +99,7 @@ class OnlineModel:
         return [prediction(row, names, own) for row, own in zip(scores, likely, strict=False)]
 
     def measures(self) -> dict[str, Any]:
-        """How much was learnt, how well it was predicted before it was, and where that has changed."""
+        """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
         return {"updates": self.updates, **self.prequential.measures(), **self.drift()}
 
     def drift(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class OnlineModel:
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
 
     def _continues(self, earlier: "OnlineModel") -> bool:
-        """Whether all columns of an earlier state are the first ones of this."""
+        """Return whether all columns of an earlier state are the first ones of this."""
         names = (self.features.names.names, earlier.features.names.names), (self.labels.names, earlier.labels.names)
         return len(earlier.features) <= len(self.features) and all(all_[: len(old)] == old for all_, old in names)
 

@@ -36,7 +36,7 @@ class StreamOffsets:
         return self._last.get(key, 0)
 
     def n_learnt(self, part: StreamPart) -> int:
-        """How many of the part's first lines have been learnt."""
+        """Return how many of the part's first lines have been learnt."""
         return bisect_right(part.lines, self.last(part.key))
 
     def add(self, part: StreamPart) -> None:

@@ -107,7 +107,7 @@ class Admission:
             yield "bytes", nbytes, self._settings.max_model_bytes
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
-        """Whether columns are added, or it was long ago that the model was weighed."""
+        """Return whether columns are added, or it was long ago that the model was weighed."""
         since = self._unweighed
         grows = growth.features > 0 or growth.labels > 0
         return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES

@@ -41,7 +41,7 @@ def normalise(column, own, scales, n_vectors, cosines):  # type: ignore[no-untyp
 
 @compiled
 def fits(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
-    """Whether Q with one more vector is the inverse of a matrix that vectors can have, but for rounding.
+    """Return whether Q with one more vector is the inverse of a matrix that vectors can have, but for rounding.
 
     A kernel whose values saturate may give others.
     """
