@@ -33,6 +33,8 @@ from manylabel_service.storage import open_store, store_address
 
 RQ_HEARTBEAT_SECONDS = 60.0
 """Between two heartbeats to RQ, which takes a worker for dead after seven minutes."""
+SIGNAL_SECONDS = 0.5
+"""How long a signal may go unheard: the system may give it to another thread, which does not wake the main one."""
 PAUSES_SECONDS = (0.5, 10.0)
 """From, and up to: between two attempts when Redis is gone."""
 
@@ -90,16 +92,18 @@ class RQWorkerProcess:
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
         """Do a task in the other thread; meanwhile tell RQ that this worker lives."""
-        task = self._run(self._supervised(id, number))
+        task, told_at = self._run(self._supervised(id, number)), time.monotonic()
         while True:
             try:
-                return task.result(RQ_HEARTBEAT_SECONDS)
+                return task.result(SIGNAL_SECONDS)
             except CancelledError:
                 log.info("task_released", job=id, task=number)
                 return None
             except TimeoutError:
-                with suppress(redis.exceptions.RedisError):
-                    worker.maintain_heartbeats(job)
+                if time.monotonic() - told_at >= RQ_HEARTBEAT_SECONDS:
+                    told_at = time.monotonic()
+                    with suppress(redis.exceptions.RedisError):
+                        worker.maintain_heartbeats(job)
 
     async def _supervised(self, id: str, number: int) -> None:
         self._task = asyncio.current_task()
