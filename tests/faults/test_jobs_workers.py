@@ -105,6 +105,8 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
         # Whoever was frozen has lost its job and knows it: it takes the one that is given back.
         frozen.signal(signal.SIGCONT)
         child = child_of(heir.data_dir)
+        for id in jobs:
+            client.checkpointed(id)  # their processes compute
         heir.signal(signal.SIGTERM)
         assert heir.process.wait(60) == 0
         assert has_ended(child)

@@ -15,8 +15,8 @@ from manylabel_service.jobs import training
 
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
-ITERATIONS = 5000
-"""Some seconds, and a dozen checkpoints."""
+ITERATIONS = 10_000
+"""Some seconds, and two dozen checkpoints."""
 PATIENCE_SECONDS = 90.0
 """For what happens after all; nothing is measured with it."""
 
