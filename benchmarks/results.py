@@ -52,7 +52,8 @@ def recorded(name: str, folder: Path) -> Iterator[None]:
 def describe() -> dict[str, Any]:
     """Give the command, the state of the tree, the machine and the versions."""
     return {
-        "command": "python -m benchmarks " + shlex.join(sys.argv[1:]),
+        # Folders by their names: where they are on this machine is of no use elsewhere.
+        "command": "python -m benchmarks " + shlex.join(Path(arg).name if "/" in arg else arg for arg in sys.argv[1:]),
         **state_of(ROOT),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{os.cpu_count()} x {_processor()}, {platform.system()} {platform.machine()}",
