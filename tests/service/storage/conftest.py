@@ -1,4 +1,4 @@
-"""The stores that the contract suite runs through: a new one needs an entry in STORES, nothing else."""
+"""The stores that the contract suite runs through: a new one needs an entry in STORES, and its way to trace calls."""
 
 import itertools
 import socket
