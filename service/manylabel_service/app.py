@@ -7,6 +7,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
+from starlette.middleware.cors import CORSMiddleware
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.openapi import describe
@@ -24,6 +25,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.middleware import RequestMiddleware
+from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -87,5 +89,20 @@ def create_app(
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    if settings.allowed_origins:
+        # A browser asks before, and shows the page the answer only if told that it may.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["*"],
+        )
+    app.add_middleware(
+        OriginMiddleware,
+        listens_on=settings.host,
+        hosts=settings.allowed_hosts,
+        origins=settings.allowed_origins,
+    )
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug")
     return app

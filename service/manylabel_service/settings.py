@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import (
+    BeforeValidator,
     Field,
     NonNegativeFloat,
     PositiveFloat,
@@ -25,6 +26,7 @@ from pydantic_settings import (
     BaseSettings,
     CliApp,
     InitSettingsSource,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -38,6 +40,19 @@ LogFormat = Literal["json", "console"]
 
 # Columns are int32 in the learners.
 MAX_COLUMNS = 2**31 - 1
+
+
+def _split(value: object) -> object:
+    """Return the names in a text, or in a list of texts, where commas separate them."""
+    if isinstance(value, str):
+        return [name for part in value.split(",") if (name := part.strip())]
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return _split(",".join(value))
+    return value
+
+
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+"""Names, separated by commas where they come from a flag or from the environment."""
 
 
 class Settings(BaseSettings):
@@ -62,6 +77,15 @@ class Settings(BaseSettings):
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which the line `serving` of the log then names."""
+
+    allowed_hosts: Names = ()
+    """Names of this server that requests may come under, besides localhost and the address that it listens on (and any
+    IP address where it listens on every interface); separated by commas, *.example.org for all below one, * for any.
+    Others are answered 421: a web page could have made a name of its own resolve to this server."""
+
+    allowed_origins: Names = ()
+    """Origins of web pages of other sites that may use this server, as https://tags.example.org, separated by commas;
+    * for any. Requests that a browser sends for other pages are answered 403."""
 
     store: Annotated[str, Field(repr=False)] = EMBEDDED
     """Where logs and snapshots live: sqlite is a file in the data directory of one process; any number of processes

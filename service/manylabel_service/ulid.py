@@ -11,7 +11,9 @@ MAX_MS = 2**48 - 1
 
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
-_ID = re.compile(rf"[0-7][{_DIGITS}]{{25}}")  # 130 bits in all, of which the first two are 0
+PATTERN = rf"^[0-7][{_DIGITS}]{{25}}$"
+"""130 bits in all, of which the first two are 0."""
+_ID = re.compile(PATTERN)
 
 
 def make(now_ms: int, random: bytes) -> str:

@@ -107,7 +107,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
-        with TestClient(app, raise_server_exceptions=False) as client:
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
             assert ready.wait(READY_SECONDS)
             assert not failed.is_set()
             yield client

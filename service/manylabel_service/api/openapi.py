@@ -7,10 +7,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from manylabel_service import names, ulid
 from manylabel_service.api import schemas
 from manylabel_service.api.web.routes import reference
 from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
 from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.storage import POSITION
 
 _DESCRIPTION = """Multi-label models that learn from a stream.
 
@@ -50,6 +52,15 @@ _BODIES: tuple[type[BaseModel], ...] = (
 """Those that routes do not name as their `response_model`."""
 
 
+_IN_PATHS: dict[str, dict[str, Any]] = {
+    "name": {"type": "string", "pattern": names.PATTERN},
+    "position": {"type": "string", "pattern": POSITION},
+    "version": {"type": "integer", "minimum": 1},
+    "id": {"type": "string", "pattern": ulid.PATTERN.lower()},
+}
+"""What the parameters in addresses are: by their names, since they are the same everywhere."""
+
+
 def describe(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of an application; made once."""
     if app.openapi_schema is None:
@@ -61,6 +72,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas.update(_any_of(bodies["$defs"]))
         schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(one.params) for one in TRAINERS.values()]
         _drop_defaults_of_fastapi(document)
+        _describe_paths(document)
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -83,3 +95,12 @@ def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
+
+
+def _describe_paths(document: dict[str, Any]) -> None:
+    """Nothing stands at an address that does not fit: FastAPI takes any string, and the endpoint answers 404."""
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "path":
+                    parameter["schema"] = {**parameter["schema"], **_IN_PATHS[parameter["name"]]}

@@ -5,6 +5,7 @@ from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, piec
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,
+    POSITION,
     SEED,
     START,
     Document,
@@ -19,6 +20,7 @@ from manylabel_service.storage.sqlite import SQLiteStore
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",
+    "POSITION",
     "SEED",
     "START",
     "Address",

@@ -58,7 +58,9 @@ Durability = Literal["log", "fsync"]
 MAX_DOCUMENT_BYTES = 1 << 20
 """Of the value of one document."""
 
-_POSITION = re.compile(r"[0-9]+(?:-[0-9]+)*")
+POSITION = r"^[0-9]+(?:-[0-9]+)*$"
+"""How a position is written."""
+_POSITION = re.compile(POSITION)
 
 
 def position_key(position: str) -> tuple[int, ...]:

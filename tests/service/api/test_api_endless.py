@@ -21,7 +21,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 
 GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}\n'
-HEAD = b"POST /v1/models/%b/stream%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n%b\r\n"
+HEAD = b"POST /v1/models/%b/stream%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n%b\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
@@ -250,7 +250,10 @@ def _send_all(connection: Connection, items: list[bytes]) -> None:
 
 # -- uploads ------------------------------------------------------------------------------------------
 
-PUT = b"PUT /v1/models/%b HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
+PUT = (
+    b"PUT /v1/models/%b HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n"
+)
 
 
 def status_of(connection: Connection) -> tuple[int, str | None]:
@@ -336,7 +339,7 @@ def update(server: Any, n: int = 1) -> Any:
 def test_events_say_what_is_learnt(server: Any, name: str) -> None:
     with Watcher(server, name) as watcher:
         assert watcher.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
-        assert watcher.answer.headers["Cache-Control"] == "no-cache"
+        assert watcher.answer.headers["Cache-Control"] == "no-store"
         assert watcher.next() is None  # a comment at once: everything on the way knows that there is an answer
         first = update(server, 3)
         expected = {"position": first["position"], "updates": 3, "examples": 3}

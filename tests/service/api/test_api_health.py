@@ -49,7 +49,7 @@ class SlowStore(SQLiteStore):
 def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., Any]) -> None:
     store, ready = SlowStore(tmp_path), threading.Event()
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
-    with TestClient(app) as client, store:
+    with TestClient(app, base_url="http://localhost") as client, store:
         assert client.get("/livez").json() == {"live": True}
         waiting = [
             client.get("/readyz"),
@@ -76,10 +76,14 @@ def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., A
 
 def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
     store = SlowStore(tmp_path)
-    with TestClient(create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail)) as client:
+    with TestClient(
+        create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail), base_url="http://localhost"
+    ) as client:
         client.get("/livez").raise_for_status()
         threading.Timer(0.05, store.may_list.set).start()
-    with TestClient(create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path))) as client:
+    with TestClient(
+        create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path)), base_url="http://localhost"
+    ) as client:
         client.get("/livez").raise_for_status()
 
 
@@ -116,7 +120,7 @@ def test_a_server_that_cannot_start_ends(
     failed = threading.Event()
     store = BrokenStore(tmp_path, on_open, on_models)
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail, on_failure=failed.set)
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://localhost") as client:
         assert failed.wait(60)
         assert client.get("/readyz").status_code == 503
     printed = capsys.readouterr().out

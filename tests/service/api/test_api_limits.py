@@ -114,7 +114,7 @@ def server(server_process: Any) -> Any:
 
 
 JSON = {"Content-Type": "application/json"}
-HEAD = b"POST /v1/models/m/update HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+HEAD = b"POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ def store(tmp_path: Path) -> StuckStore:
 def client(store: StuckStore, tmp_path: Path) -> Iterator[TestClient]:
     ready = threading.Event()
     settings = Settings(data_dir=tmp_path, max_queue_examples=2)
-    with TestClient(create_app(settings, store, on_ready=ready.set)) as client:
+    with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
         assert ready.wait(120)
         try:
             yield client

@@ -112,7 +112,7 @@ def test_requests_have_an_id_in_answer_and_log(server: Any) -> None:
     assert "secret" not in log
 
 
-HEAD = "POST /v1/models/m/update HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+HEAD = "POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 
 def test_what_is_in_flight_is_finished(server: Any) -> None:

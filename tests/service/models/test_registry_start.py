@@ -25,7 +25,9 @@ def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
 def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: Callable[..., Any]) -> None:
     redis_server.stop()
     ready, failed = threading.Event(), threading.Event()
-    with TestClient(app_on(redis_server.url, ready, failed), raise_server_exceptions=False) as client:
+    with TestClient(
+        app_on(redis_server.url, ready, failed), base_url="http://localhost", raise_server_exceptions=False
+    ) as client:
         assert client.get("/livez").status_code == 200
         refused(client.get("/readyz"), 503, "not_ready")
         refused(client.get("/v1/models/m"), 503, "not_ready")
@@ -41,7 +43,9 @@ def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: 
 
 def test_it_can_be_stopped_while_it_waits(redis_server: Any) -> None:
     redis_server.stop()
-    with TestClient(app_on(redis_server.url, threading.Event(), threading.Event())) as client:
+    with TestClient(
+        app_on(redis_server.url, threading.Event(), threading.Event()), base_url="http://localhost"
+    ) as client:
         assert client.get("/livez").status_code == 200
 
 
@@ -51,6 +55,6 @@ def test_what_no_waiting_mends_ends_it(redis_server: Any, monkeypatch: Any, tmp_
 
     monkeypatch.setattr(RedisStore, "open", unusable)
     ready, failed = threading.Event(), threading.Event()
-    with TestClient(app_on(redis_server.url, ready, failed)):
+    with TestClient(app_on(redis_server.url, ready, failed), base_url="http://localhost"):
         assert failed.wait(10)
     assert not ready.is_set()

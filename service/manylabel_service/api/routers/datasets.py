@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.datasets import FORMATS
+from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import content, json_answer, problems
-from manylabel_service.datasets.records import NAME
 from manylabel_service.errors import NotReady
 
 router = APIRouter(tags=["data sets"])
@@ -27,7 +27,7 @@ _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
 def _check_name(value: object) -> object:
-    if isinstance(value, str) and not NAME.fullmatch(value):
+    if isinstance(value, str) and not names.valid(value):
         raise ValueError("must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them")
     return value
 
@@ -41,7 +41,7 @@ def _check_rows(value: object) -> object:
 class Upload(Parameters):
     """The query of an upload says what it is, and how it is to be read."""
 
-    name: Annotated[str, BeforeValidator(_check_name)]
+    name: Annotated[str, BeforeValidator(_check_name), Field(json_schema_extra={"pattern": names.PATTERN})]
     """The name of the data set."""
     format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
     """The format of the file."""
@@ -51,7 +51,7 @@ class Upload(Parameters):
     says it, or MEKA's option in the relation's name."""
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
-    split: Annotated[int, BeforeValidator(_check_rows), Field(ge=1)] | None = None
+    split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
     """So many rows, the first, are the split `train`; the others are `test`."""
 
     def columns(self) -> int | list[str] | None:

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
+from manylabel_service.api.web import sse
 from manylabel_service.api.web.routes import content, problems
-from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
+from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.hosting.events import Event
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.storage import START, position_key
+from manylabel_service.storage import POSITION, START, position_key
 
 router = APIRouter(tags=["models"])
 
@@ -37,7 +38,7 @@ router = APIRouter(tags=["models"])
         },
         **problems("model_not_found", "invalid_request", "queue_full", "not_ready", "storage_unavailable"),
     },
-    openapi_extra={"parameters": [PARAMETER]},
+    openapi_extra=sse.described(POSITION),
 )
 async def watch(request: Request, context: ContextOf, name: str) -> Response:
     """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
-from manylabel_service.api.web import idempotency
+from manylabel_service.api.web import idempotency, sse
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
 from manylabel_service.api.web.routes import body, content, json_answer, problems
-from manylabel_service.api.web.sse import PARAMETER, EventStream, last_event_id
+from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
 from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer
 
@@ -38,7 +38,7 @@ class Listing(Parameters):
 
     state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
     """Only jobs in this state are listed."""
-    limit: Annotated[int, BeforeValidator(_read_limit), Field(ge=1, le=MAX_LISTED)] = DEFAULT_LISTED
+    limit: Annotated[int, Field(ge=1, le=MAX_LISTED), BeforeValidator(_read_limit)] = DEFAULT_LISTED
     """At most so many jobs are listed."""
 
 
@@ -122,7 +122,7 @@ async def read_log(context: ContextOf, id: str) -> Response:
         },
         **problems(*_STORED, "invalid_request"),
     },
-    openapi_extra={"parameters": [PARAMETER]},
+    openapi_extra=sse.described(r"^[0-9]+$"),
 )
 async def watch(request: Request, context: ContextOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -30,6 +30,7 @@ from manylabel_service.hosting.predictions import Predicted
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import Updated
+from manylabel_service.storage import POSITION
 from manylabel_service.trained.model import TrainedModel
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
@@ -55,13 +56,15 @@ LEARNING = (
 
 _EXAMPLE = {"x": {"word=cat": 1}, "y": ["pets"]}
 
+_WRITTEN = Field(json_schema_extra={"pattern": POSITION})
+
 
 class Predicting(Parameters):
     """How examples are predicted."""
 
     keep: Flag = False
     """Whether the examples are kept, so that their labels can be told later."""
-    at_least: Annotated[str, AfterValidator(read_position)] | None = None
+    at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """A position in the model's log that the answer must have seen."""
 
 

@@ -2,15 +2,20 @@
 
 from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StrictBool, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, StrictBool, Tag, model_validator
 
 from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_service import names, ulid
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
+from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
+
+_UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
+"""What is checked in `translation`, which names the place."""
 
 MAX_VIEWS = 1_000
 """Views that an example may name; a model has far fewer."""
@@ -23,7 +28,7 @@ class _Request(BaseModel):
 class SparseFeatures(_Request):
     """Values of some columns; the others are 0."""
 
-    indices: Annotated[list[Index], Field(fail_fast=True)]
+    indices: Annotated[list[Index], Field(fail_fast=True, json_schema_extra=_UNIQUE)]
     """Columns are numbered from 0; they come in any order, and none is repeated."""
     values: Annotated[list[Number], Field(fail_fast=True)]
     """There is a number for each index."""
@@ -57,7 +62,8 @@ FeaturesBody = Annotated[
     ),
 ]
 LabelsBody = Annotated[
-    Annotated[list[Name], Field(fail_fast=True), Tag("complete")] | Annotated[dict[Name, StrictBool], Tag("partial")],
+    Annotated[list[Name], Field(fail_fast=True, json_schema_extra=_UNIQUE), Tag("complete")]
+    | Annotated[dict[Name, StrictBool], Tag("partial")],
     Discriminator(
         _form_of_labels,
         custom_error_type="labels",
@@ -144,7 +150,7 @@ ItemT = TypeVar("ItemT")
 class LabelItem(_Request):
     """The truth of a kept prediction."""
 
-    id: Annotated[str, Field(strict=True)]
+    id: Annotated[str, Field(strict=True, json_schema_extra={"pattern": ulid.PATTERN})]
     """The prediction has this id."""
     y: LabelsBody
     """The labels are as in an example to learn."""
@@ -153,7 +159,7 @@ class LabelItem(_Request):
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 
-    position: Annotated[str, Field(strict=True)]
+    position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})]
     """One of the model's snapshots has this position."""
 
 
@@ -181,7 +187,7 @@ class PromoteRequest(_Request):
 class LinearSource(_Request):
     """A version of a trained model that an online model goes on from."""
 
-    model: Annotated[str, Field(strict=True)]
+    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
     """The trained model has this name."""
     version: Annotated[int, Field(strict=True, ge=1)] | None = None
     """The version has this number; null takes the one served."""

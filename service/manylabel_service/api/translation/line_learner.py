@@ -21,6 +21,8 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import Updated
 from manylabel_service.online.state.log_entries import StreamPart
 
+MAX_REFUSED = 1_000
+"""Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
 MAX_ANSWER_BYTES = 2**16
 """Answers are handed on in portions of about so many bytes."""
 
@@ -61,6 +63,8 @@ class LineLearner:
         self._key = key
         self._scope = scope
         self._probabilities = probabilities
+        self._n_refused = 0
+        """Lines up to the last answer, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and answer its lines in order, in portions.
@@ -70,6 +74,9 @@ class LineLearner:
         StreamFailed
             After the answers to the lines before.
         """
+        if self._n_refused >= MAX_REFUSED:
+            detail = f"{self._n_refused:,} lines in a row were refused: mend them before the stream goes on here"
+            raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
         try:
             replica = await self._hosted()
         except ServiceError as error:
@@ -99,8 +106,10 @@ class LineLearner:
         good = iter(()) if updated is None else _good(lines, updated)
         for line in lines:
             if isinstance(line.content, Problem):
+                self._n_refused += 1
                 yield self.refusal(line.number, line.content)
             else:
+                self._n_refused = 0
                 yield next(good)
 
     def _parts(self, replica: Replica, lines: list[Line]) -> Iterator[list[Line]]:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-import pydantic_core
+import jiter
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
@@ -32,9 +32,9 @@ async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
 
 
 def json_value(raw: bytes, what: str) -> Any:
-    """Return the value that some bytes stand for; raises a Problem malformed_json."""
+    """Return the value that some bytes stand for; raises a Problem malformed_json, also for a key that comes twice."""
     try:
-        return pydantic_core.from_json(raw)
+        return jiter.from_json(raw, catch_duplicate_keys=True)
     except ValueError as error:
         raise Problem("malformed_json", f"{what} is not JSON: {error}") from error
 
@@ -84,14 +84,30 @@ def check_headers(request: Request, expected: bytes, max_bytes: int | None) -> N
             raise too_large(max_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Problem("unsupported_media_type", "send the body without Content-Encoding")
-    if media_type != expected and not _is(media_type, expected):
-        sent = f"not {media_type.decode('latin-1')!r}" if media_type else "which is missing"
+    if media_type != expected:
+        _check_media_type(media_type, expected)
+
+
+def _check_media_type(media_type: bytes, expected: bytes) -> None:
+    if not _is(media_type, expected):
+        sent = f"not {media_type.decode('latin-1')[:100]!r}" if media_type else "which is missing"
         raise Problem("unsupported_media_type", f"the Content-Type must be {expected.decode()}, {sent}")
+    if expected != BYTES and (charset := _charset(media_type)) not in (b"", b"utf-8"):
+        raise Problem("unsupported_media_type", f"JSON is UTF-8 here, not {charset.decode('latin-1')[:100]!r}")
 
 
 def _is(media_type: bytes, expected: bytes) -> bool:
     essence = media_type.split(b";", 1)[0].strip().lower()
     return essence.startswith(b"application/") and essence.endswith(_ENDINGS[expected])
+
+
+def _charset(media_type: bytes) -> bytes:
+    """Return the charset that a media type names, in small letters; empty without one."""
+    for parameter in media_type.split(b";")[1:]:
+        name, _, value = parameter.partition(b"=")
+        if name.strip().lower() == b"charset":
+            return value.strip(b' "').lower()
+    return b""
 
 
 def too_large(max_bytes: int) -> Problem:

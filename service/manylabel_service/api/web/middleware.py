@@ -14,15 +14,28 @@ from manylabel_service.telemetry.metrics import Telemetry
 log = structlog.get_logger()
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+)
+_POLICY = b"default-src 'none'; frame-ancestors 'none'"
+_POLICY_OF_DOCS = (
+    b"default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    b"connect-src 'self'; frame-ancestors 'none'"
+)
+"""FastAPI's page has its script and styles inline; it loads nothing from elsewhere."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
 
 
 class RequestMiddleware:
-    """Outermost of the application's own layers.
+    """The outermost of the application's own layers.
 
-    The id of a request is the X-Request-ID it came with, if that is sane, or a new one. It stands in
-    ``scope["request_id"]``, in the answer's header and in every problem document and log line.
+    It gives every answer its id and the headers that keep browsers from guessing, framing and storing it, and answers
+    HEAD as GET without a body. The id of a request is the X-Request-ID it came with, if that is sane, or a new one.
+    It stands in ``scope["request_id"]``, in the answer's header and in every problem document and log line.
 
     Parameters
     ----------
@@ -43,17 +56,24 @@ class RequestMiddleware:
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope["request_id"] = request_id.decode()
+        policy = _POLICY_OF_DOCS if scope["path"] == "/docs" else _POLICY
+        own_headers = (*_HEADERS, (b"content-security-policy", policy), (b"x-request-id", request_id))
+        is_head = scope["method"] == "HEAD"
+        inner = {**scope, "method": "GET"} if is_head else scope
         status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+                message["headers"] = [*message["headers"], *own_headers]
             await send(message)
+            if is_head:
+                await send({"type": "http.response.body"})
+                raise ClientDisconnect  # so that nobody goes on to make a body
 
         try:
-            await self._app(scope, receive, send_with_id)
+            await self._app(inner, receive, send_with_id)
         except ClientDisconnect:
             status = status or _CLIENT_GONE
         except Exception:
@@ -62,10 +82,10 @@ class RequestMiddleware:
                 raise
             await problem_response(_broken(scope), scope)(scope, receive, send_with_id)
         finally:
-            self._account(scope, status, time.perf_counter() - started)
+            self._account(scope, inner, status, time.perf_counter() - started)
 
-    def _account(self, scope: Scope, status: int, seconds: float) -> None:
-        handler = getattr(scope.get("route"), "path", "none")
+    def _account(self, scope: Scope, routed: Scope, status: int, seconds: float) -> None:
+        handler = getattr(routed.get("route"), "path", "none")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._telemetry.requested(handler, method, status, seconds)
         if self._log_requests:

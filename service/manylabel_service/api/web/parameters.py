@@ -107,7 +107,7 @@ def _read_number(value: object) -> object:
     return value
 
 
-Number = Annotated[int, BeforeValidator(_read_number), Field(ge=1)]
+Number = Annotated[int, Field(ge=1, lt=10**15), BeforeValidator(_read_number)]
 """A number of a line or of a version, from 1."""
 
 

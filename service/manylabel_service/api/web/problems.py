@@ -21,6 +21,7 @@ MEDIA_TYPE = "application/problem+json"
 
 KINDS: Mapping[str, tuple[int, str]] = {
     "malformed_json": (400, "Malformed JSON"),
+    "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),
     "model_not_found": (404, "Model not found"),
     "prediction_not_found": (404, "Prediction not found"),
@@ -45,8 +46,10 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "body_too_large": (413, "Body too large"),
     "batch_too_large": (413, "Batch too large"),
     "unsupported_media_type": (415, "Unsupported media type"),
+    "host_not_allowed": (421, "Host not allowed"),
     "invalid_request": (422, "Invalid request"),
     "invalid_dataset": (422, "Invalid data set"),
+    "too_many_refused": (422, "Too many lines refused"),
     "idempotency_key_reused": (422, "Idempotency key reused"),
     "predictions_full": (429, "Too many predictions kept"),
     "queue_full": (429, "Queue full"),

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from fastapi.sse import format_sse_event
 from starlette.requests import Request
@@ -18,15 +18,6 @@ COMMENT_SECONDS = 15.0
 """After so long without an event comes a comment, so that nothing on the way takes the connection for dead."""
 
 E = TypeVar("E")
-
-PARAMETER = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "description": "The id of the last event seen; the events after it follow.",
-    "schema": {"type": "string"},
-}
-"""The header in the description of an operation."""
 
 
 class EventStream(Response, Generic[E]):
@@ -117,6 +108,18 @@ async def _next(events: AsyncIterator[E]) -> E:
         return await anext(events)
     except StopAsyncIteration:
         raise _Over from None
+
+
+def described(pattern: str) -> dict[str, Any]:
+    """Return the part of an operation's description that says it takes the header, with an id of this pattern."""
+    parameter = {
+        "name": HEADER,
+        "in": "header",
+        "required": False,
+        "description": "The id of the last event seen; the events after it follow.",
+        "schema": {"type": "string", "pattern": pattern},
+    }
+    return {"parameters": [parameter]}
 
 
 def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:

@@ -34,7 +34,7 @@ class Writer:
     async def start(self, media_type: bytes, headers: RawHeaders = ()) -> None:
         """Status 200, and the headers."""
         # Proxies that gather answers before they pass them on are asked not to.
-        raw = [(b"content-type", media_type), (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        raw = [(b"content-type", media_type), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
 
     async def write(self, portion: bytes) -> None:

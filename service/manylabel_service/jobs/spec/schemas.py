@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from manylabel_service import names
 from manylabel_service.jobs.spec.measures import Measure
 from manylabel_service.jobs.spec.trainers import TRAINERS
 
-NAME = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
 MAX_TRIALS = 500
 """Of one search."""
 MAX_SEARCHED = 20
@@ -19,7 +19,7 @@ MAX_SEARCHED = 20
 State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 ENDED = frozenset[State](("succeeded", "failed", "cancelled"))
 
-Name = Annotated[str, Field(strict=True, pattern=NAME)]
+Name = Annotated[str, Field(strict=True, pattern=names.PATTERN)]
 Split = Annotated[str, Field(strict=True, min_length=1, max_length=64)]
 """A split of the data set, as train or test; all is every row."""
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -151,7 +151,7 @@ Holdout = Annotated[Annotated[Share, Tag("share")] | Annotated[Rows, Tag("rows")
 class JobSpec(_RequestModel):
     """A job as it is ordered."""
 
-    trainer: Annotated[str, Field(strict=True, max_length=64)]
+    trainer: Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"enum": sorted(TRAINERS)})]
     """The trainer is one of `GET /v1/trainers`."""
     params: dict[str, Any] = Field(default_factory=dict, validate_default=True)
     """Its parameters; those left out get their defaults."""

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    JsonValue,
     SerializeAsAny,
     Tag,
     ValidationError,
@@ -20,12 +21,17 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_service import names
 from manylabel_service.online.spec.limits import LimitsField
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
 """Longest name of a label or a feature, in bytes of UTF-8."""
+
+
+_LENGTH: dict[str, JsonValue] = {"minLength": 1, "maxLength": MAX_NAME_BYTES}
+"""What a schema can say of it, which counts characters."""
 
 
 def _at_most_max_bytes(name: str) -> str:
@@ -46,8 +52,8 @@ def _no_repeats(names: list[str]) -> list[str]:
 
 
 _Names = Annotated[
-    list[Annotated[str, AfterValidator(_at_most_max_bytes)]],
-    Field(min_length=1),
+    list[Annotated[str, AfterValidator(_at_most_max_bytes), Field(json_schema_extra=_LENGTH)]],
+    Field(min_length=1, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_no_repeats),
 ]
 
@@ -74,7 +80,7 @@ class ModelSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$")]
+    name: Annotated[str, Field(pattern=names.PATTERN)]
     """The name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
     algorithm: Literal["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
     """The learner."""

@@ -1,0 +1,98 @@
+"""Where a request may come from: a page in somebody's browser must not reach a server that is not its own.
+
+A browser names the host that it believes to talk to (Host), and the page that asks (Origin, Sec-Fetch-Site). A host
+that is not this server's means that a foreign name was made to resolve to its address (DNS rebinding); an origin that
+is not this server's, that the page belongs to another site. Programs other than browsers send no Origin.
+"""
+
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from manylabel_service.api.web.problems import Problem, problem_response
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+WILDCARDS = frozenset({"0.0.0.0", "::"})
+"""Addresses of a server that listens on every interface."""
+MAX_REMEMBERED = 1_000
+"""Values of Host that were looked at and found good."""
+
+
+class OriginMiddleware:
+    """Refuses requests to hosts, and from origins, that are not allowed.
+
+    Parameters
+    ----------
+    app : gets the others.
+    listens_on : the address that the server listens on; on every interface, any IP address is one of its hosts.
+    hosts : further names of this server, `*.example.org` for all below one, `*` for any.
+    origins : of pages that may use it, as `https://tags.example.org`; `*` for any.
+    """
+
+    def __init__(self, app: ASGIApp, listens_on: str, hosts: Iterable[str], origins: Iterable[str]) -> None:
+        self._app = app
+        self._any_address = listens_on in WILDCARDS
+        own = {socket.gethostname().lower()} if self._any_address else {listens_on.lower()}
+        self._hosts = {*LOOPBACK, *own, *(host.lower() for host in hosts)}
+        self._below = tuple(host[1:] for host in self._hosts if host.startswith("*."))
+        self._origins = {origin.lower() for origin in origins}
+        self._good: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = self._refusal(scope) if scope["type"] == "http" else None
+        answer = self._app if problem is None else problem_response(problem, scope)
+        await answer(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Problem | None:
+        host = origin = site = b""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"origin":
+                origin = value
+            elif name == b"sec-fetch-site":
+                site = value
+        if host and host not in self._good and not self._is_own(host):
+            named = host.decode("latin-1")[:100]
+            return Problem("host_not_allowed", f"this server is not {named!r}; its operator can add allowed_hosts")
+        if (origin or site) and not self._may_ask(scope, origin.decode("latin-1").lower(), host, site):
+            detail = "a page of another site may not use this server; its operator can add allowed_origins"
+            return Problem("origin_not_allowed", detail)
+        return None
+
+    def _is_own(self, host: bytes) -> bool:
+        name = _without_port(host.decode("latin-1")).lower().removesuffix(".")
+        own = name in self._hosts or "*" in self._hosts or name.endswith(self._below)
+        own = own or (self._any_address and _is_address(name))
+        if own and len(self._good) < MAX_REMEMBERED:
+            self._good.add(host)
+        return own
+
+    def _may_ask(self, scope: Scope, origin: str, host: bytes, site: bytes) -> bool:
+        """Tell whether the page that asks may; a link that is followed to this server may always be."""
+        if origin:
+            same = origin.partition("://")[2] == host.decode("latin-1").lower()
+            return same or origin in self._origins or "*" in self._origins
+        return site != b"cross-site" or "*" in self._origins or _is_followed_link(scope)
+
+
+def _is_followed_link(scope: Scope) -> bool:
+    headers = dict(scope["headers"])
+    document = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    return document and scope["method"] in ("GET", "HEAD")
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):  # an IPv6 address
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,11 @@
+"""Names of models and data sets, as they stand in addresses."""
+
+import re
+
+PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
+_NAME = re.compile(PATTERN)
+
+
+def valid(name: str) -> bool:
+    """Return whether a string is a name: 1 to 64 lower-case letters, digits, and dots, dashes, underscores between."""
+    return _NAME.fullmatch(name) is not None

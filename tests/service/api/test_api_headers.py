@@ -1,0 +1,76 @@
+"""Headers of answers, HEAD, and bodies that could be read in two ways."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+EXPECTED = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+
+
+@pytest.mark.parametrize("path", ["/livez", "/metrics", "/v1/models", "/nothing", "/docs", "/openapi.json"])
+def test_every_answer_tells_browsers_what_not_to_do(client: TestClient, path: str) -> None:
+    headers = client.get(path).headers
+    assert {name: headers.get(name) for name in EXPECTED} == EXPECTED
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/metrics", "/v1/models", "/v1/models/none", "/v1/models/test"])
+def test_head_is_get_without_a_body(client: TestClient, model: str, path: str) -> None:
+    whole, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    assert head.headers["content-type"] == whole.headers["content-type"]
+
+
+def test_head_of_what_never_ends_ends(client: TestClient, model: str) -> None:
+    head = client.head(f"{model}/events")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def test_head_changes_nothing(client: TestClient, model: str) -> None:
+    assert client.head(f"{model}/update").status_code == 405
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"x": {"a": 1}, "y": ["t"], "y": []}',
+        b'{"x": {"a": 1, "a": 2}, "y": ["t"]}',
+        b'{"x": {"a": 1, "\\u0061": 2}, "y": ["t"]}',
+    ],
+)
+def test_a_key_that_comes_twice_is_refused(client: TestClient, model: str, refused: Any, body: bytes) -> None:
+    answer = client.post(f"{model}/update", content=body, headers={"Content-Type": "application/json"})
+    assert "key" in refused(answer, 400, "malformed_json")["detail"]
+    assert client.get(model).json()["updates"] == 0
+
+
+@pytest.mark.parametrize(("charset", "status"), [("utf-8", 200), ('"UTF-8"', 200), ("latin-1", 415), ("utf-16", 415)])
+def test_json_is_utf_8(client: TestClient, model: str, charset: str, status: int) -> None:
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    answer = client.post(f"{model}/predict", content=b'{"x": {"a": 1}}', headers=headers)
+    assert answer.status_code == status, answer.text
+
+
+def test_a_stream_of_nothing_but_wrong_lines_ends(client: TestClient, model: str) -> None:
+    n_lines = 100_000
+    answer = client.post(f"{model}/stream", content=b"x\n" * n_lines, headers={"Content-Type": "application/x-ndjson"})
+    lines = [json.loads(line) for line in answer.iter_lines()]
+    assert lines[-1]["error"]["code"] == "too_many_refused"
+    assert 1_000 <= lines[-1]["line"] <= 3_000
+    assert [line["line"] for line in lines] == list(range(1, len(lines) + 1))
+
+
+def test_wrong_lines_among_good_ones_do_not_end_a_stream(client: TestClient, model: str) -> None:
+    good = b'{"x": {"a": 1}, "y": []}\n'
+    answer = client.post(
+        f"{model}/stream", content=(b"x\n" * 500 + good) * 5, headers={"Content-Type": "application/x-ndjson"}
+    )
+    assert sum("labels" in line for line in map(json.loads, answer.iter_lines())) == 5
