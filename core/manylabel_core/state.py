@@ -7,8 +7,8 @@ whose value is one JSON object, the caller's header with two more keys:
 - "checksum": SHA-256, in hexadecimal, over the canonical JSON (sorted keys, no spaces) of the format, the
   header and the list of `[name, dtype, shape]` sorted by name, and then over the arrays' bytes in that order.
 
-So a flipped bit, a cut or an appended byte is noticed wherever it matters: `load` gives back what `dump` was
-given, or it raises. What it does not notice is another spelling of the same content (a space in the JSON).
+So a flipped bit, a cut or an appended byte is noticed wherever it matters: `State.from_bytes` gives back
+what was written, or it raises. What it does not notice is another spelling of the same content (a space in the JSON).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON heade
 
 
 class DamagedState(Exception):
-    """The bytes are not a state that `dump` wrote, or not any more."""
+    """The bytes are not a state that `State.to_bytes` wrote, or not any more."""
 
 
 class NewerState(DamagedState):
@@ -38,73 +38,73 @@ class NewerState(DamagedState):
 
 
 class State(NamedTuple):
-    """A state as it was dumped: `arrays` by name, each writable and C-contiguous, and the `header`."""
+    """A state is arrays by name and a header, as bytes and back; the same content always gives the same bytes.
 
-    arrays: dict[str, NDArray[Any]]
-    header: dict[str, Any]
-
-
-def dump(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> bytes:
-    """Arrays and header as bytes; the same content always gives the same bytes.
-
-    Parameters
+    Attributes
     ----------
     arrays : mapping of str to ndarray
-        Booleans, integers or floats of any shape; copied to C order where they are not.
+        Booleans, integers or floats of any shape. Those read from bytes are writable and C-contiguous.
     header : mapping
         Anything JSON can say, without NaN and infinity. The keys "format" and "checksum" are taken.
-
-    Raises
-    ------
-    ValueError
-        If a key or a name is taken, or JSON or safetensors cannot hold some value.
 
     Examples
     --------
     >>> import numpy as np
-    >>> data = dump({"W": np.eye(2, dtype=np.float32)}, {"position": "7"})
-    >>> state = load(data)
+    >>> data = State({"W": np.eye(2, dtype=np.float32)}, {"position": "7"}).to_bytes()
+    >>> state = State.from_bytes(data)
     >>> state.header
     {'position': '7'}
     >>> state.arrays["W"]
     array([[1., 0.],
            [0., 1.]], dtype=float32)
-    >>> load(data[:-1] + b"!")
+    >>> State.from_bytes(data[:-1] + b"!")
     Traceback (most recent call last):
     manylabel_core.state.DamagedState: the checksum does not match the content
     """
-    if taken := [key for key in _RESERVED if key in header]:
-        raise ValueError(f"header: the key {taken[0]!r} is taken")
-    if "__metadata__" in arrays:
-        raise ValueError("arrays: the name '__metadata__' is taken")
-    plain = _plain(header)
-    dense = {name: _dense(name, array) for name, array in arrays.items()}
-    document = {"format": FORMAT, "checksum": _checksum(dense, plain), **plain}
-    return safetensors.numpy.save(dense, metadata={KEY: json.dumps(document, sort_keys=True)})
 
+    arrays: dict[str, NDArray[Any]]
+    header: dict[str, Any]
 
-def load(data: bytes) -> State:
-    """Return what `dump` was given.
+    def to_bytes(self) -> bytes:
+        """Return arrays and header as bytes.
 
-    Raises
-    ------
-    DamagedState
-        If anything that matters differs from what was written; `NewerState` if a later version wrote it.
-    """
-    header = _header(data)
-    version, checksum = header.pop("format", None), header.pop("checksum", None)
-    if type(version) is not int or version < 1:
-        raise DamagedState("the header names no format")
-    if version > FORMAT:
-        raise NewerState(f"written in format {version}; this version reads up to format {FORMAT}")
-    arrays = _arrays(data)
-    try:
-        sound = checksum == _checksum(arrays, header)
-    except (ValueError, RecursionError) as error:
-        raise DamagedState(f"the header is not plain JSON: {error}") from error
-    if not sound:
-        raise DamagedState("the checksum does not match the content")
-    return State(arrays, header)
+        Raises
+        ------
+        ValueError
+            If a key or a name is taken, or JSON or safetensors cannot hold some value.
+        """
+        if taken := [key for key in _RESERVED if key in self.header]:
+            raise ValueError(f"header: the key {taken[0]!r} is taken")
+        if "__metadata__" in self.arrays:
+            raise ValueError("arrays: the name '__metadata__' is taken")
+        plain = _plain(self.header)
+        dense = {name: _dense(name, array) for name, array in self.arrays.items()}
+        document = {"format": FORMAT, "checksum": _checksum(dense, plain), **plain}
+        return safetensors.numpy.save(dense, metadata={KEY: json.dumps(document, sort_keys=True)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> State:
+        """Return the state that `to_bytes` wrote.
+
+        Raises
+        ------
+        DamagedState
+            If anything that matters differs from what was written; `NewerState` if a later version wrote it.
+        """
+        header = _header(data)
+        version, checksum = header.pop("format", None), header.pop("checksum", None)
+        if type(version) is not int or version < 1:
+            raise DamagedState("the header names no format")
+        if version > FORMAT:
+            raise NewerState(f"written in format {version}; this version reads up to format {FORMAT}")
+        arrays = _arrays(data)
+        try:
+            sound = checksum == _checksum(arrays, header)
+        except (ValueError, RecursionError) as error:
+            raise DamagedState(f"the header is not plain JSON: {error}") from error
+        if not sound:
+            raise DamagedState("the checksum does not match the content")
+        return cls(arrays, header)
 
 
 def _plain(header: Mapping[str, Any]) -> dict[str, Any]:

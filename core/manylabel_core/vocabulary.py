@@ -31,7 +31,7 @@ class Vocabulary:
     [2, -1]
     >>> labels.names
     ('pets', 'rock', 'jazz')
-    >>> Vocabulary.from_arrays(labels.to_arrays()) == labels
+    >>> Vocabulary.from_state(labels.state()) == labels
     True
     """
 
@@ -118,8 +118,8 @@ class Vocabulary:
             self._columns[name] = len(self._columns)
             self._names_bytes += sys.getsizeof(name)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The names as two arrays, for `state.dump`.
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the names as two arrays, for `from_state`.
 
         Returns
         -------
@@ -133,8 +133,8 @@ class Vocabulary:
         return {"bytes": np.frombuffer(bytearray(b"".join(encoded)), dtype=np.uint8), "offsets": offsets}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-        """The vocabulary that `to_arrays` wrote.
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
+        """Return the vocabulary whose `state` this is.
 
         Raises
         ------

@@ -36,7 +36,7 @@ def test_lookup_adds_nothing(names: list[str], name: str) -> None:
 @given(st.lists(NAMES), st.lists(NAMES))
 def test_arrays_give_the_vocabulary_back(names: list[str], later: list[str]) -> None:
     vocabulary = Vocabulary(names)
-    again = Vocabulary.from_arrays(vocabulary.to_arrays())
+    again = Vocabulary.from_state(vocabulary.state())
     assert again == vocabulary
     assert again.add(later) == vocabulary.add(later)
     assert again.names == vocabulary.names
@@ -44,10 +44,10 @@ def test_arrays_give_the_vocabulary_back(names: list[str], later: list[str]) -> 
 
 @pytest.mark.parametrize("names", [[], [""], ["", "\0", "\0\0"], ["é", "e\u0301", "日本", "👩‍🔬", "a b"]])
 def test_arrays_of_unusual_names(names: list[str]) -> None:
-    arrays = Vocabulary(names).to_arrays()
+    arrays = Vocabulary(names).state()
     assert arrays["bytes"].tobytes() == "".join(names).encode()
     assert arrays["offsets"].tolist() == [len("".join(names[:i]).encode()) for i in range(len(names) + 1)]
-    assert Vocabulary.from_arrays(arrays).names == tuple(names)
+    assert Vocabulary.from_state(arrays).names == tuple(names)
 
 
 @pytest.mark.parametrize("batch", [["new", "\ud800"], ["new", None], ["new", 7], [b"new", "x"]])
@@ -83,7 +83,7 @@ def _arrays(data: bytes, offsets: list[int]) -> dict[str, np.ndarray]:
 )
 def test_bad_arrays_are_refused(arrays: dict[str, np.ndarray], field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: "):
-        Vocabulary.from_arrays(arrays)
+        Vocabulary.from_state(arrays)
 
 
 def test_nbytes_is_near_the_memory_taken() -> None:

@@ -76,14 +76,14 @@ def fold(record: ModelRecord, entries: Collection[Entry], wanted: Collection[str
     spec = ModelSpec.model_validate_json(record.spec)
     logged = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
     assert all(position_key(a.position) < position_key(b.position) for a, b in pairwise(logged))
-    keep = {entry.update.to for entry in logged if isinstance(entry.update, Rollback)} | set(wanted)
+    keep = {entry.change.to for entry in logged if isinstance(entry.change, Rollback)} | set(wanted)
     folded = Folded(OnlineModel(spec))
     folded.states[START] = folded.model.to_bytes()
     for run in _runs(logged, keep):
         folding = Fold(folded.model, run)
         while folding.step(1_000):
-            if folding.wanted is not None:
-                folding.give(OnlineModel.from_bytes(folded.states[folding.wanted]))
+            if folding.needed_snapshot is not None:
+                folding.roll_back(OnlineModel.from_bytes(folded.states[folding.needed_snapshot]))
         _count(folded, run, folding)
         if folded.model.position in keep:
             folded.states[folded.model.position] = folded.model.to_bytes()
@@ -107,12 +107,12 @@ def _count(folded: Folded, run: list[LogEntry], folding: Fold) -> None:
         folded.repeated += outcome.replayed or not isinstance(outcome.answer, Answer)
         if not isinstance(outcome.answer, Answer):
             continue
-        if isinstance(entry.update, Rollback):
-            assert entry.update.key is not None
-            folded.rollbacks.setdefault(entry.update.key.key, outcome.answer.position)
-            folded.rolled_back[entry.update.key.key] += not outcome.replayed
+        if isinstance(entry.change, Rollback):
+            assert entry.change.key is not None
+            folded.rollbacks.setdefault(entry.change.key.key, outcome.answer.position)
+            folded.rolled_back[entry.change.key.key] += not outcome.replayed
             continue
-        for index, (x, _) in enumerate(entry.update.examples):
+        for index, (x, _) in enumerate(entry.change.examples):
             assert x.names is not None
             learnt = not outcome.replayed and index >= outcome.answer.skipped
             folded.learnt[x.names[0]] += learnt

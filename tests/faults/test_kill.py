@@ -164,7 +164,7 @@ async def _replay(data_dir: Path) -> Replayed:
     positions: dict[str, str] = {}
     for entry, outcome in zip(updates, folding.outcomes, strict=True):
         assert isinstance(outcome.answer, Answer)
-        ((x, _),) = entry.update.examples
+        ((x, _),) = entry.change.examples
         assert x.names is not None
         positions.setdefault(x.names[0], outcome.answer.position)
         learnt[x.names[0]] += not outcome.replayed

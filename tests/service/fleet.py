@@ -49,7 +49,7 @@ class Fleet:
         for task in registry._tasks:
             task.cancel()
         await asyncio.gather(*registry._tasks, return_exceptions=True)
-        await registry._loads.cancel()
+        await registry._loader.cancel()
         for replica in registry.resident():
             await replica.drop()
         await store.close()

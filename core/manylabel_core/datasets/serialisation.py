@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.rows import MAX_COLUMNS, MAX_MAGNITUDE
-from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_core.vocabulary import Vocabulary
 
 View = NDArray[np.float32] | sp.csr_array
@@ -36,7 +36,7 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
         arrays |= {} if names is None else _names(f"features{at}", names)
     splits = attributes["splits"]
     arrays |= {f"split{at}": rows for at, rows in enumerate(splits.values())}
-    return dump(arrays, {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)})
+    return State(arrays, {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)}).to_bytes()
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def from_bytes(data: bytes) -> dict[str, Any]:
     DamagedState
         If the bytes are not what `to_bytes` wrote. They may come from anybody.
     """
-    arrays, header = load(data)
+    arrays, header = State.from_bytes(data)
     if header.get("kind") != KIND or type(header.get("version")) is not int:
         raise DamagedState("not a data set")
     if header["version"] > VERSION:
@@ -138,8 +138,8 @@ def _read_csr(name: str, arrays: Arrays, width: int, with_values: bool = False) 
 
 
 def _names(part: str, names: Sequence[str]) -> Arrays:
-    return {f"{part}.{key}": array for key, array in Vocabulary(names).to_arrays().items()}
+    return {f"{part}.{key}": array for key, array in Vocabulary(names).state().items()}
 
 
 def _read_names(part: str, arrays: Arrays) -> tuple[str, ...]:
-    return Vocabulary.from_arrays({key: arrays[f"{part}.{key}"] for key in ("bytes", "offsets")}).names
+    return Vocabulary.from_state({key: arrays[f"{part}.{key}"] for key in ("bytes", "offsets")}).names

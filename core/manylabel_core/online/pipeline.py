@@ -146,7 +146,7 @@ class Pipeline:
     def _rows_at_once(self) -> int:
         """Most rows learnt in one part of a call: what an alarm does must take effect before the next example."""
         n_rows = self._scaling.rows_at_once
-        return n_rows if self._on_drift is None else min(n_rows, self._detectors.n_without_alarm)
+        return n_rows if self._on_drift is None else min(n_rows, self._detectors.n_until_check)
 
     def score(self, rows: Rows) -> NDArray[np.float64]:
         """Score examples without learning; see `OnlineLearner.score`."""

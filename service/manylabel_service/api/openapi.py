@@ -11,7 +11,7 @@ from manylabel_service import names, ulid
 from manylabel_service.api import schemas
 from manylabel_service.api.web.routes import reference
 from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.storage import POSITION
 
 _DESCRIPTION = """Multi-label models that learn from a stream.
@@ -47,7 +47,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.ProblemDocument,
     JobSpec,
     LogLine,
-    *(trainer.params for trainer in TRAINERS.values()),
+    *PARAMS.values(),
 )
 """Those that routes do not name as their `response_model`."""
 
@@ -70,7 +70,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         )
         schemas = document["components"]["schemas"]
         schemas.update(_any_of(bodies["$defs"]))
-        schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(one.params) for one in TRAINERS.values()]
+        schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(params) for params in PARAMS.values()]
         _drop_defaults_of_fastapi(document)
         _describe_paths(document)
         app.openapi_schema = document

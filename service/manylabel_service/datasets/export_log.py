@@ -82,8 +82,8 @@ class _Log:
             recorder.at(frame.position)
             folding = Fold(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
             while folding.step(SLICE_EXAMPLES):
-                if folding.wanted is not None:
-                    folding.give(recorder.put_into(self._snapshot(folding.wanted)))
+                if folding.needed_snapshot is not None:
+                    folding.roll_back(recorder.put_into(self._snapshot(folding.needed_snapshot)))
         return model
 
     def _snapshot(self, position: str) -> OnlineModel:

@@ -10,7 +10,7 @@ import structlog
 
 from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ServiceError, StorageGone
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord
@@ -122,7 +122,7 @@ class HostedModel(ABC):
     @abstractmethod
     async def predict(
         self, xs: Sequence[Any], at_least: str | None = None, *, probabilities: bool = False
-    ) -> Predicted:
+    ) -> PredictResult:
         """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer."""
 
     @abstractmethod

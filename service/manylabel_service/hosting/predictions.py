@@ -1,4 +1,4 @@
-"""Predictions as both kinds of models make them."""
+"""Predictions of both kinds of models: of an example, of a batch, and the result of a request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def prediction(
 
 
 @dataclass(frozen=True, slots=True)
-class Predicted:
+class PredictResult:
     """The result of a request to predict.
 
     `position` is that of the state which saw the last example; `stale_seconds` says, while the store is

@@ -74,8 +74,9 @@ class Task(_StoredModel):
     state : waiting (for other tasks), queued, running, done.
     lease : token of its holder, while it is running.
     heartbeats : how many there were; grows while its holder lives.
-    turn : how often it was queued.
-    attempt : counts from 1; one more each time that its holder or its process died.
+    times_queued : at first, after a death, when it was given back, and when its job was retried.
+    attempt : counts from 1; one more after each death of its worker or process, and only then: a task that a worker
+        gave back in good order is queued again in the same attempt.
     publishing : its result is about to be published: no way back.
     outcome : what it gave, when it is done.
     """
@@ -86,7 +87,7 @@ class Task(_StoredModel):
     state: Literal["waiting", "queued", "running", "done"] = "waiting"
     lease: str | None = None
     heartbeats: int = 0
-    turn: int = 0
+    times_queued: int = 0
     attempt: int = 1
     publishing: bool = False
     checkpoint: Checkpoint | None = None
@@ -195,9 +196,9 @@ class JobRecord(_StoredModel):
         self._requeue(self.leased(number, token))
         self._update_state()
 
-    def lose(self, task: Task, reason: str, most_attempts: int, now: str) -> None:
-        """Queue a task again whose worker or process has died, or fail after so many attempts."""
-        if task.attempt >= most_attempts:
+    def requeue_or_fail(self, task: Task, reason: str, max_attempts: int, now: str) -> None:
+        """Queue a task again whose worker or process has died; fail the job if that was the last attempt."""
+        if task.attempt >= max_attempts:
             self.fail("worker_died", f"{reason}; attempt {task.attempt} was the last", now)
             return
         task.attempt += 1
@@ -255,7 +256,7 @@ class JobRecord(_StoredModel):
                 task.state = "waiting"
 
     def _requeue(self, task: Task) -> None:
-        task.state, task.lease, task.turn, task.publishing = "queued", None, task.turn + 1, False
+        task.state, task.lease, task.times_queued, task.publishing = "queued", None, task.times_queued + 1, False
 
     def _update_state(self) -> None:
         if not any(task.state == "running" for task in self.tasks):

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from manylabel_service.errors import InvalidJob
 from manylabel_service.jobs.job_record import Task
 from manylabel_service.jobs.spec.schemas import DataOfStream, JobSpec, RandomSearch, Range
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS, complete
 
 
 def plan(spec: JobSpec) -> list[Task]:
@@ -52,7 +52,7 @@ def _check(spec: JobSpec, name: str, values: Any) -> None:
     places: Mapping[str | int, Any] = (
         {"low": values.low, "high": values.high} if isinstance(values, Range) else dict(enumerate(values))
     )
-    known = TRAINERS[spec.trainer].params.model_fields
+    known = PARAMS[spec.trainer].model_fields
     if name not in known:
         raise InvalidJob(("search", "params", name), f"is not a parameter of {spec.trainer}; it has {', '.join(known)}")
     for place, value in places.items():
@@ -70,7 +70,7 @@ def _check_value(spec: JobSpec, name: str, value: Any, path: tuple[str | int, ..
 
 
 def _complete(spec: JobSpec, values: Mapping[str, Any]) -> dict[str, Any]:
-    return TRAINERS[spec.trainer].complete({**spec.params, **values})
+    return complete(spec.trainer, {**spec.params, **values})
 
 
 def _drawn(values: Any, random: Random) -> Any:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service.datasets.records import DatasetRecord
 from manylabel_service.errors import InvalidJob, ModelNotFound
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, JobSpec, Rows
-from manylabel_service.jobs.spec.trainers import TRAINERS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.trained.publishing import check_publishable
 from manylabel_service.trained.spec import is_trained

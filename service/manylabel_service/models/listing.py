@@ -6,7 +6,7 @@ from typing import Any
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.online.spec.limits import shown
+from manylabel_service.online.spec.limits import limits_to_dict
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
@@ -72,7 +72,7 @@ class Listing:
             "algorithm": spec.algorithm,
             "params": spec.params.model_dump(),
             "scaling": spec.scaling,
-            "limits": shown(spec.limits),
+            "limits": limits_to_dict(spec.limits),
             "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }

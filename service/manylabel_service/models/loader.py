@@ -23,7 +23,7 @@ class ModelLoader:
         self._load = load
         self._wait_seconds = wait_seconds
         self._tasks: dict[str, asyncio.Task[HostedModel]] = {}
-        self.turn = asyncio.Semaphore(LOADS_AT_A_TIME)
+        self.slots = asyncio.Semaphore(LOADS_AT_A_TIME)
 
     async def get(self, name: str) -> HostedModel:
         """The replica, once it is loaded; a load goes on when its callers have left.

@@ -63,7 +63,7 @@ class Registry:
         self._replicas: dict[str, HostedModel] = {}
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
-        self._loads = ModelLoader(self._load, settings.load_wait_seconds)
+        self._loader = ModelLoader(self._load, settings.load_wait_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
@@ -122,7 +122,7 @@ class Registry:
     async def stop(self) -> None:
         """Finish what waits, and take last snapshots: one after the other, each as large as its model."""
         self.ready = False
-        await self._loads.cancel()
+        await self._loader.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -169,7 +169,7 @@ class Registry:
             replica = None
         if replica is None:
             self.require_ready()
-            replica = await self._loads.get(name)
+            replica = await self._loader.get(name)
         replica.used_at = time.monotonic()
         return replica
 
@@ -300,7 +300,7 @@ class Registry:
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
-        async with self._loads.turn:
+        async with self._loader.slots:
             resident = self._replicas.get(name)
             if resident is not None and resident.record == record:
                 return resident

@@ -11,7 +11,7 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 
-def go_on(spec: ModelSpec, source: str, version: Version, data: bytes) -> OnlineModel:
+def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> OnlineModel:
     """The state of a new model with the weights and the names of a version.
 
     Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
@@ -93,4 +93,4 @@ def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
         names, layout = Vocabulary(), {**layout, "kind": "numbered", "size": features}
     else:
         names, layout = Vocabulary(features), {**layout, "kind": "named"}
-    model.features.restore(names.to_arrays(), layout)
+    model.features.restore(names.state(), layout)

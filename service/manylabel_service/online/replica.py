@@ -24,16 +24,16 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
-from manylabel_service.hosting.predictions import Predicted, Prediction
+from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.slices import SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.limits import shown
+from manylabel_service.online.spec.limits import limits_to_dict
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Answer, Updated
+from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -130,7 +130,7 @@ class Replica(HostedModel):
             "algorithm": self.spec.algorithm,
             "params": self.spec.params.model_dump(),
             "scaling": self.spec.scaling,
-            "limits": shown(self.spec.limits),
+            "limits": limits_to_dict(self.spec.limits),
             "durability": self.durability,
             "position": model.position,
             "updates": model.updates,
@@ -241,7 +241,7 @@ class Replica(HostedModel):
 
     async def predict(
         self, xs: Sequence[Features], at_least: str | None = None, *, probabilities: bool = False
-    ) -> Predicted:
+    ) -> PredictResult:
         """Predict without learning; a long batch yields to other requests between slices.
 
         Parameters
@@ -269,7 +269,7 @@ class Replica(HostedModel):
                 model.features.check(index, x)
             predictions += model.predict(part, probabilities)
             self._predict_slice.observe(len(part), time.perf_counter() - started)
-        return Predicted(predictions, self._applier.model.position, self._store_health.stale_seconds)
+        return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:
@@ -300,7 +300,7 @@ class Replica(HostedModel):
         prediction_ids: Sequence[str] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
-    ) -> Updated:
+    ) -> UpdateResult:
         """Learn the examples, all or none, in order; return when they are in the log and in the model.
 
         Parameters
@@ -323,17 +323,17 @@ class Replica(HostedModel):
         self.check_changeable()
         if want_probabilities:
             self._check_probabilities()
-        if (earlier := await self._earlier_answer(key)) is not None:
+        if (earlier := await self._stored_answer(key)) is not None:
             return self._updated(earlier, replayed=True)
         ids = None if prediction_ids is None else tuple(prediction_ids)
         update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each)
         if result is None:
-            return Updated(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
+            return UpdateResult(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
         return replace(self._answer(result), refused=refused)
 
-    async def rollback(self, position: str, key: IdempotencyKey | None = None) -> Updated:
+    async def rollback(self, position: str, key: IdempotencyKey | None = None) -> UpdateResult:
         """Go back to a snapshot, here and on every other replica, at the same point of the log.
 
         Raises
@@ -343,7 +343,7 @@ class Replica(HostedModel):
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
         self.check_changeable()
-        if (earlier := await self._earlier_answer(key)) is not None:
+        if (earlier := await self._stored_answer(key)) is not None:
             return self._updated(earlier, replayed=True)
         with self._keys.hold(key):
             rollback = Rollback(await self._snapshot_reader.pin(position), self.durability, key)
@@ -366,13 +366,13 @@ class Replica(HostedModel):
         """Return whether an update with this key is under way, or among those remembered."""
         return key.key in self._keys or key.key in self.model.keys
 
-    async def _earlier_answer(self, key: IdempotencyKey | None) -> Answer | None:
-        """Return what the first request with the key was answered; None if this is the first.
+    async def _stored_answer(self, key: IdempotencyKey | None) -> Answer | None:
+        """Return the answer stored for the key; None if this is the first request with it.
 
         Only once it is certain that the model which knows the key is still there: another may stand under its name.
         """
         try:
-            if self._keys.earlier_answer(key, self.model.keys) is None:
+            if self._keys.stored_answer(key, self.model.keys) is None:
                 return None
         except KeyReused:
             pass
@@ -380,7 +380,7 @@ class Replica(HostedModel):
         self.check_changeable()
         if error is not None:
             raise error
-        return self._keys.earlier_answer(key, self.model.keys)
+        return self._keys.stored_answer(key, self.model.keys)
 
     async def _learn(self, update: Update, each: bool) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
         """Have an update learnt; with `each`, without the examples that are refused, which may be all."""
@@ -419,14 +419,14 @@ class Replica(HostedModel):
             raise refusal
         return admitted
 
-    def _answer(self, outcome: ApplyResult) -> Updated:
+    def _answer(self, outcome: ApplyResult) -> UpdateResult:
         if isinstance(outcome.answer, ServiceError):
             raise outcome.answer
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
 
-    def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> Updated:
+    def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
         predictions = answer.predictions(self.model.labels.names)
-        return Updated(
+        return UpdateResult(
             answer.position,
             answer.updates,
             answer.durability,

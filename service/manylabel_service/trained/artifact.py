@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
-from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.state import DamagedState, NewerState, State
 
 VERSION = 1
 """Of the form of `ModelArtifact.to_bytes`."""
@@ -56,10 +56,10 @@ class ModelArtifact:
             Names are repeated, or there is a label without scores.
         """
         arrays: dict[str, NDArray[Any]] = {"estimator": np.frombuffer(self.estimator, dtype=np.uint8)}
-        _put(arrays, "labels", _distinct("labels", self.labels).to_arrays())
+        _put(arrays, "labels", _distinct("labels", self.labels).state())
         for number, names in enumerate(self.features.values()):
             if not isinstance(names, int):
-                _put(arrays, f"features.{number}", _distinct("features", names).to_arrays())
+                _put(arrays, f"features.{number}", _distinct("features", names).state())
         measures = list(next(iter(self.label_scores.values()))) if self.label_scores else []
         if self.label_scores is not None:
             arrays["label_scores"] = self._score_table(measures)
@@ -70,7 +70,7 @@ class ModelArtifact:
             "views": [[view, names if isinstance(names, int) else None] for view, names in self.features.items()],
             "measures": measures,
         }
-        return dump(arrays, header)
+        return State(arrays, header).to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -81,7 +81,7 @@ class ModelArtifact:
         manylabel_core.state.DamagedState
             The bytes are not what it wrote.
         """
-        arrays, header = load(data)
+        arrays, header = State.from_bytes(data)
         version = header.get("contents")
         if type(version) is int and version > VERSION:
             raise NewerState(f"contents of version {version}; this program reads up to {VERSION}")
@@ -129,4 +129,4 @@ def _put(arrays: dict[str, NDArray[Any]], part: str, named: Mapping[str, NDArray
 
 
 def _names(arrays: Mapping[str, NDArray[Any]], part: str) -> tuple[str, ...]:
-    return Vocabulary.from_arrays({name: arrays[f"{part}.{name}"] for name in ("bytes", "offsets")}).names
+    return Vocabulary.from_state({name: arrays[f"{part}.{name}"] for name in ("bytes", "offsets")}).names

@@ -17,7 +17,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
-from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store, position_key
@@ -217,7 +217,7 @@ class TrainedModel(HostedModel):
 
     async def predict(
         self, xs: Sequence[Inputs], at_least: str | None = None, *, probabilities: bool = False
-    ) -> Predicted:
+    ) -> PredictResult:
         """Predict by the version that is served when the prediction begins; long work is done in a thread.
 
         Parameters
@@ -241,7 +241,7 @@ class TrainedModel(HostedModel):
         else:
             async with self._long:
                 predictions = await asyncio.to_thread(serving.predict, xs)
-        return Predicted(predictions, position, self._store_health.stale_seconds)
+        return PredictResult(predictions, position, self._store_health.stale_seconds)
 
     # -- versions ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from manylabel_core import batch
-from manylabel_core.state import DamagedState, load
+from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Predictions
@@ -129,7 +129,7 @@ def takes_views(estimator: Any) -> bool:
 
 def read_estimator(data: bytes) -> Any:
     """Return the estimator that wrote these bytes with `to_bytes`; raises DamagedState."""
-    name = load(data).header.get("estimator")
+    name = State.from_bytes(data).header.get("estimator")
     if name not in batch.__all__:
         raise DamagedState(f"there is no estimator {name!r} here")
     try:

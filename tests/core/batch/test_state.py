@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from manylabel_core import priors
 from manylabel_core.batch import M3L, MLRL, SSMLRL
 from manylabel_core.batch.base.problem import Expansion
-from manylabel_core.state import DamagedState, dump, load
+from manylabel_core.state import DamagedState, State
 
 
 def data():
@@ -93,7 +93,7 @@ def test_the_bytes_of_another_estimator_are_refused():
     with pytest.raises(ValueError, match="data holds the state of MLRL, not of M3L"):
         M3L.from_bytes(data)
     with pytest.raises(ValueError, match="data holds the state of None, not of M3L"):
-        M3L.from_bytes(dump({}, {}))
+        M3L.from_bytes(State({}, {}).to_bytes())
 
 
 def test_every_flipped_byte_is_noticed():
@@ -113,18 +113,18 @@ def test_every_flipped_byte_is_noticed():
 
 
 def test_a_state_that_names_what_is_no_attribute_is_refused():
-    arrays, header = load(M3L().fit(X, Y).to_bytes())
+    arrays, header = State.from_bytes(M3L().fit(X, Y).to_bytes())
     for name in ("fit", "__class__", "_seed", "a b_"):
         forged = {**header, "model": {name: ["plain", 1]}}
         with pytest.raises(DamagedState, match="no fitted attribute"):
-            M3L.from_bytes(dump(arrays, forged))
+            M3L.from_bytes(State(arrays, forged).to_bytes())
 
 
 @pytest.mark.parametrize("entry", [["texts", None], ["csr", [1, 2]], ["unheard of", None], "plain", ["array", None]])
 def test_a_state_whose_parts_are_missing_is_refused(entry):
     header = {"estimator": "M3L", "parameters": {}, "model": {"coef_": entry}}
     with pytest.raises(DamagedState):
-        M3L.from_bytes(dump({}, header))
+        M3L.from_bytes(State({}, header).to_bytes())
 
 
 def test_an_unfitted_learner_has_no_state():

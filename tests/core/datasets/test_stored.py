@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 from manylabel_core.datasets import Dataset, read_ndjson
-from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.state import DamagedState, NewerState, State
 
 
 def sample() -> Dataset:
@@ -117,17 +117,17 @@ Change = Callable[[dict[str, Any], dict[str, Any]], object]
 )
 def test_forged_bytes_are_refused(change: Change) -> None:
     """With a right checksum, so that only what is in them gives them away."""
-    state = load(sample().to_bytes())
+    state = State.from_bytes(sample().to_bytes())
     arrays, header = dict(state.arrays), dict(state.header)
     change(arrays, header)
     with pytest.raises(DamagedState):
-        Dataset.from_bytes(dump(arrays, header))
+        Dataset.from_bytes(State(arrays, header).to_bytes())
 
 
 def test_a_later_version_is_told_from_damage() -> None:
-    arrays, header = load(sample().to_bytes())
+    arrays, header = State.from_bytes(sample().to_bytes())
     with pytest.raises(NewerState):
-        Dataset.from_bytes(dump(arrays, {**header, "version": 2}))
+        Dataset.from_bytes(State(arrays, {**header, "version": 2}).to_bytes())
 
 
 def test_rows_without_any_value() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manylabel_core import metrics, state
+from manylabel_core import metrics
 from manylabel_core.metrics import Prequential
 from manylabel_core.rows import Targets, as_targets
+from manylabel_core.state import State
 
 NAMES = [
     "precision",
@@ -150,7 +151,7 @@ def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, dat
     part, rest = Prequential(window), Prequential(window)
     cut = data.draw(st.integers(0, len(stream)))
     feed(part, stream[:cut])
-    rest.restore(state.load(state.dump(part.state(), {})).arrays)
+    rest.restore(State.from_bytes(State(part.state(), {}).to_bytes()).arrays)
     assert same_bits(rest, part)
     assert rest.measures() == part.measures()
     feed(rest, stream[cut:])

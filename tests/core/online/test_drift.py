@@ -242,7 +242,7 @@ def test_calm_ends_where_something_may_sound(seed: int) -> None:
     stream = judged_stream(seed)
     detectors, first, expected = grown(6), 0, grown(6).watch(stream.scores, stream.targets)
     while first < len(stream.scores):
-        last = min(first + detectors.n_without_alarm, len(stream.scores))
+        last = min(first + detectors.n_until_check, len(stream.scores))
         alarms = detectors.watch(*stream.part(first, last))
         assert {i for i, _ in alarms} <= {last - first - 1}
         assert [(first + i, column) for i, column in alarms] == [pair for pair in expected if first <= pair[0] < last]

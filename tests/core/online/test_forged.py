@@ -202,7 +202,7 @@ def test_more_support_vectors_than_the_budget() -> None:
 
 
 def test_offsets_of_names_that_wrap_around() -> None:
-    arrays = Vocabulary(["a", "b", "c"]).to_arrays()
+    arrays = Vocabulary(["a", "b", "c"]).state()
     offsets = np.array([0, 2**63 - 1, -(2**63), 3])
     with pytest.raises(ValueError, match=r"^offsets: must rise"):
-        Vocabulary.from_arrays({**arrays, "offsets": offsets})
+        Vocabulary.from_state({**arrays, "offsets": offsets})

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from manylabel_service.api.schemas import JobList, JobLog, TrainerList
 from manylabel_service.jobs.spec.schemas import Job
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
 Refused = Callable[..., dict[str, Any]]
@@ -87,8 +87,8 @@ def test_a_wrong_list_is_refused(idle: TestClient, refused: Refused, query: str)
 def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> None:
     answer = idle.get("/v1/trainers").json()
     TrainerList.model_validate(answer, strict=True)
-    assert {one["name"] for one in answer["trainers"]} == TRAINERS.keys()
-    assert TRAINERS.keys() >= {"m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"}
+    assert {one["name"] for one in answer["trainers"]} == PARAMS.keys()
+    assert PARAMS.keys() >= {"m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"}
     for one in answer["trainers"]:
         assert one["title"]
         assert one["needs"]
@@ -103,7 +103,7 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
 def test_the_parameters_of_every_trainer_are_in_the_description(idle: TestClient) -> None:
     schemas = idle.get("/openapi.json").json()["components"]["schemas"]
     named = {one["$ref"].rsplit("/", 1)[1] for one in schemas["JobSpec"]["properties"]["params"]["anyOf"]}
-    assert named == {trainer.params.__name__ for trainer in TRAINERS.values()}
+    assert named == {params.__name__ for params in PARAMS.values()}
     assert named <= schemas.keys()
 
 

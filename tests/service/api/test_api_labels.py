@@ -29,7 +29,7 @@ def test_a_kept_prediction_is_learnt_as_it_was_predicted(
     for address in (later, at_once):
         client.post(f"{address}/update", json={"x": {"a": 1, "c": 2}, "y": ["q"]}).raise_for_status()
     kept = keep(client, later)
-    schemas.Predicted.model_validate_json(json.dumps(kept), strict=True)
+    schemas.PredictAnswer.model_validate_json(json.dumps(kept), strict=True)
     plain = client.post(f"{later}/predict", json=X).json()
     assert {part: kept[part] for part in plain} == plain
     assert kept.keys() - plain.keys() == {"id", "expires"}
@@ -37,7 +37,7 @@ def test_a_kept_prediction_is_learnt_as_it_was_predicted(
     assert client.get(later).json()["updates"] == 1, "nothing is learnt by keeping"
 
     answer = client.post(f"{later}/labels", json={"id": kept["id"], "y": ["p", "q"]})
-    schemas.Updated.model_validate_json(answer.content, strict=True)
+    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
     assert answer.json()["updates"] == 2
     client.post(f"{at_once}/update", json={**X, "y": ["p", "q"]}).raise_for_status()
     probe = {"examples": [X, {"x": {"c": 1}}]}
@@ -55,7 +55,7 @@ def test_when_it_expires_is_told(client: TestClient, model: str) -> None:
 def test_a_batch_is_kept_and_labelled_in_order(client: TestClient, model: str) -> None:
     xs = [{"x": {"a": i + 1}} for i in range(4)]
     kept = keep(client, model, {"examples": xs})
-    schemas.PredictedBatch.model_validate_json(json.dumps(kept), strict=True)
+    schemas.PredictBatchAnswer.model_validate_json(json.dumps(kept), strict=True)
     ids = [one["id"] for one in kept["predictions"]]
     assert len(set(ids)) == 4
     body = {"examples": [{"id": ids[2], "y": ["p"]}, {"id": ids[0], "y": {"q": False}}]}

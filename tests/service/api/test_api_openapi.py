@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.api.web.problems import KINDS, MEDIA_TYPE
+from manylabel_service.api.web.problems import MEDIA_TYPE, STATUS_AND_TITLE
 
 OPERATIONS = {
     ("get", "/livez"): set(),
@@ -86,7 +86,7 @@ def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
         for status, answer in errors.items():
             codes = re.findall(r"`(\w+)`", answer["description"])
             assert codes, (key, status)
-            assert {KINDS[code][0] for code in codes} == {status}
+            assert {STATUS_AND_TITLE[code][0] for code in codes} == {status}
             schema = answer["content"][MEDIA_TYPE]["schema"]
             assert schema == {"$ref": "#/components/schemas/ProblemDocument"}
 
@@ -167,7 +167,7 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
 
 
 def test_answers_with_more_or_less_than_described_would_be_noticed() -> None:
-    updated = TypeAdapter(schemas.Updated)
+    updated = TypeAdapter(schemas.UpdateAnswer)
     good = {"position": "1", "updates": 1, "durability": "log"}
     updated.validate_python(good)
     for bad in ({**good, "more": 1}, {"position": "1", "updates": 1}, {**good, "durability": "disk"}):

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
 
-from manylabel_core.state import dump, load
+from manylabel_core.state import State
 from manylabel_service.api import schemas
 from manylabel_service.api.routers import models
 from manylabel_service.api.web.problems import Problem
@@ -55,7 +55,7 @@ def test_a_snapshot_is_taken_listed_and_downloaded(client: TestClient, model: st
     data = client.get(f"{model}/snapshots/{position}")
     assert data.headers["content-type"] == "application/octet-stream"
     assert len(data.content) == int(data.headers["content-length"]) == first["bytes"]
-    assert load(data.content).header["updates"] == 5
+    assert State.from_bytes(data.content).header["updates"] == 5
 
 
 def test_the_same_state_needs_no_second_snapshot(client: TestClient, model: str) -> None:
@@ -108,7 +108,7 @@ def snapshot(client: TestClient, create: Callable[..., str]) -> bytes:
 def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes, refused: Callable[..., Any]) -> None:
     flipped = bytearray(snapshot)
     flipped[len(snapshot) // 2] ^= 1
-    arrays, header = load(snapshot)
+    arrays, header = State.from_bytes(snapshot)
     nobody = {name: array for name, array in arrays.items() if not name.startswith("learner")}
     for bad in (
         b"",
@@ -117,9 +117,9 @@ def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes, refused:
         snapshot + b"x",
         bytes(flipped),
         b"{}" * 100,
-        dump(nobody, header),
-        dump(arrays, {**header, "spec": {**header["spec"], "algorithm": "kernel_falt"}}),
-        dump(arrays, {**header, "updates": -1}),
+        State(nobody, header).to_bytes(),
+        State(arrays, {**header, "spec": {**header["spec"], "algorithm": "kernel_falt"}}).to_bytes(),
+        State(arrays, {**header, "updates": -1}).to_bytes(),
     ):
         refused(client.put("/v1/models/bad", content=bad, headers=BYTES), 422, "invalid_request", "")
     assert client.get("/v1/models/bad").status_code == 404

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from manylabel_service import errors
-from manylabel_service.api.web.problems import KINDS, Problem, invalid, pointer, problem_of, problem_response
+from manylabel_service.api.web.problems import STATUS_AND_TITLE, Problem, invalid, pointer, problem_of, problem_response
 
 RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.ModelNotFound("a"), 404, "model_not_found", None),
@@ -77,7 +77,7 @@ def test_no_error_is_left_out() -> None:
 
 
 def test_every_code_has_an_error_status() -> None:
-    assert all(400 <= status < 600 and title for status, title in KINDS.values())
+    assert all(400 <= status < 600 and title for status, title in STATUS_AND_TITLE.values())
 
 
 @pytest.mark.parametrize(

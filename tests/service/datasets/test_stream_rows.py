@@ -48,8 +48,8 @@ class Stream:
         self.position = entry.position
         folding = Fold(self.model, [LogEntry(entry.position, change)])
         while folding.step(100):
-            assert folding.wanted is not None
-            folding.give(OnlineModel.from_bytes(self.states[folding.wanted]))
+            assert folding.needed_snapshot is not None
+            folding.roll_back(OnlineModel.from_bytes(self.states[folding.needed_snapshot]))
         return entry.position
 
     async def learn(self, *examples: tuple[Features, Sequence[str] | dict[str, bool]], **more: Any) -> str:

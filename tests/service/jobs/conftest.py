@@ -20,7 +20,7 @@ from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.local import LocalRunner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import complete
 from manylabel_service.jobs.training.request import FitRequest, Part
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
@@ -159,7 +159,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The estimator that `LONG` gives if nothing happens to it."""
     place = tmp_path_factory.mktemp("undisturbed")
     (place / "data").write_bytes(songs().to_bytes())
-    params = TRAINERS["m3l"].complete(LONG["params"])
+    params = complete("m3l", LONG["params"])
     assert run_child(place, params=params)[-1]["event"] == "result"
     return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 

@@ -8,12 +8,12 @@ import pytest
 from tests.service.jobs.conftest import request_of, songs
 
 from manylabel_core.batch import M3L, SSMLRL
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.division import folds
 from manylabel_core.metrics import hamming_loss, micro_f1
 from manylabel_core.priors import label_correlation
 from manylabel_core.solvers import Progress
-from manylabel_service.jobs.spec.trainers import TRAINERS
 from manylabel_service.jobs.training import fitting
 from manylabel_service.jobs.training.fitting import TRACE_POINTS, ConvergenceTrace, FitCheckpoint, FitRun
 from manylabel_service.jobs.training.request import Part

@@ -72,7 +72,7 @@ def test_a_lease_is_exclusive_and_can_be_found_again():
     with pytest.raises(LeaseLost):
         record.leased(0, "two")
     record.release(0, "one")
-    assert (record.state, record.tasks[0].turn) == ("queued", 2)
+    assert (record.state, record.tasks[0].times_queued) == ("queued", 2)
     with pytest.raises(LeaseLost):
         record.finish(0, "one", {})
 
@@ -82,7 +82,7 @@ def test_attempts_end():
     for attempt in (1, 2):
         task = record.claim(0, f"c{attempt}", NOW)
         assert record.to_job().attempt == attempt
-        record.lose(task, "it fell over", 2, NOW)
+        record.requeue_or_fail(task, "it fell over", 2, NOW)
     assert record.state == "failed"
     assert record.error.code == "worker_died"
     assert "it fell over; attempt 2 was the last" in record.error.detail
@@ -176,7 +176,7 @@ class Walk(RuleBasedStateMachine):
         elif how == "release":
             self.record.release(number, task.lease)
         elif how == "lose":
-            self.record.lose(task, "died", 3, NOW)
+            self.record.requeue_or_fail(task, "died", 3, NOW)
         elif task.stage == "fit":
             self.record.succeed(number, task.lease, RESULT, NOW)
         else:

@@ -49,8 +49,8 @@ def fold(model: OnlineModel, log: Log, max_examples: int = 1000, states: States 
     """Fold a log in; `states` are the snapshots that rollbacks find."""
     folding = Fold(model, log)
     while folding.step(max_examples):
-        if folding.wanted is not None:
-            folding.give(OnlineModel.from_bytes((states or {})[folding.wanted]))
+        if folding.needed_snapshot is not None:
+            folding.roll_back(OnlineModel.from_bytes((states or {})[folding.needed_snapshot]))
     return folding.outcomes
 
 

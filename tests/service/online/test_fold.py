@@ -46,7 +46,7 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
     begin = 0
     while begin < len(log):
         end = data.draw(st.integers(begin + 1, len(log)))
-        entries = [LogEntry(entry.position, decode(encode(entry.update))) for entry in log[begin:end]]
+        entries = [LogEntry(entry.position, decode(encode(entry.change))) for entry in log[begin:end]]
         outcomes = fold(piecewise, entries, max_examples=data.draw(st.integers(1, 5)), states=states)
         pieces += facts(outcomes, piecewise)
         assert piecewise.to_bytes() == states[piecewise.position]

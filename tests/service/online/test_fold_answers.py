@@ -152,7 +152,7 @@ class TestAlarms:
         found = []
         for outcome in fold(model, self.log(size), max_examples):
             assert isinstance(outcome.answer, Answer)
-            assert outcome.behind == str(int(outcome.answer.position) - 1)
+            assert outcome.previous_position == str(int(outcome.answer.position) - 1)
             before = outcome.answer.updates - outcome.learnt
             assert all(before < updates <= outcome.answer.updates for updates, _ in outcome.alarms)
             found += outcome.alarms

@@ -23,7 +23,7 @@ from tests.service.online.folds import (
     sparse,
 )
 
-from manylabel_core.state import DamagedState, dump, load
+from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.state.answer import Answer
@@ -135,12 +135,12 @@ TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | in
 def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
     examples, index, path = case
     model = new_model(**limits("reject", "reject"))
-    state = load(model.to_bytes())
+    state = State.from_bytes(model.to_bytes())
     outcome = append(model, one_update(*examples))
     assert isinstance(outcome.answer, InvalidExample)
     assert (outcome.answer.index, outcome.answer.path) == (index, path)
     assert "2" in outcome.answer.detail
-    arrays, header = load(model.to_bytes())
+    arrays, header = State.from_bytes(model.to_bytes())
     assert header == {**state.header, "position": "1"}
     assert {name: array.tolist() for name, array in arrays.items()} == {k: a.tolist() for k, a in state.arrays.items()}
 
@@ -170,7 +170,7 @@ def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str
         entries.append(LogEntry(str(position), update, projection.checked))
     local = fold(model, entries)
     follower = new_model(**limits(**{kind: "reject"}, most=1))
-    foreign = fold(follower, [LogEntry(e.position, decode(encode(e.update))) for e in entries])
+    foreign = fold(follower, [LogEntry(e.position, decode(encode(e.change))) for e in entries])
     for outcomes in (local, foreign):
         assert [type(outcome.answer) for outcome in outcomes] == [Answer, InvalidExample]
     assert follower.to_bytes() == model.to_bytes()
@@ -243,7 +243,7 @@ class FirstCome:
 @settings(max_examples=30, deadline=None)
 @given(log=logs())
 def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
-    changes = [entry.update for entry in log]
+    changes = [entry.change for entry in log]
     updates = [Update(change.examples, "log") for change in changes if isinstance(change, Update)]
     model, plain, first_come = new_model(**spec, **limits("ignore", "ignore")), new_model(**spec), FirstCome(2)
     for update in updates:
@@ -382,8 +382,8 @@ def test_one_kind_may_be_declared_and_the_other_limited() -> None:
 
 
 def forged(model: OnlineModel, **header: Any) -> bytes:
-    arrays, true = load(model.to_bytes())
-    return dump(arrays, {**true, **header})
+    arrays, true = State.from_bytes(model.to_bytes())
+    return State(arrays, {**true, **header}).to_bytes()
 
 
 def spec_of(model: OnlineModel, **changed: Any) -> dict[str, Any]:
@@ -402,7 +402,7 @@ def test_a_state_beyond_its_limits_is_refused(policy: str) -> None:
 def test_a_state_with_other_facts_about_limits_is_refused() -> None:
     model = new_model(**limits("ignore", "ignore"))
     learn(model, (named(a=1), ["x"]))
-    layout = load(model.to_bytes()).header["layout"]
+    layout = State.from_bytes(model.to_bytes()).header["layout"]
     for wrong in (-1, 2**63, True, 1.0, None, "1", 1):  # 1: nothing is ignored while there is room
         for header in ({"layout": {**layout, "ignored": wrong}}, {"ignored_labels": wrong}):
             with pytest.raises(DamagedState, match="ignored"):
@@ -420,9 +420,9 @@ def test_a_state_with_other_facts_about_limits_is_refused() -> None:
             OnlineModel.from_bytes(forged(unlimited, **other))
     hashing = new_model(**limits("hash", most=1))
     learn(hashing, (named(a=1), ["x"]))
-    arrays, header = load(unlimited.to_bytes())
+    arrays, header = State.from_bytes(unlimited.to_bytes())
     with pytest.raises(DamagedState, match="hashed features have no names"):
-        OnlineModel.from_bytes(dump(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}))
+        OnlineModel.from_bytes(State(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}).to_bytes())
     numbered = new_model(**limits("ignore"))
     learn(numbered, (sparse(1), ["x"]))
     with pytest.raises(DamagedState):

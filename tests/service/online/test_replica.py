@@ -26,7 +26,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -129,7 +129,7 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
-async def learn(replica: Replica, n: int, start: int = 0) -> list[Updated]:
+async def learn(replica: Replica, n: int, start: int = 0) -> list[UpdateResult]:
     return await asyncio.gather(*(replica.update([example(i)]) for i in range(start, start + n)))
 
 
@@ -293,7 +293,7 @@ class TestLimits:
             await eventually_async(lambda: sum(update.done() for update in updates) == 7)
             store_of(registry).appends.set()
             results = await asyncio.gather(*updates, return_exceptions=True)
-            assert sorted(type(result).__name__ for result in results) == ["QueueFull"] * 7 + ["Updated"] * 3
+            assert sorted(type(result).__name__ for result in results) == ["QueueFull"] * 7 + ["UpdateResult"] * 3
             assert len(replica.model.labels) == 90
             with pytest.raises(LimitExceeded):  # now it is certain
                 await replica.update([Example(example(0).x, Labels.all_of([f"x{j}" for j in range(30)]))])

@@ -94,7 +94,7 @@ async def test_rollbacks_among_updates_leave_the_same_bits_as_one_fold_of_the_lo
         for change in changes:
             folding, more = Fold(model, [change]), True
             while more:
-                if folding.wanted is not None:
-                    folding.give(await shelf.load(folding.wanted))
+                if folding.needed_snapshot is not None:
+                    folding.roll_back(await shelf.load(folding.needed_snapshot))
                 more = folding.step(1)
     assert model.to_bytes() == state

@@ -8,7 +8,7 @@ import pytest
 
 from manylabel_service.errors import InvalidExample, LimitExceeded
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart
 
 
@@ -34,7 +34,7 @@ async def test_where_two_servers_let_in_the_last_one_the_log_decides(fleet: Any,
 
     updates = (replica.update([one(number)]) for number, replica in enumerate(replicas))
     results = await asyncio.gather(*updates, return_exceptions=True)
-    assert {type(result) for result in results} == {Updated, InvalidExample}
+    assert {type(result) for result in results} == {UpdateResult, InvalidExample}
     state = await fleet.agreed()
     assert replicas[0].model.updates == 2
     late = await fleet.start()
@@ -48,8 +48,8 @@ async def test_updates_that_wait_together_keep_to_it(fleet: Any, policy: str, n_
     replica = await registry.create(fleet.spec(limits=limits(3, policy)))
     updates = (replica.update([example([f"f{i}"], [f"l{i}"])]) for i in range(20))
     results = await asyncio.gather(*updates, return_exceptions=True)
-    assert [type(result) for result in results].count(Updated) == n_learnt
-    assert {type(result) for result in results} <= {Updated, InvalidExample}
+    assert [type(result) for result in results].count(UpdateResult) == n_learnt
+    assert {type(result) for result in results} <= {UpdateResult, InvalidExample}
     assert (len(replica.model.features), len(replica.model.labels)) == (3, 3)
     assert replica.model.ignored == dict.fromkeys(("features", "labels"), n_learnt - 3)
     await fleet.agreed()

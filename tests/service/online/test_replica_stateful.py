@@ -48,7 +48,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart, Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -66,7 +66,7 @@ class Undone(NamedTuple):
 
 Learnt = tuple[tuple[int, int] | Undone, ...]
 """Examples by number, features `x_of` the first with the labels `y_of` the second; and what rollbacks have undone."""
-Request = Callable[[Replica], Awaitable[Updated]]
+Request = Callable[[Replica], Awaitable[UpdateResult]]
 
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt", "scaling": "standard", "window": 3},
@@ -157,7 +157,7 @@ def learnt_bytes(model: OnlineModel) -> bytes:
     return model.as_seed("seed").to_bytes()
 
 
-def facts(answer: Updated) -> tuple[Any, ...]:
+def facts(answer: UpdateResult) -> tuple[Any, ...]:
     """What a retry is told too."""
     predictions = None if answer.predictions is None else list(answer.predictions)
     return answer.position, answer.updates, answer.durability, predictions, answer.skipped, answer.rolled_back_to
@@ -210,7 +210,7 @@ def rolling_back(position: str, key: IdempotencyKey | None) -> Request:
 def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: bool = True) -> Request:
     """As the interface does it; without the look it is one that comes at the same time as another."""
 
-    async def label(replica: Replica) -> Updated:
+    async def label(replica: Replica) -> UpdateResult:
         ids = list(labels)
         try:
             kept = await (replica.kept(ids) if look else replica._prediction_store.get(ids))
@@ -325,7 +325,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def learnt(
         self,
         known: Known,
-        answer: Updated,
+        answer: UpdateResult,
         request: Request,
         new: Learnt,
         key: IdempotencyKey | None = None,
@@ -365,7 +365,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         if (known := self.known.get(name)) is None:
             return
 
-        async def together() -> list[Updated]:
+        async def together() -> list[UpdateResult]:
             return await asyncio.gather(*(self.ask(place, name, updating(new)) for place, new in several))
 
         answers = zip(self.run(together()), several, strict=True)
@@ -481,7 +481,9 @@ class ReplicaMachine(RuleBasedStateMachine):
         for undone in list(known.answers)[-4:]:
             self.again(known, 1 - place, undone)
 
-    def rolled_back(self, known: Known, answer: Updated, request: Request, to: str, key: IdempotencyKey | None) -> None:
+    def rolled_back(
+        self, known: Known, answer: UpdateResult, request: Request, to: str, key: IdempotencyKey | None
+    ) -> None:
         assert position_key(answer.position) > position_key(known.position)
         if known.learnt != known.states[to]:
             known.learnt = (*known.states[to], Undone(known.learnt))
@@ -615,7 +617,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         for task in registry._tasks:
             task.cancel()
         await asyncio.gather(*registry._tasks, return_exceptions=True)
-        await registry._loads.cancel()
+        await registry._loader.cancel()
         for replica in registry.resident():
             await replica.drop()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.service.online.folds import States, append, dense, learn, named, new_model, ulid
 
-from manylabel_core.state import load
+from manylabel_core.state import State
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -32,7 +32,7 @@ ROLLED: list[dict[str, Any]] = [
 
 def learnt(model: OnlineModel) -> object:
     """What a rollback undoes."""
-    arrays, header = load(model.as_seed("seed").to_bytes())
+    arrays, header = State.from_bytes(model.as_seed("seed").to_bytes())
     weights = arrays["learner.weights"]
     n_features, n_labels = (1 + np.flatnonzero(weights.any(axis=axis)).max(initial=-1) for axis in (1, 0))
     measures = {name: array.tolist() for name, array in arrays.items() if name.startswith("prequential")}
@@ -92,17 +92,17 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     other.position = "1"
     later = LogEntry("4", Update((Example(named(a=1), Labels.all_of(["x"])),), "log"))
     folding = Fold(model, [LogEntry("3", BACK), later])
-    with pytest.raises(ValueError, match="no snapshot is wanted"):
-        folding.give(OnlineModel.from_bytes(states["1"]))
+    with pytest.raises(ValueError, match="no snapshot is needed"):
+        folding.roll_back(OnlineModel.from_bytes(states["1"]))
     for _ in range(2):
         assert folding.step(100)
-        assert (folding.wanted, folding.outcomes, model.position) == ("1", [], "2")
+        assert (folding.needed_snapshot, folding.outcomes, model.position) == ("1", [], "2")
     for wrong in (early, other):
         with pytest.raises(ValueError, match="expected the state of 'm' at 1"):
-            folding.give(wrong)
+            folding.roll_back(wrong)
         assert (model.position, model.updates) == ("2", 2)
-    folding.give(OnlineModel.from_bytes(states["1"]))
-    assert (folding.wanted, model.position, learnt(model)) == (None, "3", then)
+    folding.roll_back(OnlineModel.from_bytes(states["1"]))
+    assert (folding.needed_snapshot, model.position, learnt(model)) == (None, "3", then)
     assert not folding.step(100)
     assert [outcome.kind for outcome in folding.outcomes] == ["rollback", "update"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.service.online.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
 
-from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.log_entries import Rollback, StreamPart
@@ -90,9 +90,9 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
 
 
 def test_a_state_of_a_newer_version_says_so() -> None:
-    arrays, header = load(named_model().to_bytes())
+    arrays, header = State.from_bytes(named_model().to_bytes())
     with pytest.raises(NewerState, match="version 2"):
-        OnlineModel.from_bytes(dump(arrays, {**header, "version": 2}))
+        OnlineModel.from_bytes(State(arrays, {**header, "version": 2}).to_bytes())
 
 
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
@@ -260,10 +260,10 @@ FORGED: list[tuple[str, Change]] = [
 
 @pytest.mark.parametrize(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
 def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change: Change) -> None:
-    arrays, header = load(MODELS[model]().to_bytes())
+    arrays, header = State.from_bytes(MODELS[model]().to_bytes())
     change(arrays, header)
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(dump(arrays, header))
+        OnlineModel.from_bytes(State(arrays, header).to_bytes())
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
@@ -271,13 +271,13 @@ def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change:
 @given(data=st.data())
 def test_whatever_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
     """Rewrites numbers and shapes at random, under a true checksum."""
-    arrays, header = load(make().to_bytes())
+    arrays, header = State.from_bytes(make().to_bytes())
     for name in data.draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=2, unique=True)):
         arrays[name] = data.draw(rewritten(arrays[name]), label=name)
     if data.draw(st.booleans()):
         header[data.draw(st.sampled_from(sorted(header)))] = data.draw(documents)
     try:
-        model = OnlineModel.from_bytes(dump(arrays, header))
+        model = OnlineModel.from_bytes(State(arrays, header).to_bytes())
     except DamagedState:
         return
     if len(model.features) < 10_000:

@@ -189,14 +189,14 @@ def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     contact = CircuitBreaker()
-    assert contact.failure() is None
+    assert contact.before_call() is None
     error, tries = OSError("away"), []
     contact.failed(error)
     for _ in range(20_000):
         now += 0.001
-        if contact.failure() is None:
+        if contact.before_call() is None:
             tries.append(now)
-            assert contact.failure() is error, "the next one does not try while that one does"
+            assert contact.before_call() is error, "the next one does not try while that one does"
             contact.failed(error)
     gaps = [b - a for a, b in itertools.pairwise(tries)]
     assert 20 <= len(tries) <= 50
@@ -204,7 +204,7 @@ def test_contact_lets_one_try_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert max(gaps) <= 1.01
     assert contact.lost == 1
     contact.succeeded()
-    assert contact.failure() is None
+    assert contact.before_call() is None
     contact.failed(error)
     assert contact.lost == 2
 

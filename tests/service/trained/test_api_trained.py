@@ -53,10 +53,10 @@ class TestPredict:
     def test_the_scores_of_the_estimator_to_the_last_bit(self, served: TestClient, one: Any) -> None:
         rows = one.X.tolist()
         answer = served.post(f"{ONE}/predict", json={"examples": [{"x": row} for row in rows]})
-        schemas.PredictedBatch.model_validate_json(answer.content, strict=True)
+        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
         assert scores(answer) == one.scores(one.X)
         single = served.post(f"{ONE}/predict", json={"x": rows[0], "y": ["ignored"]})
-        schemas.Predicted.model_validate_json(single.content, strict=True)
+        schemas.PredictAnswer.model_validate_json(single.content, strict=True)
         assert list(single.json()["scores"].items()) == list(
             zip(("rock", "jazz", "pop"), one.scores(one.X[:1])[0], strict=True)
         )

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manylabel_core.checks import is_sparse
 from manylabel_core.priors import Prior
-from manylabel_core.state import DamagedState, dump, load
+from manylabel_core.state import DamagedState, State
 
 FITTED_LAST = "duality_gap_"
 """An attribute that is there once a fit has come to its end."""
@@ -47,7 +47,7 @@ class Serialisable(BaseEstimator):
         parameters = {name: value for name, value in self.get_params(deep=False).items() if not callable(value)}
         arrays, model = pack(self._attributes(), "")
         more, params = pack(parameters, "param.")
-        return dump(arrays | more, {"estimator": type(self).__name__, "parameters": params, "model": model})
+        return State(arrays | more, {"estimator": type(self).__name__, "parameters": params, "model": model}).to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes, **parameters: Any) -> Self:
@@ -66,7 +66,7 @@ class Serialisable(BaseEstimator):
         ValueError
             If they hold another kind of estimator.
         """
-        arrays, header = load(data)
+        arrays, header = State.from_bytes(data)
         if header.get("estimator") != cls.__name__:
             raise ValueError(f"data holds the state of {header.get('estimator')}, not of {cls.__name__}")
         written = unpack(arrays, header.get("parameters", {}), "param.")

@@ -50,7 +50,7 @@ def make_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors:
 class NoDetectors:
     """Nothing is watched: there are no alarms, and no state."""
 
-    n_without_alarm = 2**62
+    n_until_check = 2**62
     _n_labels = 0
 
     def reserve(self, n_labels: int) -> None:
@@ -113,8 +113,8 @@ class Detectors:
         self._runs = np.zeros((n_rows(0), 1, RUNS), dtype=np.float64)
 
     @property
-    def n_without_alarm(self) -> int:
-        """Most examples that can come next so that a detector can alarm at the last of them only."""
+    def n_until_check(self) -> int:
+        """The number of examples until a detector next checks for a change: none can alarm before the last of them."""
         return int((CLOCK - self._lengths[: 1 + self._n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from manylabel_core.batch.catalogue import TRAINERS, Trainer
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
@@ -19,7 +20,7 @@ from manylabel_service.api.web.parameters import Parameters, each_once, one_of
 from manylabel_service.api.web.routes import body, content, json_answer, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
-from manylabel_service.jobs.spec.trainers import TRAINERS, Trainer
+from manylabel_service.jobs.spec.trainers import PARAMS, needs
 
 router = APIRouter(tags=["jobs"])
 
@@ -163,8 +164,8 @@ async def list_trainers() -> Response:
 
 
 def _to_dict(trainer: Trainer) -> dict[str, Any]:
-    schema = trainer.params.model_json_schema()
-    return {"name": trainer.name, "title": trainer.title, "needs": trainer.needs, "params": schema}
+    schema = PARAMS[trainer.name].model_json_schema()
+    return {"name": trainer.name, "title": trainer.title, "needs": needs(trainer), "params": schema}
 
 
 def _read_revision(value: str) -> int:

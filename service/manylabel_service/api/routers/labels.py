@@ -26,7 +26,7 @@ from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.ulid import timestamp_of
 
 COUNTED_AT_ONCE = 256
@@ -45,7 +45,7 @@ class _Truth(NamedTuple):
 @router.post(
     "/v1/models/{name}/labels",
     summary="Learn from kept predictions, now that their labels are known",
-    response_model=schemas.Updated,
+    response_model=schemas.UpdateAnswer,
     responses=problems(*LEARNING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
     openapi_extra={
         **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
@@ -87,8 +87,8 @@ def _check_repeats(items: Items[_Truth]) -> None:
         seen.add(truth.id)
 
 
-async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None) -> Updated:
-    def ask(replica: Replica) -> Awaitable[Updated]:
+async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None) -> UpdateResult:
+    def ask(replica: Replica) -> Awaitable[UpdateResult]:
         return _learn_kept(replica, items.values, key)
 
     try:
@@ -115,7 +115,7 @@ async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
             await asyncio.sleep(0)
 
 
-async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> Updated:
+async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> UpdateResult:
     ids = [truth.id for truth in truths]
     try:
         kept = await replica.kept(ids)

@@ -26,10 +26,10 @@ from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import Predicted
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.storage import POSITION
 from manylabel_service.trained.model import TrainedModel
 
@@ -71,7 +71,7 @@ class Predicting(Parameters):
 @router.post(
     "/v1/models/{name}/predict",
     summary="Predict one example or a batch",
-    response_model=schemas.Predicted | schemas.PredictedBatch,
+    response_model=schemas.PredictAnswer | schemas.PredictBatchAnswer,
     responses=problems(*READING, "model_is_trained", "no_version_served", "predictions_full", "version_damaged"),
     openapi_extra={
         **body(
@@ -114,7 +114,7 @@ async def predict(request: Request, name: str) -> Response:
 @router.post(
     "/v1/models/{name}/update",
     summary="Learn one example or a batch",
-    response_model=schemas.Updated,
+    response_model=schemas.UpdateAnswer,
     responses=problems(*LEARNING),
     openapi_extra={
         **body(schemas.UpdateItem, schemas.UpdateBatch, example=_EXAMPLE),
@@ -129,7 +129,7 @@ async def update(request: Request, name: str) -> Response:
 @router.post(
     "/v1/models/{name}/predict-update",
     summary="Predict, then learn, one example or a batch",
-    response_model=schemas.PredictedUpdated | schemas.PredictedUpdatedBatch,
+    response_model=schemas.PredictUpdateAnswer | schemas.PredictUpdateBatchAnswer,
     responses=problems(*LEARNING),
     openapi_extra={
         **body(
@@ -147,8 +147,8 @@ async def predict_update(request: Request, name: str) -> Response:
 
 async def _predict(
     context: Context, hosted: HostedModel, items: Items[Any], at_least: str | None, probabilities: bool
-) -> Predicted:
-    def ask(hosted: HostedModel) -> Awaitable[Predicted]:
+) -> PredictResult:
+    def ask(hosted: HostedModel) -> Awaitable[PredictResult]:
         return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
 
     try:
@@ -203,8 +203,8 @@ async def _update(
     key: IdempotencyKey | None,
     want_predictions: bool,
     want_probabilities: bool,
-) -> Updated:
-    def ask(replica: Replica) -> Awaitable[Updated]:
+) -> UpdateResult:
+    def ask(replica: Replica) -> Awaitable[UpdateResult]:
         return replica.update(
             items.values, key=key, want_predictions=want_predictions, want_probabilities=want_probabilities
         )

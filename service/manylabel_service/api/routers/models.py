@@ -20,7 +20,7 @@ from manylabel_service.api.web.routes import body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.models.warm_start import go_on
+from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -76,7 +76,7 @@ async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
-        return await asyncio.to_thread(go_on, spec, source.model, version, data)
+        return await asyncio.to_thread(warm_start, spec, source.model, version, data)
 
 
 @router.get(

@@ -23,7 +23,7 @@ from manylabel_service.clock import rfc3339
 from manylabel_service.errors import SnapshotNotFound
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.storage import SnapshotRecord
 
 router = APIRouter(tags=["snapshots"])
@@ -108,8 +108,8 @@ async def roll_back(request: Request, context: ContextOf, name: str) -> Response
     return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
-async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> Updated:
-    def ask(replica: Replica) -> Awaitable[Updated]:
+async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> UpdateResult:
+    def ask(replica: Replica) -> Awaitable[UpdateResult]:
         return replica.rollback(position, key=key)
 
     return await context.registry.ask(replica, ask)

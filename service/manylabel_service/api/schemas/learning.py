@@ -29,17 +29,17 @@ class _Predicting(At):
     """The store has been out of reach for so long; the updates of other servers since then are not seen."""
 
 
-class Predicted(Prediction, _Predicting):
+class PredictAnswer(Prediction, _Predicting):
     """This is the answer to an example to predict."""
 
 
-class PredictedBatch(_Predicting):
+class PredictBatchAnswer(_Predicting):
     """This is the answer to a batch to predict."""
 
     predictions: list[Prediction]
 
 
-class Updated(At):
+class UpdateAnswer(At):
     """The update is learnt."""
 
     updates: int
@@ -48,11 +48,11 @@ class Updated(At):
     """The update has survived this: `log` is a kill of the server, `fsync` a loss of power too."""
 
 
-class PredictedUpdated(Prediction, Updated):
+class PredictUpdateAnswer(Prediction, UpdateAnswer):
     """This is the answer to an example that was predicted, then learnt."""
 
 
-class PredictedUpdatedBatch(Updated):
+class PredictUpdateBatchAnswer(UpdateAnswer):
     """This is the answer to a batch of examples that were each predicted, then learnt."""
 
     predictions: list[Prediction]
@@ -75,7 +75,7 @@ class LineReplayed(At):
     replayed: Literal[True]
 
 
-class RolledBack(Updated):
+class RolledBack(UpdateAnswer):
     """The model is what it was."""
 
     rolled_back_to: str

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ValidationError
 
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, GridSearch, JobSpec, RandomSearch, Rows
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS
 
 _BRANCHES = {
     "data": {"dataset", "stream"},
@@ -57,6 +57,6 @@ def _known(document: Any) -> dict[Path, list[str]]:
     known: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
     known["data",] = DataOfStream if isinstance(data, dict) and "stream" in data else DataOfSet
     known["search",] = RandomSearch if isinstance(search, dict) and search.get("kind") == "random" else GridSearch
-    if isinstance(name, str) and name in TRAINERS:
-        known["params",] = TRAINERS[name].params
+    if isinstance(name, str) and name in PARAMS:
+        known["params",] = PARAMS[name]
     return {path: list(model.model_fields) for path, model in known.items()}

@@ -18,7 +18,7 @@ from manylabel_service.errors import InvalidExample, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_REFUSED = 1_000
@@ -40,7 +40,7 @@ class _Learnt(NamedTuple):
     """Lines with what became of them as one update; None if there was no good one among them."""
 
     lines: list[Line]
-    updated: Updated | None
+    updated: UpdateResult | None
 
 
 class LineLearner:
@@ -143,7 +143,7 @@ class LineLearner:
         self._count(lines, updated, time.perf_counter() - started)
         yield _Learnt(lines, updated)
 
-    async def _update(self, replica: Replica, good: list[Line]) -> Updated:
+    async def _update(self, replica: Replica, good: list[Line]) -> UpdateResult:
         part = None if self._key is None else StreamPart(self._key, tuple(line.number for line in good))
         examples: list[Any] = [line.content for line in good]
         while True:
@@ -158,7 +158,7 @@ class LineLearner:
             except ModelEvicted:
                 replica = await self._hosted()
 
-    def _count(self, lines: list[Line], updated: Updated | None, seconds: float) -> None:
+    def _count(self, lines: list[Line], updated: UpdateResult | None, seconds: float) -> None:
         telemetry = self._context.telemetry
         for line in lines:
             if isinstance(line.content, Problem):
@@ -168,7 +168,7 @@ class LineLearner:
             telemetry.updated(self._record.name, n_good - updated.skipped, seconds, updated.alarms)
 
 
-def _good(lines: list[Line], updated: Updated) -> Iterator[dict[str, Any]]:
+def _good(lines: list[Line], updated: UpdateResult) -> Iterator[dict[str, Any]]:
     """The answers to the good lines: the first may have been learnt before, under the key of the stream."""
     numbers = [line.number for line in lines if isinstance(line.content, Example)]
     for number in numbers[: updated.skipped]:

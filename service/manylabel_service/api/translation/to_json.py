@@ -12,7 +12,7 @@ from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.online.state.answer import Updated
+from manylabel_service.online.state.answer import UpdateResult
 
 
 async def answer(
@@ -46,7 +46,7 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
         raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
 
 
-def receipt(updated: Updated) -> dict[str, Any]:
+def receipt(updated: UpdateResult) -> dict[str, Any]:
     """Return the facts that every update is answered."""
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 

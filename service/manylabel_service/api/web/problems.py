@@ -19,7 +19,7 @@ from manylabel_service.errors import InvalidField, ServiceError, StorageError
 
 MEDIA_TYPE = "application/problem+json"
 
-KINDS: Mapping[str, tuple[int, str]] = {
+STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "malformed_json": (400, "Malformed JSON"),
     "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),
@@ -61,7 +61,7 @@ KINDS: Mapping[str, tuple[int, str]] = {
     "limit_exceeded": (507, "Limit exceeded"),
     "storage_full": (507, "Storage full"),
 }
-"""Status and title of each code."""
+"""Each code of an error has its HTTP status and its title."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
 
@@ -106,7 +106,7 @@ class Problem(Exception):
 
     Parameters
     ----------
-    code : one of `KINDS`.
+    code : one of `STATUS_AND_TITLE`.
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
         with ``"header"`` or ``"parameter"`` in place of ``"pointer"``.
@@ -122,7 +122,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         self.code = code
-        self.status, self.title = KINDS[code]
+        self.status, self.title = STATUS_AND_TITLE[code]
         self.detail = detail
         self.errors = errors
         self.headers = headers

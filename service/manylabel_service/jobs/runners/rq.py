@@ -63,7 +63,7 @@ class RQRunner:
         self._queue = queue_of(self._connection)
 
     async def offer(self, queued: Queued) -> None:
-        offered = [(record.id, number, record.tasks[number].turn) for record, number in queued[:MAX_OFFERED]]
+        offered = [(record.id, number, record.tasks[number].times_queued) for record, number in queued[:MAX_OFFERED]]
         if offered:
             try:
                 await asyncio.to_thread(self._offer, offered)

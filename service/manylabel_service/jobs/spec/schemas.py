@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from manylabel_service import names
 from manylabel_service.jobs.spec.measures import Measure
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS, complete
 
 MAX_TRIALS = 500
 """Of one search."""
@@ -172,15 +172,15 @@ class JobSpec(_RequestModel):
     @field_validator("trainer")
     @classmethod
     def _known(cls, trainer: str) -> str:
-        if trainer not in TRAINERS:
-            raise PydanticCustomError("trainer", "must be one of {known}", {"known": ", ".join(sorted(TRAINERS))})
+        if trainer not in PARAMS:
+            raise PydanticCustomError("trainer", "must be one of {known}", {"known": ", ".join(sorted(PARAMS))})
         return trainer
 
     @field_validator("params")
     @classmethod
     def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        trainer = TRAINERS.get(info.data.get("trainer", ""))
-        return params if trainer is None else trainer.complete(params)
+        trainer = info.data.get("trainer")
+        return params if trainer is None else complete(trainer, params)
 
 
 class Trials(_AnswerModel):

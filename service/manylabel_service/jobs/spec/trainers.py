@@ -1,19 +1,18 @@
-"""The trainers: for each its parameters as pydantic checks them, and the estimator behind it.
+"""The parameters of the trainers, as pydantic checks them.
 
-All come from the catalogue of core, `manylabel_core.batch.catalogue`, where a further one is added. Nothing here
-loads an estimator: a server only checks orders, and the process that trains loads the one that it needs.
+The trainers are those of the catalogue of core, where a further one is added. Nothing here loads an estimator: a
+server only checks what is asked for, and the process that trains loads the one that it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, conlist, create_model
 
 from manylabel_core.batch import catalogue
+from manylabel_core.batch.catalogue import TRAINERS, Trainer
 
 
 class Params(BaseModel):
@@ -26,7 +25,7 @@ class Params(BaseModel):
         return catalogue.arguments(self.model_dump(), Y)
 
 
-def params_of(trainer: catalogue.Trainer) -> type[Params]:
+def _params_of(trainer: Trainer) -> type[Params]:
     """Make the model of a trainer's parameters."""
     fields: Any = {
         each.name: (
@@ -60,84 +59,22 @@ def _number(kind: catalogue.Number) -> Any:
     return Annotated[float, Field(strict=True, allow_inf_nan=False, **given)]
 
 
-@dataclass(frozen=True, slots=True)
-class Trainer:
-    """Something that makes a model from a data set.
-
-    Attributes
-    ----------
-    name : as clients call it.
-    params : its parameters; the docstring of the class says what the trainer is.
-    estimator : where the estimator is, as ``"package.module:Class"``. It is made with `Params.arguments`,
-        `random_state`, `n_threads` and `warm_start`, and has `fit(X, Y, ..., label_names=, progress=)`,
-        `decision_function(X)`, `to_bytes()` and `from_bytes(data)`.
-    views : whether it needs a data set of several views; others learn from one.
-    unlabelled : whether it learns from rows without labels too.
-    passes : over the rows in an iteration of its fit, roughly; how often there are checkpoints goes by it.
-    exact : whether its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
-    """
-
-    name: str
-    params: type[Params]
-    estimator: str
-    views: bool = False
-    unlabelled: bool = False
-    passes: int = 1
-    exact: bool = False
-
-    @property
-    def title(self) -> str:
-        """The description of the trainer, in a sentence."""
-        return (self.params.__doc__ or "").split("\n")[0]
-
-    @property
-    def needs(self) -> str:
-        """The data that the trainer needs, in a sentence."""
-        views = "a data set with several views" if self.views else "labelled rows of one view"
-        return f"{views}; rows in data.unlabelled are learnt from too" if self.unlabelled else views
-
-    def complete(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters with the defaults of those that are missing.
-
-        Raises
-        ------
-        pydantic.ValidationError
-            If one is unknown or not allowed.
-        """
-        return self.params.model_validate(dict(params)).model_dump()
-
-    def estimator_class(self) -> Any:
-        """The class of the estimator; loads it."""
-        module, name = self.estimator.split(":")
-        return getattr(import_module(module), name)
+PARAMS: dict[str, type[Params]] = {name: _params_of(trainer) for name, trainer in TRAINERS.items()}
+"""The parameters of each trainer, by its name."""
 
 
-TRAINERS: dict[str, Trainer] = {}
-"""All trainers, by name."""
-
-
-def register(trainer: Trainer) -> None:
-    """Add a trainer.
+def complete(trainer: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with the defaults of those that are missing.
 
     Raises
     ------
-    ValueError
-        If there is one of that name.
+    pydantic.ValidationError
+        If one is unknown or not allowed.
     """
-    if trainer.name in TRAINERS:
-        raise ValueError(f"there is a trainer named {trainer.name!r} already")
-    TRAINERS[trainer.name] = trainer
+    return PARAMS[trainer].model_validate(dict(params)).model_dump()
 
 
-for _one in catalogue.TRAINERS.values():
-    register(
-        Trainer(
-            _one.name,
-            params_of(_one),
-            f"manylabel_core.batch:{_one.estimator}",
-            views=_one.views,
-            unlabelled=_one.unlabelled,
-            passes=_one.passes,
-            exact=_one.exact,
-        )
-    )
+def needs(trainer: Trainer) -> str:
+    """Return a sentence that says what data a trainer needs."""
+    views = "a data set with several views" if trainer.views else "labelled rows of one view"
+    return f"{views}; rows in data.unlabelled are learnt from too" if trainer.unlabelled else views

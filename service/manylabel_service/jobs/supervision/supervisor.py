@@ -109,7 +109,7 @@ class Supervision:
         except ProcessDied as error:
             reason, most = str(error), self._context.settings.job_attempts
             self._log.warning("task_died", error=reason)
-            await self._end(lambda record, task, now: record.lose(task, reason, most, now))
+            await self._end(lambda record, task, now: record.requeue_or_fail(task, reason, most, now))
         except Exception as error:
             code, detail = _failure(error)
             self._log.warning("task_failed", code=code, error=detail, exc_info=code == "internal_error")

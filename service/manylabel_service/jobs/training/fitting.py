@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_segments
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.datasets.division import folds
 from manylabel_core.solvers import Progress
-from manylabel_core.state import dump, load
+from manylabel_core.state import State
 from manylabel_service.jobs.spec.measures import all_measures, label_measures, measure
-from manylabel_service.jobs.spec.trainers import TRAINERS
+from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.jobs.training import data as training_data
 from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
@@ -90,12 +91,12 @@ class FitCheckpoint:
             "reached": asdict(self.reached),
             "trace": [self.trace.every, self.trace.seen],
         }
-        return dump({"estimator": estimator, "points": points}, header)
+        return State({"estimator": estimator, "points": points}, header).to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FitCheckpoint:
         """Return what `to_bytes` was called on; raises `manylabel_core.state.DamagedState` if it was not."""
-        arrays, header = load(data)
+        arrays, header = State.from_bytes(data)
         every, seen = header["trace"]
         trace = ConvergenceTrace(every, seen, arrays["points"].tolist())
         reached = Reached(**header["reached"])
@@ -180,7 +181,7 @@ class FitRun:
         return estimator
 
     def _new(self, estimator_class: Any, data: Dataset) -> Any:
-        arguments = self.trainer.params.model_validate(self.request.params).arguments(data.Y)
+        arguments = PARAMS[self.request.trainer].model_validate(self.request.params).arguments(data.Y)
         return estimator_class(
             **arguments, warm_start=True, random_state=self.request.seed, n_threads=self.request.threads
         )

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import structlog
 
-from manylabel_core.state import DamagedState, load
+from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
@@ -207,7 +207,7 @@ class Snapshotter:
     async def _verify(self, position: str) -> None:
         data = await self._store.snapshots.get(self._record, position)
         try:
-            await asyncio.to_thread(load, data or b"")
+            await asyncio.to_thread(State.from_bytes, data or b"")
         except DamagedState:
             await self._store.snapshots.delete(self._record, position)
             raise

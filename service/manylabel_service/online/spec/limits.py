@@ -84,7 +84,7 @@ class Limits(_Limit):
 UNLIMITED = Limits()
 
 
-def shown(limits: Limits | None) -> dict[str, Any] | None:
+def limits_to_dict(limits: Limits | None) -> dict[str, Any] | None:
     """Limits as they were given."""
     return None if limits is None else limits.model_dump(mode="json")
 

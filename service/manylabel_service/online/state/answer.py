@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class UpdateResult:
     """The result of a request to update or to roll back.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.

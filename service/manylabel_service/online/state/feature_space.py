@@ -159,7 +159,7 @@ class FeatureSpace:
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Arrays, and facts for a JSON header."""
         layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
-        return self.names.to_arrays(), layout if self._n_kept is None else {**layout, "ignored": self.ignored}
+        return self.names.state(), layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
         """Take over a `state` of features declared alike.
@@ -173,7 +173,7 @@ class FeatureSpace:
         """
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
-        names = Vocabulary.from_arrays(arrays)
+        names = Vocabulary.from_state(arrays)
         found = Layout(**facts, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
             raise ValueError("layout: expected a size and whether it is fixed")

@@ -42,7 +42,7 @@ class ApplyResult(NamedTuple):
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples, and
-    `behind` is the position of the entry before.
+    `previous_position` is that of the entry before.
     """
 
     answer: Answer | ServiceError
@@ -50,18 +50,18 @@ class ApplyResult(NamedTuple):
     kind: Kind = "update"
     learnt: int = 0
     alarms: tuple[Alarm, ...] = ()
-    behind: str = START
+    previous_position: str = START
 
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """An update, or a rollback, at its place in the log.
+    """A log entry is a change, an update or a rollback, at its position.
 
     `checked` says with what its examples have been; None: they have not been.
     """
 
     position: str
-    update: Change
+    change: Change
     checked: Checked | None = None
 
 
@@ -145,7 +145,8 @@ class Fold:
     ----------
     outcomes : one ApplyResult per finished entry, in log order.
     learnt : examples learnt so far.
-    wanted : the position of the snapshot that a rollback needs; nothing goes on until it is given.
+    needed_snapshot : the position of the snapshot that the next entry, a rollback, needs; nothing goes on before
+        `roll_back`.
     """
 
     def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:
@@ -153,10 +154,10 @@ class Fold:
         self._waiting = deque(map(_under_way, entries))
         self.outcomes: list[ApplyResult] = []
         self.learnt = 0
-        self.wanted: str | None = None
+        self.needed_snapshot: str | None = None
 
     def step(self, max_examples: int) -> bool:
-        """Fold in at most that many examples; True while some are left, or a snapshot is wanted."""
+        """Fold in at most that many examples; return whether some are left, or a snapshot is needed."""
         block = _Block()
         done: list[_Entry] = []
         while self._waiting and len(block) < max_examples:
@@ -181,27 +182,27 @@ class Fold:
         self.outcomes.extend(self._finish(entry) for entry in done)
         return bool(self._waiting)
 
-    def give(self, target: OnlineModel) -> None:
-        """Roll back to the state of the snapshot `wanted`; the target must not be used any more.
+    def roll_back(self, target: OnlineModel) -> None:
+        """Roll back to the state of the snapshot `needed_snapshot`; the target must not be used any more.
 
         Raises
         ------
         ValueError
-            It is not the state that is wanted. The model has not changed then.
+            It is not the state that is needed. The model has not changed then.
         """
-        if self.wanted is None or not isinstance(entry := self._waiting[0], _Rollback):
-            raise ValueError("no snapshot is wanted")
+        if self.needed_snapshot is None or not isinstance(entry := self._waiting[0], _Rollback):
+            raise ValueError("no snapshot is needed")
         model, rollback = self._model, entry.rollback
         model.roll_back(target, rollback.to, entry.position)
         answer = Answer(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
         self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
 
     def _refuse_rollback(self, entry: _Rollback) -> bool:
-        """Return whether the request came before. If not, its snapshot is wanted now."""
+        """Return whether the request came before. If not, its snapshot is needed now."""
         key = entry.rollback.key
         outcome = None if key is None else self._answered(entry.rollback, key)
         if outcome is None:
-            self.wanted = entry.rollback.to
+            self.needed_snapshot = entry.rollback.to
             return False
         self._model.position = entry.position
         self._end_rollback(entry.rollback, outcome)
@@ -209,7 +210,7 @@ class Fold:
 
     def _end_rollback(self, rollback: Rollback, outcome: ApplyResult) -> None:
         self._waiting.popleft()
-        self.wanted = None
+        self.needed_snapshot = None
         self.outcomes.append(outcome)
         if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, Answer):
             self._model.keys.add(rollback.key, outcome.answer)
@@ -271,7 +272,7 @@ class Fold:
 
     def _finish(self, entry: _Entry) -> ApplyResult:
         model, update = self._model, entry.update
-        behind, model.position = model.position, entry.logged.position
+        previous, model.position = model.position, entry.logged.position
         if entry.refusal is not None:
             return entry.refusal
         learnt = len(update.examples) - entry.skipped
@@ -284,11 +285,11 @@ class Fold:
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
-        return ApplyResult(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, behind=behind)
+        return ApplyResult(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, previous_position=previous)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback:
-    change = entry.update
+    change = entry.change
     return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
 
 

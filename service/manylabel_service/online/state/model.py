@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.rows import Rows
-from manylabel_core.state import DamagedState, NewerState, dump, load
+from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
@@ -159,7 +159,7 @@ class OnlineModel:
         features, layout = self.features.state()
         seed.learner.restore(self.learner.state())
         seed.features.restore(features, layout)
-        seed.labels = Vocabulary.from_arrays(self.labels.to_arrays())
+        seed.labels = Vocabulary.from_state(self.labels.state())
         seed.ignored_labels = self.ignored_labels
         seed.prequential.restore(self.prequential.state())
         seed.updates = self.updates
@@ -168,14 +168,14 @@ class OnlineModel:
 
     def to_bytes(self) -> bytes:
         """The state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
-        return dump(*self._state())
+        return State(*self._state()).to_bytes()
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
             **_prefixed("learner", self.learner.state()),
             **_prefixed("features", features),
-            **_prefixed("labels", self.labels.to_arrays()),
+            **_prefixed("labels", self.labels.state()),
             **_prefixed("prequential", self.prequential.state()),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
@@ -205,7 +205,7 @@ class OnlineModel:
         manylabel_core.state.DamagedState
             The bytes are not what `to_bytes` wrote.
         """
-        arrays, header = load(data)
+        arrays, header = State.from_bytes(data)
         version = header.get("version")
         if type(version) is int and version > VERSION:
             raise NewerState(f"a model of version {version}; this program reads version {VERSION}")
@@ -224,7 +224,7 @@ class OnlineModel:
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
         model.features.restore(_group("features", arrays), header["layout"])
-        model.labels = Vocabulary.from_arrays(_group("labels", arrays))
+        model.labels = Vocabulary.from_state(_group("labels", arrays))
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]

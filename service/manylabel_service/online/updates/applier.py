@@ -240,11 +240,11 @@ class Applier:
     async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """One append for the group; fold in what others appended before it, then the group, as far as that goes."""
         stored = await self._append([pending.payload for pending in group])
-        await self._make_room(group)
+        await self._reserve_capacity(group)
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
         self._snapshotter.met_others |= n_foreign > 0
-        entries += [LogEntry(e.position, p.update, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
+        entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
             return await self._fold(entries), None
         except Interrupted as error:
@@ -299,8 +299,8 @@ class Applier:
                 self.events.record(event)
             self.events.notify()
 
-    async def _make_room(self, group: list[Pending]) -> None:
-        """Take the memory that the group's new columns need beforehand, if copying the model there takes a while."""
+    async def _reserve_capacity(self, group: list[Pending]) -> None:
+        """Reserve the memory that the group's new columns need, if copying the model there takes a while."""
         model = self.model
         n_features, n_labels = grown(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_features > len(model.features) or n_labels > len(model.labels)
@@ -348,5 +348,7 @@ def _events(result: ApplyResult) -> Iterator[Event]:
         yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
         return
     for updates, label in result.alarms:
-        yield Event("drift", position, {"position": position, "updates": updates, "label": label}, result.behind)
+        yield Event(
+            "drift", position, {"position": position, "updates": updates, "label": label}, result.previous_position
+        )
     yield Event("update", position, {**data, "examples": result.learnt})

@@ -21,8 +21,8 @@ class InFlightKeys:
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def earlier_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> Answer | None:
-        """Return what the first request with the key was answered; None if this is the first.
+    def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> Answer | None:
+        """Return the answer stored for the key; None if this is the first request with it.
 
         Raises
         ------

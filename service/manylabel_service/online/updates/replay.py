@@ -146,8 +146,8 @@ class LogReplayer:
         more = True
         try:
             while more:
-                if fold.wanted is not None:
-                    fold.give(await self._target(fold.wanted))
+                if fold.needed_snapshot is not None:
+                    fold.roll_back(await self._target(fold.needed_snapshot))
                 started, learnt = time.perf_counter(), fold.learnt
                 more = fold.step(self._slice.examples)
                 if fold.learnt > learnt:

@@ -20,9 +20,9 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An update that waits, as `Admission` let it in, or a rollback, which needs no check and brings nothing."""
+    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth."""
 
-    update: Change
+    change: Change
     payload: bytes
     checked: Checked | None
     result: "asyncio.Future[ApplyResult]"
@@ -62,14 +62,14 @@ class UpdateQueue:
         """Examples that are waiting or being committed."""
         return self.growth.examples
 
-    async def put(self, update: Change, payload: bytes, checked: Checked | None) -> ApplyResult:
-        """Wait in the queue, and for what becomes of the update.
+    async def put(self, change: Change, payload: bytes, checked: Checked | None) -> ApplyResult:
+        """Wait in the queue, and for what becomes of the change.
 
         Raises
         ------
         QueueFull
         """
-        pending = Pending(update, payload, checked, asyncio.get_running_loop().create_future())
+        pending = Pending(change, payload, checked, asyncio.get_running_loop().create_future())
         self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)

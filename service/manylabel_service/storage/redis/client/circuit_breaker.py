@@ -23,8 +23,8 @@ class CircuitBreaker:
         self._try_at = 0.0
         self._failure: BaseException | None = None
 
-    def failure(self) -> BaseException | None:
-        """Return the last failure where a call must not try now; None where it may, and no other until it has ended."""
+    def before_call(self) -> BaseException | None:
+        """Return the last error if no call may be made now; None if this one may, and no other before it has ended."""
         if self._failure is None:
             return None
         now = time.monotonic()

@@ -120,7 +120,7 @@ class Connection:
         self, work: Coroutine[Any, Any, T], left_behind: Callable[[asyncio.Task[Any]], None] | None = None
     ) -> T:
         """Do something with the client, once, to its end; raises `StorageGone` where that fails or takes too long."""
-        if (earlier := self.breaker.failure()) is not None:
+        if (earlier := self.breaker.before_call()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
         task = self._begin(self._in_turn(work))
@@ -142,7 +142,7 @@ class Connection:
 
     async def wait(self, *words: Argument) -> Any:
         """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
-        if (earlier := self.breaker.failure()) is not None:
+        if (earlier := self.breaker.before_call()) is not None:
             raise gone(earlier, str(self.address)) from None
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._begin(work)
