@@ -19,6 +19,12 @@ MODULES = {
 }
 FRAGMENT = re.compile(r"(Of|As|The same|What)\b")
 """The beginning of what cannot be read without the line above it."""
+QUESTION = re.compile(r"(How|When|Where|Whether|Who|Why)\b")
+NO_VERB = re.compile(
+    r"(An?|The|This|That|These|Those|It|Its|All|Any|Both|Each|Every|Everything|More|Most|No|Nobody|None|Nothing|One"
+    r"|After|At|By|For|From|In|Only|Until|With|Without)\b"
+)
+"""Articles, pronouns and prepositions: a function does something, and a verb says what."""
 
 
 @pytest.mark.parametrize("name", [name for name, path in MODULES.items() if ">>> " in path.read_text()])
@@ -46,18 +52,34 @@ def test_every_public_name_has_an_example(package: str) -> None:
 def test_first_sentences_can_be_read_by_themselves(folder: str) -> None:
     found = [
         f"{place}: {sentence}"
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for place, sentence in first_sentences(path)
+        for _, place, sentence in first_sentences(folder)
         if FRAGMENT.match(sentence) or not sentence.endswith((".", ":"))
     ]
     assert found == []
 
 
-def first_sentences(path: Path) -> Iterator[tuple[str, str]]:
-    """The first paragraph of each docstring of a module, of its classes and of its functions, and where it is."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if text := ast.get_docstring(node):
-            line = 1 if isinstance(node, ast.Module) else node.lineno
-            yield f"{path.relative_to(ROOT)}:{line}", " ".join(text.split("\n\n")[0].split())
+@pytest.mark.parametrize("folder", PACKAGES)
+def test_functions_begin_with_a_verb(folder: str) -> None:
+    """Properties and compiled formulas are named by nouns; endpoints are described in OpenAPI by whole sentences."""
+    found = [
+        f"{place}: {sentence}"
+        for node, place, sentence in first_sentences(folder)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (QUESTION.match(sentence) or (NO_VERB.match(sentence) and not _is_described_otherwise(node)))
+    ]
+    assert found == []
+
+
+def _is_described_otherwise(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(re.match(r"(cached_)?property$|compiled$|router\.", ast.unparse(each)) for each in node.decorator_list)
+
+
+def first_sentences(folder: str) -> Iterator[tuple[ast.AST, str, str]]:
+    """Each docstring of a module, a class or a function: where it is, and its first paragraph."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if text := ast.get_docstring(node):
+                line = 1 if isinstance(node, ast.Module) else node.lineno
+                yield node, f"{path.relative_to(ROOT)}:{line}", " ".join(text.split("\n\n")[0].split())

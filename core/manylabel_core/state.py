@@ -108,7 +108,7 @@ class State(NamedTuple):
 
 
 def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The header as it will come back: tuples are lists, keys are strings."""
+    """Return the header as it will come back: tuples are lists, keys are strings."""
     try:
         return cast("dict[str, Any]", json.loads(json.dumps(dict(header), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:

@@ -75,16 +75,16 @@ class Vocabulary:
         return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
 
     def get(self, name: str) -> int | None:
-        """The column of a name, or None when it has none."""
+        """Return the column of a name, or None when it has none."""
         return self._columns.get(name)
 
     def lookup(self, names: Iterable[str]) -> list[int]:
-        """The columns of `names`, -1 for each unknown one. Nothing is added."""
+        """Return the columns of `names`, -1 for each unknown one. Nothing is added."""
         get = self._columns.get
         return [get(name, -1) for name in names]
 
     def add(self, names: Iterable[str]) -> list[int]:
-        """The columns of `names`; those not seen before are appended, in the order given.
+        """Return the columns of `names`; those not seen before are appended, in the order given.
 
         Parameters
         ----------

@@ -406,7 +406,7 @@ class StorageGone(StorageError):
 
     @property
     def outlook(self) -> str:
-        """How it will go on."""
+        """The outlook says whether it heals by itself, or what an operator has to do."""
         return "it goes on by itself once that is mended; retry" if self.heals else "mend it and restart the server"
 
 
@@ -494,7 +494,7 @@ class StoreLocked(StorageError):
 
     @property
     def holder(self) -> str:
-        """Who has it."""
+        """The process that holds it, in words."""
         return "another process" if self.pid is None else f"process {self.pid}"
 
 

@@ -252,7 +252,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments and flags (which pydantic-settings puts first), environment, file."""
+        """Order the sources: arguments and flags (which pydantic-settings puts first), environment, file."""
         return init_settings, env_settings, _ConfigFile(settings_cls, init_kwargs={})
 
 

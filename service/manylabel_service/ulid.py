@@ -48,7 +48,7 @@ def valid(id: str) -> bool:
 
 
 def timestamp_of(id: str) -> int:
-    """When an id was made, in milliseconds of Unix time.
+    """Return when an id was made, in milliseconds of Unix time.
 
     Raises
     ------

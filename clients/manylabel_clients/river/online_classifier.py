@@ -102,10 +102,10 @@ class OnlineClassifier(base.MultiLabelClassifier):
 
     @property
     def drift_detected(self) -> bool:
-        """Whether a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
+        """True if a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
         return self._drift_detected
 
     @property
     def n_drifts_detected(self) -> int:
-        """How many alarms all detectors have given so far."""
+        """The number of alarms that all detectors have given so far."""
         return int(self._learner.alarms().counts.sum())

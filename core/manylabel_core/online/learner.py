@@ -395,7 +395,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def _shrinks(self) -> bool:
-        """Whether steps become smaller as more is learnt, so that `reset_step_sizes` has something to undo."""
+        """True if steps become smaller as more is learnt, so that `reset_step_sizes` has something to undo."""
         return False
 
     @abstractmethod

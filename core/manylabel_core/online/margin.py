@@ -151,7 +151,7 @@ class ThresholdingLearner(MarginLearner):
 
     @property
     def _as_published(self) -> bool:
-        """Whether passes are given: then features and the threshold are as in the paper, if not asked otherwise."""
+        """True if passes are given: then features and the threshold are as in the paper, if not asked otherwise."""
         return self.passes is not None or self.passes_per_label is not None
 
     def _resolved_scaling(self) -> str:

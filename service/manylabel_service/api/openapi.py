@@ -87,7 +87,7 @@ def _any_of(schema: Any) -> Any:
 
 
 def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
-    """FastAPI says of every operation with a parameter that it may answer 422 in a form that is not ours."""
+    """Remove FastAPI's default 422 answer, whose form is not ours, from every operation."""
     for operations in document["paths"].values():
         for operation in operations.values():
             answer = operation["responses"].get("422", {})

@@ -73,7 +73,7 @@ class DatasetStore:
         self._reading = asyncio.Semaphore(1)  # a second reader would take twice the memory, and end no sooner
 
     def scratch_file(self) -> IO[bytes]:
-        """A file for an upload to go to: without a name, so that nothing is left of it however this ends.
+        """Open a file for an upload to go to: without a name, so that nothing is left of it however this ends.
 
         Raises
         ------
@@ -158,7 +158,7 @@ class DatasetStore:
             )
 
     async def _keep(self, stored: DatasetDocument, result: IO[bytes], details: Details) -> None:
-        """Blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
+        """Store the blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
         name = stored.record.name
         try:
             await self._store.blobs.put(stored.data_key, _pieces(result))
@@ -183,7 +183,7 @@ class DatasetStore:
         return (await self._find(name))[1].record
 
     async def details(self, name: str) -> Details:
-        """More of it: the names of its labels, how many rows have each, how many have none known."""
+        """Return the names of its labels, how many rows have each, and how many have none known."""
         _, stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))
@@ -192,7 +192,7 @@ class DatasetStore:
         return details
 
     async def list(self) -> list[DatasetRecord]:
-        """All data sets, by name."""
+        """Return all data sets, by name."""
         stored = map(_stored, await self._store.documents.all(KIND))
         return sorted((one.record for one in stored if not one.deleting), key=lambda record: record.name)
 
@@ -282,7 +282,7 @@ def _to_bytes(stored: DatasetDocument) -> bytes:
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:
-    """The pieces of an open file, read in a thread."""
+    """Yield the pieces of an open file, read in a thread."""
     file.seek(0)
     while piece := await asyncio.to_thread(file.read, PIECE_BYTES):
         yield piece

@@ -67,7 +67,7 @@ class _Log:
         self._model = OnlineModel.from_bytes(payload_of(file, bases[0])) if bases else empty
 
     def forgotten(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """After which entry, and up to which, rollbacks have undone what was learnt."""
+        """Return the spans of the log that rollbacks have undone: after which entry, and up to which."""
         changes = ((frame.position, decode(payload_of(self._file, frame))) for frame in self._entries)
         return [
             (position_key(change.to), position_key(position))
@@ -76,7 +76,7 @@ class _Log:
         ]
 
     def played(self, recorder: _Recorder) -> OnlineModel:
-        """The model after the last entry; the recorder has been given what it learnt."""
+        """Return the model after the last entry; the recorder has been given what it learnt."""
         model = recorder.put_into(self._model)
         for frame in self._entries:
             recorder.at(frame.position)
@@ -111,7 +111,7 @@ class _Recorder:
         self._is_forgotten = False
 
     def put_into(self, model: OnlineModel) -> OnlineModel:
-        """The model, with this in it."""
+        """Put this in the place of the model's learner and measures; return the model."""
         model.learner = self  # type: ignore[assignment]
         model.prequential = self  # type: ignore[assignment]
         return model

@@ -93,7 +93,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
 
 
 async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[str | None]:
-    """Where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
+    """Return where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
     snapshots = sorted((snapshot.position for snapshot in await store.snapshots.all(record)), key=position_key)
     failure: LogTrimmed | LogLost | None = None
     found = False
@@ -112,7 +112,7 @@ async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[str | 
 async def _folded(
     store: Store, settings: Settings, record: ModelRecord, base: str | None, last: int, to: Path
 ) -> StreamCounts | None:
-    """The rows from one beginning on; None if a snapshot is damaged that is needed for it."""
+    """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
     most = settings.max_dataset_bytes
     with (
         await asyncio.to_thread(scratch_file, settings.data_dir) as log,
@@ -166,6 +166,6 @@ def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:
 
 
 def _targets(entries: list[Entry]) -> list[str]:
-    """The snapshots that rollbacks among the entries go back to."""
+    """Return the snapshots that rollbacks among the entries go back to."""
     changes = (decode(entry.payload) for entry in entries)
     return [change.to for change in changes if isinstance(change, Rollback)]

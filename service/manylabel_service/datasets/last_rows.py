@@ -41,12 +41,12 @@ class LastRows:
 
     @property
     def n_rows(self) -> int:
-        """How many there are to keep."""
+        """The number of rows kept."""
         return len(self._skipped_before)
 
     @property
     def n_skipped(self) -> int:
-        """Rows without labels that came after the first of those kept."""
+        """The number of rows without labels that came after the first of those kept."""
         return self._skipped - (self._skipped_before[0] if self._skipped_before else 0)
 
     def add(
@@ -56,7 +56,7 @@ class LastRows:
         relevant: NDArray[np.int32] | None,
         n_known: int = EVERY,
     ) -> None:
-        """The next row: its features, and its relevant labels; None where they are not all known.
+        """Add the next row: its features, and its relevant labels; None where they are not all known.
 
         `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
 
@@ -96,7 +96,7 @@ class LastRows:
             ends[:] = array("q", shifted.tobytes())
 
     def dataset(self, n_features: int, features: Sequence[str] | None, labels: Sequence[str]) -> Dataset:
-        """The last rows of which all labels are known, with so many columns; raises BadDataset as `add`."""
+        """Return the last rows of which all labels are known, with so many columns; raise BadDataset as `add`."""
         self._drop()
         if self._nbytes > self._most_bytes:
             raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")

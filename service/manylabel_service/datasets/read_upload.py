@@ -45,7 +45,7 @@ def _checksum(file: IO[bytes]) -> str:
 
 
 def _split(dataset: Dataset, train_rows: int) -> None:
-    """The first rows are to learn from, the others to test on."""
+    """Add the splits train and test: the first rows are to learn from, the others to test on."""
     if not 0 < train_rows < dataset.n_rows:
         raise BadDataset(f"the split must leave rows on both sides: 1 to {dataset.n_rows - 1}, not {train_rows}")
     rows = np.arange(dataset.n_rows, dtype=np.int64)

@@ -63,17 +63,17 @@ PREFIX = "datasets/"
 
 
 def data_key(id: str) -> str:
-    """The key of a data set's blob."""
+    """Return the key of a data set's blob."""
     return f"{PREFIX}{id}/data"
 
 
 def details_key(id: str) -> str:
-    """The key of the blob with its details."""
+    """Return the key of the blob with its details."""
     return f"{PREFIX}{id}/details"
 
 
 def id_of(key: str) -> str:
-    """The id in the key of a blob."""
+    """Return the id in the key of a blob."""
     return key.removeprefix(PREFIX).partition("/")[0]
 
 

@@ -84,7 +84,7 @@ class Events:
         return len(self._subscriptions)
 
     def subscribe(self, after: str | None = None) -> "Subscription":
-        """Events from now on, or those after the position that a subscriber has seen last.
+        """Subscribe to events from now on, or to those after the position that a subscriber has seen last.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Events:
             subscription.wake()
 
     def gap(self) -> None:
-        """The model went on from another state: what lies between is not known here."""
+        """Note that the model went on from another state: what lies between is not known here."""
         if not self:
             return
         self.record(Event("dropped", self.position, {"count": None}))
@@ -134,7 +134,7 @@ class Events:
     # -- for subscriptions ------------------------------------------------------------------------
 
     def after(self, cursor: int) -> tuple[Event | None, int]:
-        """The event at a cursor and the cursor behind it; no event at the end."""
+        """Return the event at a cursor and the cursor behind it; no event at the end."""
         if cursor < self._first:
             assert self._complete_from is not None
             return Event("dropped", self._complete_from, {"count": self._first - cursor}), self._first
@@ -153,7 +153,7 @@ class Events:
         return self._model().position
 
     def measured(self) -> Event | None:
-        """The latest measures, made once for all subscribers; None of a model that has none."""
+        """Return the latest measures, made once for all subscribers; None of a model that has none."""
         model = self._model()
         if self._measured is None or self._measured.position != model.position:
             measures = model.measures()
@@ -217,7 +217,7 @@ class Subscription(AsyncIterator[Event]):
         return event or self._metrics()
 
     def _metrics(self) -> Event | None:
-        """Measures come only when all before them has been read: their position says so to who resumes."""
+        """Return the measures as an event once all before them has been read: a client resumes from their position."""
         if self._events.closed or self._measured == self._events.position or time.monotonic() < self._measure_at:
             return None
         event = self._events.measured()

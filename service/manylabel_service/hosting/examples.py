@@ -38,7 +38,7 @@ class Labels:
 
     @classmethod
     def all_of(cls, names: Iterable[str]) -> "Labels":
-        """The complete set of relevant labels; every other label is irrelevant."""
+        """Return the complete set of relevant labels; every other label is irrelevant."""
         names = tuple(names)
         return cls(names, np.ones(len(names), dtype=np.int8), complete=True)
 

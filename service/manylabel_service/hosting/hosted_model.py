@@ -73,7 +73,7 @@ class HostedModel(ABC):
 
     @property
     def name(self) -> str:
-        """Name of the model."""
+        """The name of the model."""
         return self.record.name
 
     @property
@@ -84,12 +84,12 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def position(self) -> str:
-        """Position of the last entry of its log that is known here."""
+        """The position of the last entry of its log that is known here."""
 
     @property
     @abstractmethod
     def nbytes(self) -> int:
-        """Bytes of memory that it takes."""
+        """The bytes of memory that it takes."""
 
     @property
     @abstractmethod
@@ -99,17 +99,17 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def n_labels(self) -> int:
-        """Labels that a prediction has scores for."""
+        """The number of labels that a prediction has scores for."""
 
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """Whether it is reading the log anyway."""
+        """True while it is reading the log anyway."""
 
     @property
     @abstractmethod
     def waited_for(self) -> bool:
-        """Whether a request waits for what it does."""
+        """True while a request waits for what it does."""
 
     @abstractmethod
     def status(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def restore(self) -> None:
-        """Come to the present state, and answer from then on."""
+        """Restore the present state, and answer from then on."""
 
     def start(self) -> None:
         """Begin to answer."""
@@ -153,17 +153,17 @@ class HostedModel(ABC):
 
     @property
     def serving(self) -> bool:
-        """Whether it answers predictions, and wants to know what others do."""
+        """True while it answers predictions, and wants to know what others do."""
         return self._refusal is None
 
     @property
     def failed(self) -> bool:
-        """Whether its state cannot be trusted, or had."""
+        """True if its state cannot be trusted, or had."""
         return self.state is State.FAILED
 
     @property
     def evictable(self) -> bool:
-        """Whether nobody here waits for it or watches it."""
+        """True while nobody here waits for it or watches it."""
         return self.state is State.SERVING and not (self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:

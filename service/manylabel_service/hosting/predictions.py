@@ -52,7 +52,7 @@ class Predictions(Sequence[Prediction]):
 def prediction(
     row: NDArray[np.float64], label_names: Sequence[str], probabilities: NDArray[np.float64] | None = None
 ) -> Prediction:
-    """The prediction from raw scores: the threshold, then one for each of the first labels, as probabilities have."""
+    """Return the prediction of raw scores: the threshold, then one for each of the first labels."""
     decisions = (row[1:] - row[0]).tolist()
     scores = dict(zip(label_names, decisions, strict=False))
     relevant = [name for name, score in scores.items() if score > 0]

@@ -16,16 +16,16 @@ class StoreHealth:
 
     @property
     def stale_seconds(self) -> float | None:
-        """How long others may have changed models unseen; None while the store answers."""
+        """The seconds for which others may have changed models unseen; None while the store answers."""
         silence = time.monotonic() - self._heard_at
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
     def heard(self) -> bool:
-        """The store answered; True if it had been lost before: what happened meanwhile has to be looked for."""
+        """Note that the store answered; return whether it had been lost, and what happened meanwhile has to be read."""
         was_lost = self.stale_seconds is not None
         self._heard_at, self._lost = time.monotonic(), False
         return was_lost
 
     def lost(self) -> None:
-        """The store did not do what it was asked."""
+        """Note that the store did not do what it was asked."""
         self._lost = True

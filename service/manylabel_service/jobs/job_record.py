@@ -149,7 +149,7 @@ class JobRecord(_StoredModel):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has succeeded, failed or been cancelled."""
+        """True if the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
     # Changes; `now` is a time in RFC 3339.

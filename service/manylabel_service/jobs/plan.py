@@ -17,7 +17,7 @@ from manylabel_service.jobs.spec.trainers import PARAMS, complete
 
 
 def plan(spec: JobSpec) -> list[Task]:
-    """The tasks of a job, in their order; none is queued yet.
+    """Return the tasks of a job, in their order; none is queued yet.
 
     Raises
     ------

@@ -86,7 +86,7 @@ class Eviction:
         return True
 
     async def resident_bytes(self) -> int:
-        """Memory that the models take; each is weighed again only after it has changed."""
+        """Return the bytes of memory that the models take; each is weighed again only after it has changed."""
         replicas = self._replicas()
         sizes = {}
         for replica in replicas:

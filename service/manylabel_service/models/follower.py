@@ -97,7 +97,7 @@ class Follower:
                 replica.poll()
 
     def _poll_everywhere(self) -> None:
-        """The store is back: what it lost shows only to who looks. Those too that are busy, with a call from before."""
+        """Poll all models now that the store is back, busy ones too: only so is it seen what the store has lost."""
         if self._told:
             log.info("store_back")
         self._told = False

@@ -50,7 +50,7 @@ class Listing:
         return statuses
 
     async def existing(self, names: Set[str]) -> set[str]:
-        """Those of these names that models have; where the store does not answer soon, all of them."""
+        """Return those of these names that models have; where the store does not answer soon, all of them."""
         if names <= self._serving():
             return set(names)
         try:

@@ -26,7 +26,7 @@ class ModelLoader:
         self.slots = asyncio.Semaphore(LOADS_AT_A_TIME)
 
     async def get(self, name: str) -> HostedModel:
-        """The replica, once it is loaded; a load goes on when its callers have left.
+        """Return the replica, once it is loaded; a load goes on when its callers have left.
 
         Raises
         ------
@@ -54,7 +54,7 @@ class ModelLoader:
             del self._tasks[name]
 
     async def cancel(self) -> None:
-        """Give up what is under way."""
+        """Cancel what is under way."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -62,6 +62,6 @@ class ModelLoader:
 
 
 def _look_at(task: asyncio.Task[HostedModel]) -> None:
-    """Those who waited have been told; when all have left, nobody needs to be."""
+    """Mark the error of a load as seen: those who waited have been told, and when all have left, nobody needs to be."""
     if not task.cancelled():
         task.exception()

@@ -138,12 +138,12 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """Names of models that could not be restored, or broke; they answer 503, the others are not held up."""
+        """The names of models that could not be restored, or broke; they answer 503, the others are not held up."""
         return [replica.record.name for replica in self.resident() if replica.failed]
 
     @property
     def storage_gone_seconds(self) -> float | None:
-        """For how long the store has not answered; None while it does."""
+        """The seconds for which the store has not answered; None while it does."""
         return self._store_health.stale_seconds if self.ready else None
 
     def require_ready(self) -> None:
@@ -152,11 +152,11 @@ class Registry:
             raise NotReady("the server is starting or stopping")
 
     def resident(self) -> list[HostedModel]:
-        """The models in memory, by name."""
+        """Return the models in memory, by name."""
         return [self._replicas[name] for name in sorted(self._replicas)]
 
     async def get(self, name: str) -> HostedModel:
-        """A model, which is loaded if it is not in memory.
+        """Return a model, which is loaded if it is not in memory.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Registry:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Nobody follows a model that failed: whether it was deleted elsewhere is looked up."""
+        """Return whether a model that failed still exists: nobody follows it, so that has to be looked up."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
@@ -220,13 +220,13 @@ class Registry:
         return await self._listing.statuses()
 
     async def existing(self, names: Set[str]) -> set[str]:
-        """Those of these names that models have; where the store does not answer soon, all of them."""
+        """Return those of these names that models have; where the store does not answer soon, all of them."""
         return await self._listing.existing(names)
 
     # -- coming and going -------------------------------------------------------------------------
 
     async def create(self, spec: ModelSpec, state: OnlineModel | None = None) -> HostedModel:
-        """A new model, ready to learn; with a state, one that goes on from there.
+        """Create a model, ready to learn; with a state, it goes on from there.
 
         Raises
         ------
@@ -327,7 +327,7 @@ class Registry:
         replica.evict()
 
     def _forget(self, replica: HostedModel) -> None:
-        """The model is gone: it was deleted elsewhere."""
+        """Forget a model that was deleted elsewhere."""
         name = replica.record.name
         if self._replicas.get(name) is replica:
             del self._replicas[name]

@@ -12,7 +12,7 @@ from manylabel_service.trained.version import Version
 
 
 def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> OnlineModel:
-    """The state of a new model with the weights and the names of a version.
+    """Return the state of a new model with the weights and the names of a version.
 
     Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
 

@@ -65,14 +65,14 @@ class PredictionStore:
 
 
 def encode_features(x: Features) -> bytes:
-    """The bytes of an example's features."""
+    """Return an example's features as bytes."""
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     packed: bytes = msgpack.packb([x.names, indices, x.values.astype("<f4", copy=False).tobytes()])
     return packed
 
 
 def decode_features(kept: bytes) -> Features:
-    """The features that `encode_features` saw.
+    """Return the features that `encode_features` saw.
 
     Raises
     ------

@@ -97,7 +97,7 @@ class Replica(HostedModel):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the state takes."""
+        """The bytes of memory that the state takes."""
         return self._applier.model.nbytes
 
     @property
@@ -107,7 +107,7 @@ class Replica(HostedModel):
 
     @property
     def n_labels(self) -> int:
-        """Labels known."""
+        """The number of labels known."""
         return len(self._applier.model.labels)
 
     @property
@@ -142,7 +142,7 @@ class Replica(HostedModel):
         }
 
     def measures(self) -> dict[str, Any]:
-        """Prequential measures, cumulative and over the window, and drift where it is watched; raises as `status`."""
+        """Return the measures, cumulative and over the window, and drift where it is watched; raise as `status`."""
         self.check_serving()
         return {**self.model.prequential.measures(), **self.model.drift()}
 
@@ -182,12 +182,12 @@ class Replica(HostedModel):
 
     @property
     def busy(self) -> bool:
-        """Whether it is reading the log anyway."""
+        """True while it is reading the log anyway."""
         return self._applier.busy
 
     @property
     def waited_for(self) -> bool:
-        """Whether a request waits for what it does, or a snapshot is being stored."""
+        """True while a request waits for what it does, or a snapshot is being stored."""
         return bool(self._applier.waited_for or self._keys or self.snapshotter.busy)
 
     def poll(self) -> None:
@@ -236,7 +236,7 @@ class Replica(HostedModel):
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its predictions may have probabilities."""
+        """True if its predictions may have probabilities."""
         return self.model.learner.calibrate
 
     async def predict(
@@ -450,9 +450,9 @@ class Replica(HostedModel):
         return await self._applier.snapshot()
 
     async def list_snapshots(self) -> list[SnapshotRecord]:
-        """The snapshots, the newest first; raises StorageGone, ModelGone."""
+        """Return the snapshots, the newest first; raise StorageGone, ModelGone."""
         return await self._snapshot_reader.list()
 
     async def read_snapshot(self, position: str) -> bytes:
-        """A snapshot as it is stored; raises SnapshotNotFound, StorageGone, ModelGone."""
+        """Return a snapshot as it is stored; raise SnapshotNotFound, StorageGone, ModelGone."""
         return await self._snapshot_reader.read(position)

@@ -24,7 +24,7 @@ def warm_up() -> None:
 
 
 def _variants(params: type[Params]) -> Iterator[dict[str, Any]]:
-    """Parameters that other kernels serve, or the same for arrays of other forms."""
+    """Yield parameters that other compiled functions serve, or the same for arrays of other forms."""
     for step in [{"step": name} for name in params.choices("step")] or [{}]:
         yield {**step, "calibrate": False}
         yield {**step, "average": True, "drift": "adwin", "on_drift": "restart"}

@@ -101,7 +101,7 @@ class Supervisor:
                 worker.start(held=any(other.ready for other in self._workers))
 
     def _wait(self) -> None:
-        """Until a worker is ready, ended or due, or a signal came."""
+        """Wait until a worker is ready, ended or due, or a signal came."""
         due = [worker.starts_at for worker in self._workers if worker.process is None]
         times = due if self._kill_at is None else [self._kill_at]
         events = [event for worker in self._workers for event in worker.events()]
@@ -220,7 +220,7 @@ class _Worker:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """A child made inside is never interrupted: Ctrl+C reaches all processes, but it is the parent that stops them."""
+    """Keep children made inside from being interrupted: Ctrl+C reaches all, but it is the parent that stops them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -100,7 +100,7 @@ class Telemetry:
         self._rejected.labels(model, reason).inc()
 
     def exposition(self, *others: Collector) -> bytes:
-        """Everything of this process in Prometheus' text format, with what further collectors have."""
+        """Return all metrics of this process in Prometheus' text format, with what further collectors have."""
         collectors: list[Any] = [self.registry, *others]
         if self.workers is not None:
             collectors = [_Labelled(collector, {"worker": str(self.workers.number)}) for collector in collectors]
@@ -108,7 +108,7 @@ class Telemetry:
 
     @property
     def models(self) -> Set[str]:
-        """Names of the models that have series."""
+        """The names of the models that have series."""
         return self._by_model.keys()
 
     def keep(self, models: Collection[str]) -> None:

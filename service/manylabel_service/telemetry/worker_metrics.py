@@ -68,7 +68,7 @@ class WorkerMetrics:
             self._server.close()
 
     async def joined(self, own: bytes) -> bytes:
-        """This worker's series and those of all others that answer in time.
+        """Return this worker's series and those of all others that answer in time.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes | None:
 
 
 def join(texts: Iterable[bytes]) -> bytes:
-    """Texts in Prometheus' format as one: every family once, with the series of all.
+    """Join texts in Prometheus' format: every family once, with the series of all.
 
     The texts come from one program: a family has the same head in each.
     """

@@ -80,7 +80,7 @@ class TrainedModel(HostedModel):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the version served takes."""
+        """The bytes of memory that the version served takes."""
         return 0 if self._active.serving is None else self._active.serving.nbytes
 
     @property
@@ -90,7 +90,7 @@ class TrainedModel(HostedModel):
 
     @property
     def n_labels(self) -> int:
-        """Labels of the version served."""
+        """The number of labels of the version served."""
         return 0 if self._active.serving is None else len(self._active.serving.labels)
 
     def status(self) -> dict[str, Any]:
@@ -139,12 +139,12 @@ class TrainedModel(HostedModel):
 
     @property
     def busy(self) -> bool:
-        """Whether it is reading the catalogue anyway."""
+        """True while it is reading the catalogue anyway."""
         return self._busy
 
     @property
     def waited_for(self) -> bool:
-        """Whether a request waits for what it does."""
+        """True while a request waits for what it does."""
         return bool(self._waiting or self._busy or self._active.busy)
 
     def poll(self) -> None:
@@ -179,7 +179,7 @@ class TrainedModel(HostedModel):
         self._active.stop()
 
     async def stop(self) -> None:
-        """End; there is nothing to finish."""
+        """End it; there is nothing to finish."""
         self.stop_changes()
         await self._ended()
 

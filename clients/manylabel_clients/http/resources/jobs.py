@@ -104,7 +104,7 @@ class JobStatus:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it does nothing any more."""
+        """True if the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
 
@@ -340,7 +340,7 @@ class Job(SyncResource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """Its name on the server."""
+        """The id of the job on the server."""
         return self._requests.id
 
     status = sync(JobRequests.status)
@@ -362,7 +362,7 @@ class AsyncJob(AsyncResource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """Its name on the server."""
+        """The id of the job on the server."""
         return self._requests.id
 
     status = awaited(JobRequests.status)

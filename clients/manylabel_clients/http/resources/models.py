@@ -281,7 +281,7 @@ class Model(SyncResource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """Its name on the server."""
+        """The name of the model on the server."""
         return self._requests.name
 
     predict = sync(ModelRequests.predict)
@@ -371,7 +371,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """Its name on the server."""
+        """The name of the model on the server."""
         return self._requests.name
 
     predict = awaited(ModelRequests.predict)

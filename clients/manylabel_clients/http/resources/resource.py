@@ -104,7 +104,7 @@ def async_events(
 
 
 def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
-    """Give a method the docstring of another."""
+    """Copy the docstring of another method to a method."""
 
     def documented(call: F) -> F:
         call.__doc__ = method.__doc__
@@ -114,7 +114,7 @@ def documented_as(method: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def _described(call: F, method: Callable[..., Any], returns: str, *named: Any) -> F:
-    """Give a call the name, the parameters and the docstring of a method, and the return type that it has itself.
+    """Copy the name, the parameters and the docstring of a method to a call, which keeps its own return type.
 
     Parameters
     ----------

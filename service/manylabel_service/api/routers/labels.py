@@ -100,7 +100,7 @@ async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: 
 
 
 def _in_the_body(error: InvalidExample) -> InvalidExample:
-    """The features are not in the body: what is wrong with those kept is said of the prediction's id."""
+    """Return the error with the place of the prediction's id: the features themselves are not in the body."""
     if error.path[0] != "x":
         return error
     place = "".join(f"/{part}" for part in error.path)

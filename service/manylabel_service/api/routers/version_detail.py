@@ -78,5 +78,5 @@ def _correlation(found: LabelCorrelation | None) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    """Numbers that are not finite are null."""
+    """Return a value of JSON, with null for each number that is not finite."""
     return pydantic_core.to_json(value, inf_nan_mode="null")

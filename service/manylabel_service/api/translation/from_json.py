@@ -97,7 +97,7 @@ def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
 
 
 def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:
-    """Validated labels, which stand at the path `at` of the body; raises a Problem for one that is repeated."""
+    """Return labels, which stand at the path `at` of the body; raise a Problem for one that is repeated."""
     if isinstance(y, dict):
         _check_bytes(y, at)
         signs = np.array([1 if relevant else -1 for relevant in y.values()], dtype=np.int8)

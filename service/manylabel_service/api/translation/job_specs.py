@@ -39,7 +39,7 @@ def path_in_job(location: Sequence[str | int]) -> Path:
 
 
 def _without_forms(location: Sequence[str | int]) -> Path:
-    """A value to search may be one of several types, and the last part then says which one was tried."""
+    """Return a path without the parts that only say which type of value was tried."""
     if location[:2] == ("search", "params"):
         return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
     if location[:1] == ("params",):

@@ -87,14 +87,14 @@ class LineLearner:
                     yield portion
 
     async def _hosted(self) -> Replica:
-        """The model, which may have left the memory and come back since the last block."""
+        """Return the model, which may have left the memory and come back since the last block."""
         replica = await self._context.registry.get(self._record.name)
         if replica.record != self._record:
             raise ModelGone(self._record.name, self._record.incarnation)
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """The answer to a line of which nothing was learnt; the last one says when to go on."""
+        """Return the answer to a line of which nothing was learnt; the last one says when to go on."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -113,7 +113,7 @@ class LineLearner:
                 yield next(good)
 
     def _parts(self, replica: Replica, lines: list[Line]) -> Iterator[list[Line]]:
-        """The lines in parts whose answers have a bounded number of scores: one for each label known by then."""
+        """Yield the lines in parts whose answers have a bounded number of scores: one for each label known by then."""
         sizes = iter(replica.answer_sizes(line.content for line in lines if isinstance(line.content, Example)))
         part: list[Line] = []
         scores = 0
@@ -169,7 +169,7 @@ class LineLearner:
 
 
 def _good(lines: list[Line], updated: UpdateResult) -> Iterator[dict[str, Any]]:
-    """The answers to the good lines: the first may have been learnt before, under the key of the stream."""
+    """Yield the answers to the good lines: the first may have been learnt before, under the key of the stream."""
     numbers = [line.number for line in lines if isinstance(line.content, Example)]
     for number in numbers[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
@@ -184,7 +184,7 @@ def _refusal(error: ServiceError) -> Problem:
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """The answers to the lines, one a line."""
+    """Yield the answers to the lines, one a line."""
     portion = bytearray()
     slice_ends = time.perf_counter() + SLICE_SECONDS
     for document in documents:

@@ -12,14 +12,14 @@ from manylabel_service.trained.model import TrainedModel
 
 
 def online(hosted: HostedModel) -> Replica:
-    """A model that learns online; raises ModelIsTrained if it is none."""
+    """Return a model that learns online; raise ModelIsTrained if it is none."""
     if not isinstance(hosted, Replica):
         raise ModelIsTrained(hosted.record.name)
     return hosted
 
 
 def trained(hosted: HostedModel) -> TrainedModel:
-    """A trained model; raises ModelIsOnline if it is none."""
+    """Return a trained model; raise ModelIsOnline if it is none."""
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
@@ -27,7 +27,7 @@ def trained(hosted: HostedModel) -> TrainedModel:
 
 @contextmanager
 def counting_refusals(context: Context, name: str) -> Iterator[None]:
-    """Requests to learn inside, which are counted when they are refused."""
+    """Count the requests to learn that are refused inside."""
     try:
         yield
     except ServiceError as error:

@@ -183,7 +183,7 @@ async def _service_error(request: Request, error: ServiceError) -> Response:
 
 
 async def _framework_error(request: Request, error: HTTPException) -> Response:
-    """No route fits: the only thing that the framework raises here."""
+    """Answer that no route fits: the framework raises nothing else here."""
     if error.status_code != 405:
         return problem_response(Problem("not_found", "there is nothing at this address; see /docs"), request.scope)
     allowed = ", ".join(sorted(_methods_at(request)))

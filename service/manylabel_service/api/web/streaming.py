@@ -32,13 +32,13 @@ class Writer:
         self._seconds = seconds
 
     async def start(self, media_type: bytes, headers: RawHeaders = ()) -> None:
-        """Status 200, and the headers."""
+        """Send status 200 and the headers."""
         # Proxies that gather answers before they pass them on are asked not to.
         raw = [(b"content-type", media_type), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": [*raw, *headers]})
 
     async def write(self, portion: bytes) -> None:
-        """The next portion; waits until the client has taken most of those before.
+        """Send the next portion; wait until the client has taken most of those before.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class Writer:
         await self._put({"type": "http.response.body", "body": portion, "more_body": True})
 
     async def end(self) -> None:
-        """Nothing more."""
+        """End the body."""
         await self._put({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _put(self, message: dict[str, object]) -> None:
@@ -82,7 +82,7 @@ class Download(Response):
 
 @asynccontextmanager
 async def beside(*jobs: Callable[[], Awaitable[object]]) -> AsyncIterator[list["asyncio.Task[object]"]]:
-    """Tasks that run inside, and are cancelled at the end."""
+    """Run jobs beside what is inside, and cancel them at its end."""
     tasks = [asyncio.create_task(_run(job)) for job in jobs]
     try:
         yield tasks

@@ -22,7 +22,7 @@ def is_better(measure: Measure, one: float, other: float) -> bool:
 
 
 def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
-    """One measure.
+    """Compute one measure.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
 
 
 def all_measures(Y: Any, scores: NDArray[Any]) -> dict[str, float]:
-    """Every measure; parameters as of `measure`."""
+    """Compute every measure; parameters as of `measure`."""
     return {name: measure(name, Y, scores) for name in REPORTED}
 
 
 def label_measures(Y: Any, scores: NDArray[Any], label_names: Sequence[str]) -> dict[str, dict[str, float | int]]:
-    """F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`."""
+    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`."""
     import numpy as np
     import scipy.sparse as sp
 

@@ -106,7 +106,7 @@ class GridSearch(_Search):
 
     @property
     def n_trials(self) -> int:
-        """How many combinations there are."""
+        """The number of combinations."""
         product = 1
         for values in self.params.values():
             product *= len(values)
@@ -125,7 +125,7 @@ class RandomSearch(_Search):
 
     @property
     def n_trials(self) -> int:
-        """How many combinations are drawn."""
+        """The number of combinations drawn."""
         return self.trials
 
 

@@ -17,11 +17,11 @@ class SnapshotReader:
         self._store = store
 
     async def list(self) -> list[SnapshotRecord]:
-        """All of them, the newest first."""
+        """Return all snapshots, the newest first."""
         return await self._store.snapshots.all(self._record)
 
     async def load(self, position: str) -> OnlineModel:
-        """The model of a snapshot.
+        """Return the model that a snapshot holds.
 
         Raises
         ------
@@ -32,7 +32,7 @@ class SnapshotReader:
         return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
 
     async def read(self, position: str) -> bytes:
-        """A snapshot as it is stored.
+        """Return a snapshot as it is stored.
 
         Raises
         ------
@@ -73,6 +73,6 @@ class SnapshotReader:
 
 
 def at(position: str, snapshots: Sequence[SnapshotRecord]) -> SnapshotRecord | None:
-    """The snapshot at a position; ValueError if that is none."""
+    """Return the snapshot at a position; raise ValueError if that is none."""
     key = position_key(position)
     return next((snapshot for snapshot in snapshots if position_key(snapshot.position) == key), None)

@@ -31,7 +31,7 @@ class SnapshotRequests:
 
     @property
     def due(self) -> bool:
-        """Whether one can be begun now."""
+        """True if a snapshot can be begun now."""
         return bool(self._waiting) and not self._snapshots.busy
 
     def ask(self) -> Waiting:

@@ -82,7 +82,7 @@ class Snapshotter:
         )
 
     def seconds_until_due(self, position: str) -> float | None:
-        """Until it is worth asking `due` again; None while a snapshot covers everything."""
+        """Return the seconds until it is worth asking `due` again; None while a snapshot covers everything."""
         if position == self.covered:
             return None
         seconds = self.taken_at + self._settings.snapshot_every_seconds * self._patience - time.monotonic()
@@ -90,7 +90,7 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """Whether one is being stored."""
+        """True while a snapshot is being stored."""
         return self._storing is not None and not self._storing.done()
 
     # -- how --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Snapshotter:
         return self._storing
 
     async def covers(self, position: str) -> bool:
-        """Whether a snapshot, of this or another replica, covers all up to a position, once none is being stored.
+        """Return whether a snapshot of any replica covers all up to a position, once none is being stored.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class Snapshotter:
             await self._wait_until_stored()
 
     async def drop(self) -> None:
-        """Give up the one being stored."""
+        """Drop the snapshot that is being stored."""
         if self._storing is not None:
             self._storing.cancel()
             await self._wait_until_stored()
@@ -169,7 +169,7 @@ class Snapshotter:
         return newest.position == position or age_seconds < self._settings.snapshot_every_seconds
 
     async def _newer_of_others(self) -> SnapshotRecord | None:
-        """The newest snapshot, if another replica stored it and it is news."""
+        """Return the newest snapshot, if another replica stored it and it is news."""
         newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None

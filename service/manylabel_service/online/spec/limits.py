@@ -58,26 +58,26 @@ class Limits(_Limit):
 
     @property
     def rejects(self) -> bool:
-        """Whether an update can be refused because of them."""
+        """True if an update can be refused because of them."""
         return any(limit.policy == "reject" for limit in self.given)
 
     @property
     def ignores(self) -> bool:
-        """Whether a part of an example can be left out because of them."""
+        """True if a part of an example can be left out because of them."""
         return any(limit.policy == "ignore" for limit in self.given)
 
     @property
     def hashes(self) -> bool:
-        """Whether the names of features are not kept."""
+        """True if the names of features are not kept."""
         return self.features is not None and self.features.policy == "hash"
 
     @property
     def given(self) -> Sequence[FeatureLimit | LabelLimit]:
-        """Those that there are."""
+        """The limits that there are."""
         return [limit for limit in (self.features, self.labels) if limit is not None]
 
     def within(self, n_features: int, n_labels: int) -> tuple[int, int]:
-        """Numbers of columns that are estimates, as far as they are possible."""
+        """Bound estimated numbers of columns by the limits."""
         return _within(self.features, n_features), _within(self.labels, n_labels)
 
 
@@ -85,17 +85,17 @@ UNLIMITED = Limits()
 
 
 def limits_to_dict(limits: Limits | None) -> dict[str, Any] | None:
-    """Limits as they were given."""
+    """Return limits as they were given."""
     return None if limits is None else limits.model_dump(mode="json")
 
 
 def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
-    """Most columns where it is this policy that keeps to them, or None."""
+    """Return the most columns if it is this policy that keeps to them, else None."""
     return limit.most if limit is not None and limit.policy == policy else None
 
 
 def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tuple[list[int], NDArray[np.int8]]:
-    """The columns and the signs of an example's labels, without those that are ignored; new ones get their columns."""
+    """Return columns and signs of an example's labels, without those that are ignored; new ones get their columns."""
     if limit is None or limit.policy != "ignore":
         return labels.add(y.names), y.signs
     columns = labels.lookup(y.names)
@@ -109,7 +109,7 @@ def take_labels(labels: Vocabulary, y: Labels, limit: LabelLimit | None) -> tupl
 
 
 def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit | None) -> int:
-    """A count of what was ignored, from the state of a model that may come from anybody.
+    """Return a count of what was ignored, from the state of a model that may come from anybody.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
 
 
 def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> int:
-    """The count of ignored labels; raises ValueError as `check_ignored`, or for more labels than the limit allows."""
+    """Return the count of ignored labels; raise as `check_ignored`, and for more labels than the limit allows."""
     if limit is not None and len(labels) > limit.most:
         raise ValueError(f"labels: {len(labels)}, where {limit.most} is the limit")
     return check_ignored(ignored, len(labels), limit)

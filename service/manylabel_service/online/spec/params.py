@@ -24,7 +24,7 @@ _PassesPerLabel = Annotated[float, Field(strict=True, gt=0, le=4, allow_inf_nan=
 
 
 def _one_of(names: Iterable[str]) -> Any:
-    """A choice of which the core keeps the list; the learner itself refuses others."""
+    """Return a field whose choices are those of core; the learner itself refuses others."""
     return Field(default=None, strict=True, json_schema_extra={"enum": [*names, None]})
 
 
@@ -58,7 +58,7 @@ class Params(BaseModel):
         return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
 
     def learner(self, scaling: str | None) -> OnlineLearner:
-        """A new, untrained learner."""
+        """Return a new, untrained learner."""
         return self._learner(**self.model_dump(), scaling=scaling)
 
 

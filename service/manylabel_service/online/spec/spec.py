@@ -126,11 +126,11 @@ class ModelSpec(BaseModel):
         return cls.model_validate(from_json(written))
 
     def to_bytes(self) -> bytes:
-        """For `from_bytes`."""
+        """Return the spec as bytes, for `from_bytes`."""
         return self.model_dump_json().encode()
 
     def learner(self) -> OnlineLearner:
-        """A new, untrained learner."""
+        """Return a new, untrained learner."""
         return self.params.learner(self.scaling)
 
 

@@ -33,12 +33,12 @@ class Answer(NamedTuple):
     probabilities: tuple[NDArray[np.float64], ...] | None = None
 
     def predictions(self, label_names: Sequence[str]) -> Predictions | None:
-        """The predictions, given the names of the model's labels in column order."""
+        """Return the predictions, given the names of the model's labels in column order."""
         return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the scores and of the probabilities."""
+        """The bytes of the scores and of the probabilities."""
         return sum(row.nbytes for row in (*(self.scores or ()), *(self.probabilities or ())))
 
 

@@ -20,7 +20,7 @@ class SizeDelta(NamedTuple):
     values: int = 0
 
     def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
-        """Both together; with `sign` -1, this without the other."""
+        """Return both together; with `sign` -1, this without the other."""
         return SizeDelta(
             self.features + sign * other.features,
             self.labels + sign * other.labels,
@@ -43,7 +43,7 @@ class Checked(NamedTuple):
 
 
 def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
-    """The most features and labels that a model has once it has gained what several updates bring, each by itself."""
+    """Return the most features and labels that a model has once it has gained what several updates bring."""
     return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
 
 
@@ -68,16 +68,16 @@ class _Gain:
         self._new: set[str] = set()
 
     def size_with(self, new: Sequence[str] = ()) -> int:
-        """Names that it would gain, with some more that would be new."""
+        """Return how many names it would gain, with some more that would be new."""
         size = len(self._new) + len(new)
         return size if self._most is None else min(size, self._most - len(self._known))
 
     def of(self, names: Iterable[str]) -> list[str]:
-        """Those of the names that would be new."""
+        """Return those of the names that would be new."""
         return [name for name in names if name not in self._known and name not in self._new]
 
     def first_beyond(self, new: list[str]) -> str | None:
-        """The first of names that would be new for which there is no room, if that is a reason to refuse them."""
+        """Return the first of the new names for which there is no room, if that is a reason to refuse them."""
         if not (self.rejects and new):
             return None
         assert self._most is not None
@@ -111,7 +111,7 @@ class DryRun:
 
     @property
     def checked(self) -> Checked:
-        """The result, of the examples so far."""
+        """The result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with())
         return Checked(self.layout, growth)
 

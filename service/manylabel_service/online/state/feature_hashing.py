@@ -16,7 +16,7 @@ from manylabel_service.hosting.examples import Features
 
 
 def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The columns of an example, ascending, and the sums of the values in them; a sum may be 0.
+    """Return the columns of an example, ascending, and the sums of the values in them; a sum may be 0.
 
     Numbered features keep their columns as far as there are so many; those beyond are hashed, by their number as a
     32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
@@ -36,12 +36,12 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 def _placed(
     hashes: NDArray[np.int64], values: NDArray[np.float32], n_columns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Columns, and values with their signs."""
+    """Return columns, and values with their signs."""
     return np.abs(hashes) % n_columns, np.where(hashes >= 0, values, -values)
 
 
 def _summed(columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Ascending columns, none twice, with the sums of their values."""
+    """Return ascending columns, none twice, with the sums of their values."""
     order = np.lexsort((values, columns))  # by the values too: sums depend on the order
     columns, values = columns[order], values[order]
     first = np.flatnonzero(np.diff(columns, prepend=-1))

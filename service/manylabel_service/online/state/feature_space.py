@@ -34,7 +34,7 @@ class Layout:
     most: int | None = None
 
     def problem(self, x: Features) -> str | None:
-        """Why an example of this form cannot be used, or None."""
+        """Return why an example of this form cannot be used, or None."""
         if x.names is not None:
             numbered = self.kind == "numbered"
             return "features are numbered: send a list, or indices and values" if numbered else None
@@ -50,7 +50,7 @@ class Layout:
         return f"must have {due} numbers, has {n_given}"
 
     def after(self, x: Features) -> "Layout":
-        """The layout once the example is learnt; names are counted by their vocabulary."""
+        """Return the layout once the example is learnt; names are counted by their vocabulary."""
         if self.fixed:
             return self
         if x.names is not None:
@@ -97,7 +97,7 @@ class FeatureSpace:
 
     @property
     def keeps_names(self) -> bool:
-        """Whether names that are new get columns of their own."""
+        """True if names that are new get columns of their own."""
         return self._n_hashed is None and not self.layout.declared
 
     def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
@@ -118,7 +118,7 @@ class FeatureSpace:
                     raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
 
     def add(self, x: Features) -> Columns:
-        """The columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
+        """Return the columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
         self.layout = self.layout.after(x)
         if self._n_kept is not None:
             return self._add_within(x, self._n_kept)
@@ -136,7 +136,7 @@ class FeatureSpace:
         return kept
 
     def find(self, x: Features) -> Columns:
-        """The columns of an example to be predicted; nothing is added.
+        """Return the columns of an example to be predicted; nothing is added.
 
         Features never learnt stand in the columns that learning would give them: they have no weight yet,
         but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
@@ -157,7 +157,7 @@ class FeatureSpace:
         return _ascending(np.array(columns, dtype=np.int32), x.values)
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Arrays, and facts for a JSON header."""
+        """Return arrays, and facts for a JSON header."""
         layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
         return self.names.state(), layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
@@ -216,13 +216,13 @@ def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Colum
 
 
 def _below(most: int, columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
-    """Without the columns beyond."""
+    """Drop the columns from a number on."""
     n_kept = int(np.searchsorted(columns, most))
     return columns[:n_kept], values[:n_kept]
 
 
 def _present(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
-    """Without the zeros: to the learners an absent feature and one of value 0 are the same."""
+    """Drop the zeros: to the learners an absent feature and one of value 0 are the same."""
     if np.count_nonzero(values) == len(values):
         return columns, values
     present = values != 0

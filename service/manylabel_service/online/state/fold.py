@@ -125,7 +125,7 @@ class _Block:
 
     @property
     def want_probabilities(self) -> bool:
-        """Whether any of the entries wants them."""
+        """True if any of the entries wants probabilities."""
         return any(entry.update.want_probabilities for entry in self.entries)
 
     def targets(self) -> Targets:
@@ -231,7 +231,7 @@ class Fold:
             model.streams.add(update.stream)
 
     def _answered(self, change: Change, key: IdempotencyKey) -> ApplyResult | None:
-        """The outcome when an earlier request had the key."""
+        """Return the outcome if an earlier request had the key."""
         seen = self._model.keys.find(key.key)
         if seen is None:
             return None
@@ -242,7 +242,7 @@ class Fold:
         return ApplyResult(answer, replayed=True, kind=kind)
 
     def _refusal(self, entry: _Entry) -> ApplyResult | None:
-        """The error that an update is refused with, if it is; finds which lines of a stream are new."""
+        """Return the error that an update is refused with, if it is; find which lines of a stream are new."""
         model, update = self._model, entry.update
         try:
             if update.prediction_ids is not None:

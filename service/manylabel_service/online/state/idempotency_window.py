@@ -37,7 +37,7 @@ class IdempotencyWindow:
         return key in self._answers
 
     def find(self, key: str) -> tuple[bytes, Answer] | None:
-        """The digest and the answer of the request that came with the key, or None."""
+        """Return the digest and the answer of the request that came with the key, or None."""
         return self._answers.get(key)
 
     def add(self, key: IdempotencyKey, answer: Answer) -> None:
@@ -50,7 +50,7 @@ class IdempotencyWindow:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, estimated at 400 bytes a key beside its predictions."""
+        """The bytes of memory held, estimated at 400 bytes a key beside its predictions."""
         return _KEY_BYTES * len(self._answers) + self._answer_bytes
 
     def to_array(self) -> NDArray[np.uint8]:

@@ -15,7 +15,7 @@ def check_names(given: set[str], due: set[str]) -> None:
 
 
 def check_position(position: Any) -> str:
-    """A position as it is.
+    """Return a position as it is.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def check_position(position: Any) -> str:
 
 
 def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
-    """The list of rollbacks; raises ValueError if it is none."""
+    """Return the list of rollbacks; raise ValueError if it is none."""
     if not isinstance(rollbacks, list) or len(rollbacks) > most:
         raise ValueError(f"rollbacks: expected a list of at most {most:,}")
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]

@@ -37,7 +37,7 @@ class LabelledIds:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, estimated."""
+        """The bytes of memory held, estimated."""
         return _ID_BYTES * len(self._ids)
 
     def check(self, ids: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ class LabelledIds:
             self._ids.discard(self.floor)
 
     def to_array(self) -> NDArray[np.uint8]:
-        """All of it as bytes: the floor, if there is one, and the ids, ascending; 26 bytes each."""
+        """Return all of it as bytes: the floor, if there is one, and the ids, ascending; 26 bytes each."""
         floor = [self.floor] if self.floor else []
         return np.frombuffer("".join(floor + sorted(self._ids)).encode(), dtype=np.uint8)
 

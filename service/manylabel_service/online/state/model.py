@@ -78,18 +78,18 @@ class OnlineModel:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the state takes."""
+        """The bytes of memory that the state takes."""
         learnt = (self.learner, self.features.names, self.labels, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         return sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
-        """Most bytes of memory once there are so many columns, and examples with so many values are learnt."""
+        """Return the most bytes of memory once there are so many columns, and so many values are learnt."""
         grown = self.learner.nbytes_after(n_features, n_labels, n_examples, n_values)
         return self.nbytes - self.learner.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predictions by the present state; features it has not learnt are left out.
+        """Predict by the present state; features it has not learnt are left out.
 
         The examples must have passed `features.check`; probabilities only of a learner that calibrates.
         """
@@ -138,17 +138,17 @@ class OnlineModel:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """How many features and labels have been left out of examples learnt, each time that one was."""
+        """The numbers of features and labels left out of examples learnt, counting each time that one was."""
         return {"features": self.features.ignored, "labels": self.ignored_labels}
 
     def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
-        """The columns and the signs of the labels of an example about to be learnt, without those beyond the limit."""
+        """Return columns and signs of the labels of an example about to be learnt, without those beyond the limit."""
         columns, signs = take_labels(self.labels, y, self.limits.labels)
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
 
     def as_seed(self, name: str, position: str = SEED) -> "OnlineModel":
-        """A copy of what was learnt, for a new model of that name; nothing of this one's requests.
+        """Copy what was learnt, for a new model of that name; nothing of this one's requests.
 
         Raises
         ------
@@ -167,7 +167,7 @@ class OnlineModel:
         return seed
 
     def to_bytes(self) -> bytes:
-        """The state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
+        """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
         return State(*self._state()).to_bytes()
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -196,7 +196,7 @@ class OnlineModel:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "OnlineModel":
-        """The model that `to_bytes` saw.
+        """Return the model that `to_bytes` saw.
 
         The bytes may come from anybody: all that a kernel or a request relies on is checked.
 
@@ -238,7 +238,7 @@ class OnlineModel:
 
 
 def as_rows(columns: Sequence[Columns]) -> Rows:
-    """Examples by their columns as CSR arrays."""
+    """Return examples, by their columns, as CSR arrays."""
     indptr = np.zeros(len(columns) + 1, dtype=np.int64)
     if len(columns) == 1:  # the usual request; saves two copies
         indices, values = columns[0]
@@ -262,7 +262,7 @@ def _group(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]
 
 
 def _drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:
-    """The alarms of the detector of all labels, and of those labels whose own has sounded.
+    """Return the alarms of the detector of all labels, and of those labels whose own has sounded.
 
     Parameters
     ----------

@@ -28,11 +28,11 @@ class StreamOffsets:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, estimated."""
+        """The bytes of memory held, estimated."""
         return _STREAM_BYTES * len(self._last)
 
     def last(self, key: str) -> int:
-        """The last line learnt; 0 for a stream not known."""
+        """Return the last line learnt; 0 for a stream not known."""
         return self._last.get(key, 0)
 
     def n_learnt(self, part: StreamPart) -> int:
@@ -40,14 +40,14 @@ class StreamOffsets:
         return bisect_right(part.lines, self.last(part.key))
 
     def add(self, part: StreamPart) -> None:
-        """The part's lines are learnt."""
+        """Note that the part's lines are learnt."""
         self._last[part.key] = max(part.lines[-1], self.last(part.key))
         self._last.move_to_end(part.key)
         if len(self._last) > MAX_STREAMS:
             self._last.popitem(last=False)
 
     def to_array(self) -> NDArray[np.uint8]:
-        """All of it as bytes."""
+        """Return all of it as bytes."""
         return np.frombuffer(msgpack.packb(list(self._last.items())), dtype=np.uint8)
 
     @classmethod

@@ -108,12 +108,12 @@ class Applier:
 
     @property
     def busy(self) -> bool:
-        """Whether entries are being appended, read or folded now."""
+        """True while entries are being appended, read or folded now."""
         return self._busy
 
     @property
     def waited_for(self) -> bool:
-        """Whether anybody waits for what this task does."""
+        """True while anybody waits for what this task does."""
         waiters = self._queue or self._position_waiters or self._snapshot_requests or self._sync_waiters
         return bool(self._busy or waiters)
 
@@ -238,7 +238,7 @@ class Applier:
         return failure
 
     async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
-        """One append for the group; fold in what others appended before it, then the group, as far as that goes."""
+        """Append the group; fold in what others appended before it, then the group, as far as that goes."""
         stored = await self._append([pending.payload for pending in group])
         await self._reserve_capacity(group)
         n_foreign = len(stored) - len(group)

@@ -42,7 +42,7 @@ class InFlightKeys:
 
     @contextmanager
     def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
-        """A request with the key is under way inside."""
+        """Mark a request with the key as under way inside."""
         if key is None:
             yield
             return

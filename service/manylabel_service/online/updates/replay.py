@@ -130,7 +130,7 @@ class LogReplayer:
         return await self.fold(model, await self.decoded(entries)) if entries else []
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
-        """Entries as what they say; others may go on between two."""
+        """Decode entries; other tasks may go on between two."""
         decoded: list[LogEntry] = []
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for entry in entries:

@@ -59,7 +59,7 @@ class UpdateQueue:
 
     @property
     def examples(self) -> int:
-        """Examples that are waiting or being committed."""
+        """The number of examples that are waiting or being committed."""
         return self.growth.examples
 
     async def put(self, change: Change, payload: bytes, checked: Checked | None) -> ApplyResult:

@@ -26,7 +26,7 @@ class Strategy(Protocol):
 
     @property
     def separate_intercept(self) -> bool:
-        """Whether the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
+        """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Take an example with its coefficients (planes, columns) in, and make the vectors as few as is allowed."""

@@ -22,7 +22,7 @@ class FeatureMap(Protocol):
 
     @property
     def grows(self) -> bool:
-        """Whether an example may add a feature: then they have to come one by one."""
+        """True if an example may add a feature: then they have to come one by one."""
 
     def enlarge(self, n_features: int) -> None:
         """Make room for examples of so many values."""

@@ -30,7 +30,7 @@ class FeatureModel:
 
     @property
     def update(self) -> Update:
-        """How an example is learnt."""
+        """The rule by which an example is learnt."""
         return self._linear.update
 
     @update.setter

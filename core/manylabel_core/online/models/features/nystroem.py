@@ -44,7 +44,7 @@ class Landmarks:
 
     @property
     def grows(self) -> bool:
-        """Whether there is room for landmarks."""
+        """True while there is room for landmarks."""
         return self.n_points < self._budget
 
     def enlarge(self, n_features: int) -> None:

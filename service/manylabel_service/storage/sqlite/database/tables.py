@@ -70,7 +70,7 @@ class Tables:
         return ModelRecord(name, row.lastrowid, spec)
 
     def reveal_model(self, record: ModelRecord, size_bytes: int) -> None:
-        """Give a prepared model its name and its snapshot at `SEED`."""
+        """Store the name of a prepared model and its snapshot at `SEED`."""
         try:
             with self.transaction("fsync"):
                 self._connection.execute(
