@@ -178,6 +178,16 @@ def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str
 
 def test_room_that_was_taken_before_a_rollback_is_not_given_back() -> None:
     model = new_model(**limits("reject", most=2))
+    learn(model, (named(a=1), ["x"]))
+    states = {"1": model.to_bytes()}
+    learn(model, (named(b=1), ["x"]))
+    append(model, Rollback("1", "log"), states)
+    assert isinstance(learn(model, (named(c=1), ["x"])).answer, InvalidExample)
+    answered(learn(model, (named(a=1, b=1), ["x"])))
+
+
+def test_a_check_from_before_the_features_were_freed_does_not_count() -> None:
+    model = new_model(**limits("reject", most=2))
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1), ["x"]))
     update = one_update((named(a=1, b=1), Labels.all_of([])))

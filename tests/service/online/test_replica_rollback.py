@@ -4,10 +4,12 @@ import asyncio
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import SnapshotNotFound, StorageGone
+from manylabel_service.errors import InvalidExample, SnapshotNotFound, StorageGone
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.state.model import OnlineModel
@@ -65,6 +67,20 @@ class TestRollback:
             if snapshot.position > one.model.rollbacks[-1][0]:
                 await fleet.store(registry).snapshots.delete(one.record, snapshot.position)
         late = await fleet.start()
+        assert (await late.get("m")).model.to_bytes() == state
+
+    async def test_back_to_before_any_feature_the_form_is_free(self, any_fleet: Any) -> None:
+        fleet = any_fleet
+        (registry,), (one,) = await hosted(fleet, 1)
+        start = await one.take_snapshot()
+        await one.update([Example(Features(None, None, np.ones(3, dtype=np.float32)), Labels.all_of(["a"]))])
+        with pytest.raises(InvalidExample, match="features are numbered"):
+            await learn(fleet, one, 1)
+        await one.rollback(start.position)
+        await learn(fleet, one, 5)
+        state = one.model.to_bytes()
+        await fleet.kill(registry)
+        (late,) = await fleet.start_several(1)
         assert (await late.get("m")).model.to_bytes() == state
 
     async def test_a_retry_rolls_back_once(self, fleet: Any) -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.online.folds import States, append, dense, learn, named, new_model, ulid
+from tests.service.online.folds import States, append, dense, learn, named, new_model, sparse, ulid
 
 from manylabel_core.state import State
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
-from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import Fold, LogEntry
@@ -163,14 +163,45 @@ def test_back_to_a_state_that_an_earlier_rollback_left() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).rollbacks == model.rollbacks
 
 
-def test_the_form_of_features_stays() -> None:
+def test_the_form_of_features_stays_where_there_were_some() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]))
+    states = {"1": model.to_bytes()}
+    learn(model, (named(b=1), ["x"]))
+    append(model, Rollback("1", "log"), states)
+    assert isinstance(learn(model, (dense(1, 2), ["y"])).answer, InvalidExample)
+    assert isinstance(learn(model, (named(c=1), ["y"])).answer, Answer)
+    assert (model.features.names.names, model.labels.names) == (("a", "b", "c"), ("x", "y"))
+
+
+@pytest.mark.parametrize("wrong", [named(a=1, b=2), dense(1, 2, 3), sparse(7)], ids=["named", "long", "numbered"])
+@pytest.mark.parametrize("right", [named(c=1), dense(1, 2)], ids=["named", "dense"])
+def test_back_to_before_any_feature_the_form_is_free(wrong: Features, right: Features) -> None:
     model = new_model()
     states = {"0": model.to_bytes()}
-    learn(model, (named(a=1), ["x"]))
+    learn(model, (wrong, ["x"]))
+    states["1"] = model.to_bytes()
     append(model, Rollback("0", "log"), states)
-    assert isinstance(learn(model, (dense(1, 2), ["y"])).answer, InvalidExample)
-    assert isinstance(learn(model, (named(b=1), ["y"])).answer, Answer)
-    assert (model.features.names.names, model.labels.names) == (("a", "b"), ("x", "y"))
+    assert len(model.features) == 0
+    assert isinstance(learn(model, (right, ["y"])).answer, Answer)
+    assert model.labels.names == ("x", "y")
+    (expected,) = straight(right).predict([right])
+    (found,) = OnlineModel.from_bytes(model.to_bytes()).predict([right])
+    assert (found.threshold, found.scores["y"]) == (expected.threshold, expected.scores["y"])
+    states["3"] = model.to_bytes()
+    for there, x in (("1", wrong), ("3", right), ("1", wrong)):
+        append(model, Rollback(there, "log"), states)
+        assert learnt(model) == learnt(OnlineModel.from_bytes(states[there])), "also to a state of another form"
+        assert isinstance(learn(OnlineModel.from_bytes(model.to_bytes()), (x, ["z"])).answer, Answer)
+
+
+def straight(x: Features) -> OnlineModel:
+    """A model that knows a label, and has learnt another one of an example."""
+    model = new_model()
+    model.labels.add(["x"])
+    model.learner.grow(0, 1)
+    learn(model, (x, ["y"]))
+    return model
 
 
 @pytest.mark.parametrize("spec", ROLLED, ids=str)

@@ -30,14 +30,15 @@ class SizeDelta(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The result of a dry run: the layout of the features after an update, and what the update brings."""
+    """The result of a dry run: the layout of the features after an update, and what it brings beside known names."""
 
     layout: Layout
     growth: SizeDelta
+    known: Vocabulary
 
     def still_valid(self, model: OnlineModel) -> bool:
         """Return whether the update need not be checked again, whatever else the model has learnt meanwhile."""
-        if self.layout != model.features.layout:
+        if self.layout != model.features.layout or self.known is not model.features.names:
             return False
         return not (model.limits.rejects and _exceeds(model, self.growth))
 
@@ -113,7 +114,7 @@ class DryRun:
     def checked(self) -> Checked:
         """The result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with())
-        return Checked(self.layout, growth)
+        return Checked(self.layout, growth, self._features.names)
 
     def _growth(self, layout: Layout, n_names: int, n_labels: int) -> SizeDelta:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)

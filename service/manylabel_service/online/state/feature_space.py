@@ -100,6 +100,12 @@ class FeatureSpace:
         """True if names that are new get columns of their own."""
         return self._n_hashed is None and not self.layout.declared
 
+    def continues(self, earlier: "FeatureSpace") -> bool:
+        """Return whether the columns of an earlier state are the first ones of this, and of the same form."""
+        old, new = earlier.layout, self.layout
+        may_follow = new == old if old.fixed else old.kind in (None, new.kind) and old.size <= new.size
+        return may_follow and self.names.names[: len(earlier.names)] == earlier.names.names
+
     def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
         """Raise InvalidExample if an example cannot be used.
 

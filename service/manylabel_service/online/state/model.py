@@ -43,8 +43,8 @@ class OnlineModel:
     """A learner with the names of its features and labels, its measures, and what is known of requests.
 
     What was learnt (the learner, the measures, `updates`, what was ignored) goes back with a rollback. The names, and
-    with them the columns, do not. Nor does what is known of requests (`keys`, `labelled`, `streams`, `rollbacks`): a
-    request is done once, also if what it did is undone later.
+    with them the columns, do not, unless it goes back to before any feature. Nor does what is known of requests
+    (`keys`, `labelled`, `streams`, `rollbacks`): a request is done once, also if what it did is undone later.
 
     Attributes
     ----------
@@ -111,17 +111,21 @@ class OnlineModel:
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
 
-        Features and labels that came since keep their columns, in which nothing is learnt.
+        Features and labels that came since keep their columns, in which nothing is learnt. Only from a state without
+        features, or of other features, are those of the target taken: then the form of examples is free again.
 
         Raises
         ------
         ValueError
             It is the state at another position, or of another model. Nothing has changed then.
         """
-        if target.position != to or target.spec != self.spec or not self._continues(target):
+        labels = target.labels.names
+        if target.position != to or target.spec != self.spec or self.labels.names[: len(labels)] != labels:
             raise ValueError(
                 f"expected the state of {self.spec.name!r} at {to}, not {target.spec.name!r} at {target.position}"
             )
+        if target.features.layout.kind is None or not self.features.continues(target.features):
+            self.features = target.features
         # Memory for features that are declared, or hashed, is taken when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.grow(len(self.features) if has_features else 0, len(self.labels))
@@ -130,11 +134,6 @@ class OnlineModel:
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
-
-    def _continues(self, earlier: "OnlineModel") -> bool:
-        """Return whether all columns of an earlier state are the first ones of this."""
-        names = (self.features.names.names, earlier.features.names.names), (self.labels.names, earlier.labels.names)
-        return len(earlier.features) <= len(self.features) and all(all_[: len(old)] == old for all_, old in names)
 
     @property
     def ignored(self) -> dict[str, int]:
