@@ -134,6 +134,17 @@ def test_every_setting_is_in_the_operations_page() -> None:
     assert [name for name in Settings.model_fields if f"`{name}`" not in page] == []
 
 
+def test_the_events_that_the_operations_page_names_are_logged() -> None:
+    watching = (ROOT / "docs/operations.md").read_text().partition("| `event` |")[2].partition("\n## ")[0]
+    named = {
+        event for row in re.findall(r"^\| (`[^|]*) \|", watching, re.MULTILINE) for event in re.findall("`(.*?)`", row)
+    }
+    source = "".join(path.read_text() for path in (ROOT / "service").rglob("*.py"))
+    logged = set(re.findall(r'log\.(?:info|warning|error|exception)\(\s*"(\w+)"', source))
+    assert named
+    assert named - logged == set()
+
+
 def test_every_call_is_in_the_http_page(paths: dict[str, Any]) -> None:
     page = (ROOT / "docs" / "http.md").read_text().replace("{m}", "{name}")
     missing = [

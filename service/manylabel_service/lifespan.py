@@ -74,6 +74,6 @@ async def _open(context: Context, store: Store) -> None:
         except StorageGone as error:
             if not error.heals:
                 raise
-            log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
+            log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, BACKOFF_SECONDS[1])

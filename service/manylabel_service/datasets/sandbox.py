@@ -72,7 +72,7 @@ async def run(
         report: dict[str, Any] = json.loads(out)
     except ValueError:
         tail = err.decode(errors="replace")[-TAIL_CHARACTERS:]
-        log.warning("dataset_reader_died", status=child.returncode, tail=tail)
+        log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
             f"reading it took more memory or time than a data set may (the reading process ended with "
             f"{child.returncode}); send less, or have the operator raise max_dataset_bytes"

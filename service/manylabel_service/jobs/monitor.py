@@ -60,7 +60,7 @@ class JobMonitor:
             try:
                 await self._poll()
             except StorageError as error:
-                log.warning("jobs_unreachable", error=str(error))
+                log.warning("store_unavailable", error=str(error))
                 self._polled_at, self._maybe_older = 0.0, True
             except Exception:
                 log.exception("job_monitor_failed")

@@ -44,7 +44,7 @@ class Eviction:
             try:
                 await self.sweep()
             except Exception:  # the next sweep may do better, and without any the memory would fill up
-                log.exception("sweep_failed")
+                log.exception("eviction_failed")
 
     async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
         """Evict what has been idle for long, and the least recently used while there is too much.
@@ -77,7 +77,7 @@ class Eviction:
         except (ModelNotFound, NotReady):
             return False  # it goes another way
         except StorageError as error:
-            log.warning("model_not_evicted", model=replica.record.name, error=str(error))
+            log.warning("model_eviction_failed", model=replica.record.name, error=str(error))
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
             return False  # somebody has asked for it meanwhile

@@ -50,7 +50,7 @@ class Follower:
             except StorageGone as error:
                 self._store_health.lost()
                 if not self._told:
-                    log.warning("store_gone", error=str(error), action="predictions go on; trying again")
+                    log.warning("store_unavailable", error=str(error), action="predictions go on; trying again")
                 self._told = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])
@@ -99,7 +99,7 @@ class Follower:
     def _poll_everywhere(self) -> None:
         """Poll all models now that the store is back, busy ones too: only so is it seen what the store has lost."""
         if self._told:
-            log.info("store_back")
+            log.info("store_recovered")
         self._told = False
         for replica in self._replicas():
             if replica.serving:

@@ -88,7 +88,7 @@ class Registry:
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
-                log.info("memory_full", loaded=len(self._replicas), models=len(records))
+                log.info("preload_stopped", loaded=len(self._replicas), models=len(records))
                 break
             if record.name not in self._replicas:
                 await self._preload(record)
@@ -101,7 +101,9 @@ class Registry:
             pass
         except StorageGone as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
-            log.warning("model_not_restored", model=record.name, error=str(error), action="trying again when asked for")
+            log.warning(
+                "model_restore_failed", model=record.name, error=str(error), action="trying again when asked for"
+            )
 
     async def _restored(self, record: ModelRecord) -> HostedModel:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
@@ -113,7 +115,7 @@ class Registry:
         except Exception as error:  # whatever it is, it must not keep the other models from serving
             action = "delete it, or mend the store"
             unexpected = not isinstance(error, _HOPELESS)
-            log.error("model_not_restored", model=name, error=str(error), action=action, exc_info=unexpected)
+            log.error("model_restore_failed", model=name, error=str(error), action=action, exc_info=unexpected)
             replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
         else:
             log.info("model_restored", model=name, position=replica.position)
@@ -132,7 +134,7 @@ class Registry:
             try:
                 await replica.stop()
             except Exception:  # the others, and the store, still have to be put away in good order
-                log.exception("model_not_stopped", model=replica.record.name)
+                log.exception("model_stop_failed", model=replica.record.name)
 
     # -- what there is ----------------------------------------------------------------------------
 

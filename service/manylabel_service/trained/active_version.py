@@ -180,15 +180,15 @@ class ActiveVersion:
             try:
                 await self.catch_up()
             except (StorageGone, ModelGone) as error:  # the model hears of it too, and does what is to be done
-                log.info("version_not_loaded", model=self._name, error=str(error))
+                log.info("version_load_failed", model=self._name, error=str(error))
             except Exception:  # the version before answers on
-                log.exception("version_not_loaded", model=self._name)
+                log.exception("version_load_failed", model=self._name)
 
     def _put(self, serving: Predictor | None, position: str) -> None:
         self._changes += 1
         if serving is not self.serving:
             self.serving = serving
-            log.info("version_served", model=self._name, version=serving and serving.version.number)
+            log.info("version_activated", model=self._name, version=serving and serving.version.number)
         self.position = position
         self._load_error = None
         self._waiters.notify()
@@ -210,5 +210,5 @@ class ActiveVersion:
     def _report_load_error(self, error: VersionDamaged) -> None:
         if self._load_error is None or str(error) != str(self._load_error):
             action = "promote another version, or delete the model"
-            log.error("version_not_loaded", model=self._name, error=str(error), action=action)
+            log.error("version_load_failed", model=self._name, error=str(error), action=action)
         self._load_error = error

@@ -91,7 +91,7 @@ class VersionService:
         try:
             await self._versions.collect_garbage()
         except StorageGone as error:  # there is no such version any more; its bytes go with the next one
-            log.warning("version_not_removed", model=self._name, version=number, error=str(error))
+            log.warning("version_delete_failed", model=self._name, version=number, error=str(error))
 
     async def _stored(self, call: Awaitable[T]) -> T:
         try:

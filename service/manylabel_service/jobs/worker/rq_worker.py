@@ -68,7 +68,7 @@ class RQWorkerProcess:
             except StorageGone as error:
                 if not error.heals:
                     raise
-                log.warning("store_not_there", error=str(error), action=f"trying again in {pause:g} s")
+                log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
             time.sleep(pause)
             pause = min(2 * pause, PAUSES_SECONDS[1])
 
@@ -79,12 +79,12 @@ class RQWorkerProcess:
             begun = time.monotonic()
             try:
                 worker = TaskWorker(self, connect(self._settings))
-                log.info("working", queue=QUEUE, store=store_address(self._settings))
+                log.info("worker_started", queue=QUEUE, store=store_address(self._settings))
                 # What RQ has to say is about its own records, which are not ours: a task that it was given twice
                 # because Redis was away, say, is an error to it.
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:
-                log.warning("queue_not_there", error=str(error), action=f"trying again in {pause:g} s")
+                log.warning("queue_unavailable", error=str(error), action=f"trying again in {pause:g} s")
             if not self.stopping:  # RQ gives up when Redis goes away; this worker does not
                 pause = PAUSES_SECONDS[0] if time.monotonic() - begun > PAUSES_SECONDS[1] else pause
                 time.sleep(pause)

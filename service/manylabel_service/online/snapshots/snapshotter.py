@@ -190,12 +190,12 @@ class Snapshotter:
             await self._store.snapshots.put(self._record, position, data)
             await self._verify(position)
             self.covered, self.size_bytes = position, len(data)
-            log.info("snapshot", model=self._record.name, position=position, bytes=len(data))
+            log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
             kept = await self._retention.apply(model)
         except ModelGone:
             return None
         except LogTrimmed:
-            log.info("snapshot_overtaken", model=self._record.name, position=position)  # by another replica's
+            log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica's
             return None
         except (StorageError, DamagedState) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))

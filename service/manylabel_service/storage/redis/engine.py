@@ -36,7 +36,9 @@ class Engine:
         try:
             await work
         except StorageGone as error:
-            log.warning("storage_upkeep_failed", error=str(error), action="nothing is lost; it is tried again later")
+            log.warning(
+                "storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later"
+            )
 
 
 class Part:

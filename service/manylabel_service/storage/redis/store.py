@@ -81,9 +81,9 @@ class RedisStore:
     def _take(self, found: Capabilities) -> None:
         self.logs.durabilities = found.durabilities
         self.logs.waits_for_disk = found.waits_for_disk
-        log.info("redis_found", address=str(self.address), cluster=found.is_cluster, **found.facts)
+        log.info("redis_connected", address=str(self.address), cluster=found.is_cluster, **found.facts)
         for warning in found.warnings:
-            log.warning("redis_check", address=str(self.address), warning=warning)
+            log.warning("redis_configuration", address=str(self.address), warning=warning)
 
     async def close(self) -> None:
         if not self.gate.is_open:
@@ -113,5 +113,5 @@ class RedisStore:
         try:
             self._take(await inspect(self.engine.connection))
         except StoreUnusable as error:
-            log.error("redis_check", address=str(self.address), error=str(error))
+            log.error("redis_configuration", address=str(self.address), error=str(error))
         self._checked = lost

@@ -125,4 +125,4 @@ async def _attempt(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except StorageError as error:
-        log.warning("storage_upkeep_failed", error=str(error), action="nothing is lost; it is tried again later")
+        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later")
