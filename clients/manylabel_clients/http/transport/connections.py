@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx2
 
@@ -26,8 +26,14 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 _LIMITS = httpx2.Limits(max_connections=100, max_keepalive_connections=100, keepalive_expiry=3.0)
 
 
-class Connections:
-    """Pooled connections keep what both kinds have in common: the address, when to retry, the time."""
+HTTP = TypeVar("HTTP", httpx2.Client, httpx2.AsyncClient)
+Sleep = TypeVar("Sleep", bound=Callable[[float], object])
+
+
+class _Connections(Generic[HTTP, Sleep]):
+    """Pooled connections keep what both kinds have in common; parameters are described at `Client`."""
+
+    _client: ClassVar[Any]
 
     def __init__(
         self,
@@ -36,34 +42,26 @@ class Connections:
         retry: Retry,
         headers: Mapping[str, str] | None,
         clock: Callable[[], float],
+        sleep: Sleep,
+        transport: Any,
     ) -> None:
         self.base_url = _checked_url(base_url)
         self.retry = retry
         self.clock = clock
-        self.options: dict[str, Any] = {
-            "base_url": self.base_url,
-            "timeout": timeout,
-            "limits": _LIMITS,
-            "headers": {"User-Agent": f"manylabel/{version('manylabel')}", **(headers or {})},
-        }
-
-
-class SyncConnections(Connections):
-    """Synchronous connections carry out exchanges and wait for them; parameters are described at `Client`."""
-
-    def __init__(
-        self,
-        base_url: str | None,
-        timeout: float | httpx2.Timeout,
-        retry: Retry,
-        headers: Mapping[str, str] | None,
-        clock: Callable[[], float],
-        sleep: Callable[[float], object],
-        transport: httpx2.BaseTransport | None,
-    ) -> None:
-        super().__init__(base_url, timeout, retry, headers, clock)
-        self._http = httpx2.Client(transport=transport, **self.options)
         self._sleep = sleep
+        self._http: HTTP = self._client(
+            base_url=self.base_url,
+            timeout=timeout,
+            limits=_LIMITS,
+            headers={"User-Agent": f"manylabel/{version('manylabel')}", **(headers or {})},
+            transport=transport,
+        )
+
+
+class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
+    """Synchronous connections carry out exchanges and wait for them."""
+
+    _client = httpx2.Client
 
     def close(self) -> None:
         """Close all connections."""
@@ -117,22 +115,10 @@ class SyncConnections(Connections):
             self._sleep(stream.pause_seconds(reply))
 
 
-class AsyncConnections(Connections):
-    """Asynchronous connections carry out exchanges in an event loop; parameters are described at `Client`."""
+class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaitable[object]]]):
+    """Asynchronous connections carry out exchanges in an event loop."""
 
-    def __init__(
-        self,
-        base_url: str | None,
-        timeout: float | httpx2.Timeout,
-        retry: Retry,
-        headers: Mapping[str, str] | None,
-        clock: Callable[[], float],
-        sleep: Callable[[float], Awaitable[object]],
-        transport: httpx2.AsyncBaseTransport | None,
-    ) -> None:
-        super().__init__(base_url, timeout, retry, headers, clock)
-        self._http = httpx2.AsyncClient(transport=transport, **self.options)
-        self._sleep = sleep
+    _client = httpx2.AsyncClient
 
     async def close(self) -> None:
         """Close all connections."""
