@@ -111,11 +111,13 @@ def test_a_rollback_takes_back_what_was_ignored_and_not_the_room_that_was_taken(
     assert model.ignored == {"features": 3, "labels": 2}
     append(model, Rollback("1", "log"), states)
     assert model.ignored == {"features": 1, "labels": 1}
+    learn(model, (named(d=1, e=1, a=1), ["u"]))
+    assert model.ignored == {"features": 3, "labels": 2}
     append(model, Rollback("0", "log"), states)
     assert model.ignored == {"features": 0, "labels": 0}
     learn(model, (named(d=1, e=1, a=1), ["u"]))
-    assert model.ignored == {"features": 2, "labels": 1}
-    assert (model.features.names.names, model.labels.names) == (("a", "b"), ("x", "y"))
+    assert model.ignored == {"features": 1, "labels": 1}, "before any feature there is room for others"
+    assert (model.features.names.names, model.labels.names) == (("d", "e"), ("x", "y"))
 
 
 # -- reject ---------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ class TestSnapshots:
         state = await fleet.agreed()
         for registry in registries:
             await fleet.stop(registry)
-        assert capsys.readouterr().out.count("] snapshot ") == 1
+        assert capsys.readouterr().out.count("] snapshot_stored ") == 1
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state
 
     async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,7 +257,7 @@ class TestSnapshots:
             await replicas[i % 3].update([fleet.example(i)])
             await asyncio.sleep(0.05)  # the pace of the updates
         periods = (time.monotonic() - began) / 0.4
-        taken = capsys.readouterr().out.count("] snapshot ")
+        taken = capsys.readouterr().out.count("] snapshot_stored ")
         assert 4 <= taken <= 2 * periods, "each replica by itself would have taken one a period"
 
     async def test_a_trimmed_log_makes_one_that_is_behind_restore_itself(self, fleet: Any) -> None:
