@@ -151,7 +151,7 @@ Holdout = Annotated[Annotated[Share, Tag("share")] | Annotated[Rows, Tag("rows")
 class JobSpec(_RequestModel):
     """A job as it is ordered."""
 
-    trainer: Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"enum": sorted(TRAINERS)})]
+    trainer: Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"enum": sorted(PARAMS)})]
     """The trainer is one of `GET /v1/trainers`."""
     params: dict[str, Any] = Field(default_factory=dict, validate_default=True)
     """Its parameters; those left out get their defaults."""
