@@ -98,7 +98,7 @@ def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
 
 
 def _describe_paths(document: dict[str, Any]) -> None:
-    """Nothing stands at an address that does not fit: FastAPI takes any string, and the endpoint answers 404."""
+    """Say what fits into each path: FastAPI takes any string, and the endpoint answers 404 to what does not fit."""
     for operations in document["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
