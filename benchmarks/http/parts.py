@@ -7,7 +7,7 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks.http import jobs, replicas, requests, servers, start, stream
+from benchmarks.http import jobs, replicas, requests, servers, soak, start, stream
 
 PARTS = {
     "requests": requests,
@@ -15,17 +15,21 @@ PARTS = {
     "start": start,
     "replicas": replicas,
     "jobs": jobs,
+    "soak": soak,
 }
 """Each has a docstring and `run(args)`."""
+QUICK = [name for name in PARTS if name != "soak"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", choices=["sqlite", "redis"], default="sqlite")
-    parser.add_argument("--only", choices=list(PARTS), nargs="+", default=list(PARTS), help="leave out the other parts")
+    parser.add_argument("--only", choices=list(PARTS), nargs="+", default=QUICK, help="leave out the other parts")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--requests", type=int, default=4000, help="per run and endpoint")
     parser.add_argument("--lines", type=int, default=60_000, help="per run of a stream")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each contender, taken in turns")
+    parser.add_argument("--minutes", type=float, default=30, help="of the soak")
+    parser.add_argument("--warm-up", type=float, default=5, help="minutes of the soak before its memory is looked at")
     parser.add_argument("--port", type=int, default=18700, help="first of twenty ports to use")
 
 

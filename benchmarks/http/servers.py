@@ -44,6 +44,15 @@ class Server:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def resident_bytes(self) -> int:
+        """Memory that it has now."""
+        return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def descriptors_and_threads(self) -> tuple[int, int]:
+        """How many it has open, and how many it has."""
+        process = Path(f"/proc/{self._process.pid}")
+        return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
+
     def stop(self) -> None:
         """In good order; does nothing the second time."""
         self._process.terminate()
