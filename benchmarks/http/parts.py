@@ -7,7 +7,7 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks.http import jobs, replicas, requests, servers, soak, start, stream
+from benchmarks.http import jobs, replicas, requests, servers, soak, start, storm, stream
 
 PARTS = {
     "requests": requests,
@@ -15,10 +15,11 @@ PARTS = {
     "start": start,
     "replicas": replicas,
     "jobs": jobs,
+    "storm": storm,
     "soak": soak,
 }
 """Each has a docstring and `run(args)`."""
-QUICK = [name for name in PARTS if name != "soak"]
+QUICK = [name for name in PARTS if name not in ("storm", "soak")]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--requests", type=int, default=4000, help="per run and endpoint")
     parser.add_argument("--lines", type=int, default=60_000, help="per run of a stream")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each contender, taken in turns")
+    parser.add_argument("--seconds", type=float, default=30, help="of the storm")
     parser.add_argument("--minutes", type=float, default=30, help="of the soak")
     parser.add_argument("--warm-up", type=float, default=5, help="minutes of the soak before its memory is looked at")
     parser.add_argument("--port", type=int, default=18700, help="first of twenty ports to use")

@@ -1,0 +1,181 @@
+"""Ten hostile clients: each tries one way to take a server away from the others, again and again, for some seconds.
+
+They run in processes of their own, at the lowest priority: what is measured is what they do to the server, and not to
+the client beside them on the same core. Whatever they are answered, they go on.
+"""
+
+import json
+import os
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection, HTTPException
+from multiprocessing import get_context
+
+HOST = "127.0.0.1"
+TIMEOUT_SECONDS = 5.0
+
+
+def imports_a_huge_header(port: int) -> None:
+    """Upload a snapshot whose header is 30 MB of empty lists."""
+    header = b"{" + b'"a":[' + b"[],[]," * 5_000_000
+    with _connected(port) as client:
+        length = len(header) + 8
+        client.sendall(_head("PUT", "/v1/models/huge", "application/octet-stream", length))
+        client.sendall(struct.pack("<Q", len(header)) + header)
+        client.recv(2**16)
+
+
+def sends_endless_headers(port: int) -> None:
+    """Send headers that do not end."""
+    with _connected(port) as client:
+        client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n")
+        for _ in range(1_000):
+            client.sendall(b"x-a: " + b"a" * 4_000 + b"\r\n")
+
+
+def pipelines(port: int) -> None:
+    """Send 200,000 requests without reading an answer."""
+    with _connected(port) as client:
+        for _ in range(200):
+            client.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
+
+
+def names_a_far_column(port: int) -> None:
+    """Have a model grow by the largest index that there may be, and have it snapshotted."""
+    name = f"far-{os.getpid()}"
+    _call(port, "POST", "/v1/models", {"name": name, "algorithm": "salt"})
+    for index in (2**24 - 1, 2**24 - 2):
+        _call(port, "POST", f"/v1/models/{name}/update", {"x": {"indices": [index], "values": [1.0]}, "y": ["a", "b"]})
+        _call(port, "POST", f"/v1/models/{name}/snapshots")
+    _call(port, "DELETE", f"/v1/models/{name}")
+
+
+def reads_no_download(port: int) -> None:
+    """Ask for the largest snapshot many times, and read nothing."""
+    with _connected(port) as first, _connected(port) as second, _connected(port) as third:
+        position = _position(port, "large")
+        for client in (first, second, third):
+            client.sendall(f"GET /v1/models/large/snapshots/{position} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        time.sleep(2.0)
+
+
+def stalls_bodies(port: int) -> None:
+    """Open many connections that each owe a body."""
+    with suppress(OSError):
+        clients = [socket.create_connection((HOST, port), TIMEOUT_SECONDS) for _ in range(200)]
+        for client in clients:
+            client.sendall(_head("POST", "/v1/models/victim/update", "application/json", 2_000_000) + b"{" * 10_000)
+        time.sleep(2.0)
+        for client in clients:
+            client.close()
+
+
+def keeps_predictions(port: int) -> None:
+    """Have large examples kept."""
+    examples = [{"x": {f"f{i}": 0.5 for i in range(5_000)}} for _ in range(10)]
+    _call(port, "POST", "/v1/models/kept/predict?keep=true", {"examples": examples})
+
+
+def begins_large_models(port: int) -> None:
+    """Begin a model with 4,000 features and 1,000 labels in one update."""
+    name = f"begun-{os.getpid()}"
+    _call(port, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
+    example = {"x": {f"f{i}": 1.0 for i in range(4_000)}, "y": [f"l{i}" for i in range(1_000)]}
+    _call(port, "POST", f"/v1/models/{name}/update", example)
+    _call(port, "DELETE", f"/v1/models/{name}")
+
+
+def sends_wrong_lines(port: int) -> None:
+    """Send a megabyte of lines that are no JSON."""
+    with _connected(port) as client:
+        client.sendall(_head("POST", "/v1/models/kept/stream", "application/x-ndjson", 2**20) + b"x\n" * 2**19)
+        while client.recv(2**16):
+            pass
+
+
+def scrapes_and_overloads(port: int) -> None:
+    """Scrape without a pause, beside batches of updates that nobody could learn in time."""
+    _call(port, "GET", "/metrics")
+    examples = [{"x": {f"f{i}": 1.0 for i in range(50)}, "y": [f"l{j}" for j in range(20)]} for _ in range(1_000)]
+    _call(port, "POST", "/v1/models/kept/update", {"examples": examples})
+
+
+HOSTILE: tuple[Callable[[int], None], ...] = (
+    imports_a_huge_header,
+    sends_endless_headers,
+    pipelines,
+    names_a_far_column,
+    reads_no_download,
+    stalls_bodies,
+    keeps_predictions,
+    begins_large_models,
+    sends_wrong_lines,
+    scrapes_and_overloads,
+)
+
+
+def prepare(port: int) -> None:
+    """Make the models that are attacked: `kept`, and `large` of some 100 MB with a snapshot."""
+    for name in ("kept", "large"):
+        _call(port, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
+    labels = [f"l{i}" for i in range(500)]
+    for part in range(20):
+        x = {f"f{part * 1_000 + i}": 1.0 for i in range(1_000)}
+        _call(port, "POST", "/v1/models/large/update", {"x": x, "y": labels}, seconds=60.0)
+    _call(port, "POST", "/v1/models/large/snapshots", seconds=60.0)
+
+
+@contextmanager
+def attacking(port: int, seconds: float) -> Iterator[None]:
+    """All hostile clients attack at once while the block runs, `seconds` at most."""
+    processes = [get_context("spawn").Process(target=_repeat, args=(n, port, seconds)) for n in range(len(HOSTILE))]
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+            process.join()
+
+
+def _repeat(number: int, port: int, seconds: float) -> None:
+    os.nice(19)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(OSError, HTTPException, LookupError, ValueError):
+            HOSTILE[number](port)
+        time.sleep(0.05)
+    sys.exit()
+
+
+@contextmanager
+def _connected(port: int) -> Iterator[socket.socket]:
+    with socket.create_connection((HOST, port), TIMEOUT_SECONDS) as client:
+        yield client
+
+
+def _head(method: str, path: str, media_type: str, length: int) -> bytes:
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {media_type}\r\nContent-Length: {length}\r\n\r\n"
+    )
+    return head.encode()
+
+
+def _call(port: int, method: str, path: str, document: object = None, seconds: float = TIMEOUT_SECONDS) -> bytes:
+    connection = HTTPConnection(HOST, port, timeout=seconds)
+    try:
+        body = None if document is None else json.dumps(document)
+        connection.request(method, path, body, {} if body is None else {"Content-Type": "application/json"})
+        return connection.getresponse().read()
+    finally:
+        connection.close()
+
+
+def _position(port: int, model: str) -> str:
+    snapshots = json.loads(_call(port, "GET", f"/v1/models/{model}/snapshots"))["snapshots"]
+    return str(snapshots[0]["position"])

@@ -1,0 +1,92 @@
+"""A client that behaves well, beside ten that do not: how long it waits, what it is answered, what the server holds.
+
+The settings are the server's defaults. A prediction of the well-behaved client is timed on a quiet server first, then
+while all others attack (benchmarks.http.hostile).
+"""
+
+import argparse
+import json
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
+
+import numpy as np
+
+from benchmarks.http import hostile, servers
+
+QUIET_SECONDS = 10.0
+PAUSE_SECONDS = 0.005
+AIM_RATIO = 5.0
+AIM_BYTES = 2 * 10**9
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, and print a table."""
+    print(f"\nstorm ({args.store})       predictions    p50 ms    p99 ms    max ms   answers")
+    with ExitStack() as stack:
+        store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
+        server = stack.enter_context(servers.manylabel(args.port, stack.enter_context(store)))
+        servers.post(args.port, "/v1/models", b'{"name": "victim", "algorithm": "falt"}')
+        servers.post(args.port, "/v1/models/victim/update", b'{"x": {"a": 1, "b": 2}, "y": ["c"]}')
+        hostile.prepare(args.port)
+        memory = _Memory(server)
+        quiet, _ = _predict(args.port, QUIET_SECONDS)
+        with hostile.attacking(args.port, args.seconds + 30):
+            time.sleep(3.0)  # until their processes have started
+            stormy, answers = _predict(args.port, args.seconds)
+        after, _ = _predict(args.port, QUIET_SECONDS)
+        most = memory.stop()
+    _print("quiet", quiet, Counter({200: len(quiet)}))
+    _print("in the storm", stormy, answers)
+    _print("afterwards", after, Counter({200: len(after)}))
+    ratio = float(np.percentile(stormy, 99) / np.percentile(quiet, 99))
+    print(f"p99 in the storm / quiet: {ratio:.1f}   aim {AIM_RATIO:g}: {'met' if ratio <= AIM_RATIO else 'MISSED'}")
+    print(f"most memory: {most / 1e6:,.0f} MB   aim {AIM_BYTES / 1e6:,.0f}: {'met' if most <= AIM_BYTES else 'MISSED'}")
+
+
+class _Memory(threading.Thread):
+    """Looks at the memory of a server ten times a second."""
+
+    def __init__(self, server: servers.Server) -> None:
+        super().__init__(daemon=True)
+        self._server, self._most, self._over = server, 0, threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            self._most = max(self._most, self._server.resident_bytes())
+
+    def stop(self) -> int:
+        """End, and return the most."""
+        self._over.set()
+        self.join()
+        return self._most
+
+
+def _predict(port: int, seconds: float) -> tuple[list[float], Counter[int]]:
+    """Return the seconds that each prediction took, and how often each status was answered; 0 is none at all."""
+    took, answers = [], Counter[int]()
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    body, headers = json.dumps({"x": {"a": 1, "b": 2}}), {"Content-Type": "application/json"}
+    until = time.monotonic() + seconds
+    while (begun := time.monotonic()) < until:
+        try:
+            connection.request("POST", "/v1/models/victim/predict", body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            answers[answer.status] += 1
+        except (OSError, HTTPException):
+            answers[0] += 1
+            connection.close()
+        took.append(time.monotonic() - begun)
+        time.sleep(PAUSE_SECONDS)
+    connection.close()
+    return took, answers
+
+
+def _print(what: str, seconds: list[float], answers: Counter[int]) -> None:
+    p50, p99 = 1e3 * np.percentile(seconds, [50, 99])
+    counted = ", ".join(f"{status or 'none'}: {count:,}" for status, count in sorted(answers.items()))
+    print(f"{what:18} {len(seconds):17,} {p50:9.2f} {p99:9.2f} {1e3 * max(seconds):9.1f}   {counted}")
