@@ -114,7 +114,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start) -
             server.kill()
             server.start(wait=False)
             if rng.random() < 0.15:  # a process that dies while it restores
-                time.sleep(rng.uniform(0.0, 2.0))  # until a random moment, as below
+                time.sleep(rng.uniform(0.0, 0.5))  # until a random moment, as below
                 server.kill()
                 server.start(wait=False)
             server.wait_ready()

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import Self
 
+from tests.support.forked_server import ForkedServer
 from tests.support.waiting import eventually
 
 START_SECONDS = 300.0
@@ -34,7 +35,7 @@ class ServerProcess:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = data_dir.with_name(f"{data_dir.name}.log")
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedServer | None = None
 
     @property
     def pid(self) -> int:
@@ -44,15 +45,19 @@ class ServerProcess:
     def start(self, wait: bool = True) -> Self:
         """Start the process; with `wait`, until it is ready."""
         assert self.process is None, "the server is running"
-        command = [sys.executable, "-m", "manylabel_service", "--port", str(self.port)]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, "--data-dir", str(self.data_dir), *self.flags],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")},
-            )
+        arguments = ["--port", str(self.port), "--data-dir", str(self.data_dir), *self.flags]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
+        if "--workers" in self.flags:  # such a parent loads little; its workers start anew and load everything
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "manylabel_service", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environment,
+                )
+        else:
+            self.process = ForkedServer(arguments, self.log, environment)
         if wait:
             self.wait_ready()
         return self

@@ -1,0 +1,61 @@
+"""Servers forked from a process that has loaded everything: ready in a fraction of a second, not after seconds.
+
+Such a server is a process like any other: with its own memory, threads, sockets and end. It shares with its siblings
+the seed of Python's hashes; servers and logs are therefore compared with what the tests' own process computes, and
+`manylabel_service` itself, as a command, is started by tests/service/server and by `manylabel demo`.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload(["tests.support.loaded_server"])
+
+
+class ForkedServer:
+    """A running server, with those methods of `subprocess.Popen` that tests need.
+
+    Parameters
+    ----------
+    arguments : flags, as for ``python -m manylabel_service``.
+    log : a file that it adds its output to.
+    environment : all its variables.
+    """
+
+    def __init__(self, arguments: list[str], log: Path, environment: Mapping[str, str]) -> None:
+        self._process = _FORKED.Process(target=_serve, args=(arguments, log, dict(environment)))
+        self._process.start()
+        self.pid = int(self._process.pid or 0)
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if (status := self.poll()) is None:
+            raise subprocess.TimeoutExpired("a forked server", timeout or 0.0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _serve(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    from manylabel_service.__main__ import main
+
+    with log.open("ab") as file:
+        for standard in (1, 2):
+            os.dup2(file.fileno(), standard)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["manylabel_service", *arguments]
+    sys.exit(main())

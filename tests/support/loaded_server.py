@@ -1,0 +1,6 @@
+"""Loads all that a server loads at its start: multiprocessing's fork server imports this once (forked_server.py)."""
+
+import manylabel_service.server.process  # noqa: F401  and with it the application
+from manylabel_service.online.warmup import warm_up
+
+warm_up()
