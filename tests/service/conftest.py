@@ -1,6 +1,7 @@
 """Stores, and applications in this process, on the embedded store unless settings say otherwise, without a socket."""
 
 import contextlib
+import itertools
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.service.fleet import Fleet
+from tests.service.stores import STORES
 
 from manylabel_service.app import create_app
 from manylabel_service.models import registry as registry_module
@@ -29,13 +31,18 @@ def _no_settings_from_outside() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(scope="session")
+def shared_redis(new_redis: Callable[..., Any]) -> Callable[[], str]:
+    """Addresses of empty databases of one server."""
+    server = new_redis(options={"databases": "10000", "appendfsync": "always"}).start()
+    numbers = itertools.count()
+    return lambda: f"redis://127.0.0.1:{server.port}/{next(numbers)}"
+
+
+@pytest.fixture(params=[name for name in STORES if name != "cluster"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """An open store with nothing in it."""
-    if request.param == "sqlite":
-        store: Store = SQLiteStore(tmp_path / "data")
-    else:
-        store = RedisStore(Address.parse(request.getfixturevalue("redis_server").url))
+    """An open store with nothing in it; what is particular to a cluster is tested with the stores themselves."""
+    store = STORES[request.param](request, tmp_path).new()
     await store.open()
     yield store
     await store.close()

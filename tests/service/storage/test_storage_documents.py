@@ -7,6 +7,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 import pytest
+from tests.service.stores import StoreUnderTest
 
 from manylabel_service.errors import BlobGone, BlobNotFound, DocumentChanged, StorageGone
 from manylabel_service.storage import (
@@ -299,10 +300,10 @@ class Interrupted(Exception):
 @pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("end", ["raises", "cancelled"])
 async def test_a_source_that_ends_badly_leaves_what_was_there(
-    store: Store, traces: Callable[[], int], end: str
+    store: Store, under_test: StoreUnderTest, end: str
 ) -> None:
     await store.blobs.put("b", pieces_of(b"old"))
-    before = traces()
+    before = under_test.n_blobs()
     blocked = asyncio.Event()
 
     async def source() -> AsyncGenerator[bytes, None]:
@@ -318,25 +319,25 @@ async def test_a_source_that_ends_badly_leaves_what_was_there(
             await putting
     else:
         await blocked.wait()
-        assert traces() > before
+        assert under_test.n_blobs() > before
         putting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await putting
     assert await blob_bytes(store.blobs, "b") == b"old"
-    assert traces() == before
+    assert under_test.n_blobs() == before
 
 
 @pytest.mark.usefixtures("small_pieces")
-async def test_what_is_replaced_or_deleted_is_gone(store: Store, traces: Callable[[], int]) -> None:
-    before = traces()
+async def test_what_is_replaced_or_deleted_is_gone(store: Store, under_test: StoreUnderTest) -> None:
+    before = under_test.n_blobs()
     for size in (3 * PIECE, 1, (2 * PIECE + 1)):
         await store.blobs.put("b", pieces_of(bytes(size)))
-    once = traces()
+    once = under_test.n_blobs()
     assert once > before
     await store.blobs.put("b", pieces_of(bytes(2 * PIECE + 1)))
-    assert traces() == once
+    assert under_test.n_blobs() == once
     await store.blobs.delete("b")
-    assert traces() == before
+    assert under_test.n_blobs() == before
 
 
 @pytest.mark.usefixtures("small_pieces")

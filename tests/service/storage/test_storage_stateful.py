@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.service.stores import StoreUnderTest
 from tests.support.stores import until_answers
 
 from manylabel_service.errors import (
@@ -337,18 +338,16 @@ def run_machine(make: Callable[[], StoreMachine], examples: int) -> None:
     )
 
 
-def test_any_order_of_calls(stores_in: Callable[[Path], Callable[[], Store]], tmp_path: Path) -> None:
+def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_path: Path) -> None:
     numbers = itertools.count()
 
     def machine() -> StoreMachine:
         place = tmp_path / str(next(numbers))
         place.mkdir()
-        return StoreMachine(stores_in(place), crash)
-
-    def crash(store: Store) -> bool:
+        under_test = stores_in(place)
         # One on Redis is left as it is: its connections stay, its work under way is stuck. A directory belongs to one
         # process, and ends of processes have tests of their own.
-        return isinstance(store, RedisStore)
+        return StoreMachine(under_test.new, lambda _: under_test.is_shared)
 
     run_machine(machine, 20)
 

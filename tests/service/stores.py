@@ -1,0 +1,78 @@
+"""The kinds of store that tests run through: a new one needs an entry in STORES, and nothing else."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage.redis import RedisStore
+
+
+@dataclass(frozen=True)
+class StoreUnderTest:
+    """A kind of store, over one place that outlives its stores.
+
+    Attributes
+    ----------
+    new : makes an unopened store.
+    n_blobs : counts the files or keys of blobs, finished and unfinished.
+    is_shared : whether several can be open at once, and be left open by processes that died.
+    """
+
+    new: Callable[[], Store]
+    n_blobs: Callable[[], int]
+    is_shared: bool
+
+
+def in_directory(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    directory = place / "data"
+    return StoreUnderTest(lambda: SQLiteStore(directory), lambda: len(list((directory / "blobs").iterdir())), False)
+
+
+def on_redis(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    return _at(request.getfixturevalue("shared_redis")())
+
+
+def on_a_cluster(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
+    servers = request.getfixturevalue("redis_cluster")
+    for server in servers:  # which has one database only
+        tell_redis(server.port, "FLUSHALL")
+    return _at(servers[0].url)
+
+
+def _at(url: str) -> StoreUnderTest:
+    address = Address.parse(url)
+    return StoreUnderTest(lambda: RedisStore(address), lambda: _n_keys(address, "ml:{blobs}:*"), True)
+
+
+STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
+    "sqlite": in_directory,
+    "redis": on_redis,
+    "cluster": on_a_cluster,
+}
+"""By name, from the test that asks and an empty directory."""
+
+
+def tell_redis(port: int, *words: object) -> bytes:
+    """Send one command; the beginning of what is answered. For what a test has to do behind the store's back."""
+    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+        request = b"*%d\r\n" % len(words)
+        for word in words:
+            raw = word if isinstance(word, bytes) else str(word).encode()
+            request += b"$%d\r\n%b\r\n" % (len(raw), raw)
+        connection.sendall(request)
+        return connection.recv(1 << 20)
+
+
+def _n_keys(address: Address, pattern: str) -> int:
+    """How many keys of a database, or of a cluster's node and its neighbour, match a pattern."""
+    import redis
+
+    with redis.Redis(port=address.port, db=address.database) as client:
+        if client.info("cluster")["cluster_enabled"]:
+            with redis.RedisCluster(port=address.port, host="127.0.0.1") as cluster:
+                return len(cluster.keys(pattern, target_nodes="primaries"))
+        return len(client.keys(pattern))
