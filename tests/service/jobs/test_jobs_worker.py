@@ -114,6 +114,38 @@ async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, context_of):
     connection.close()
 
 
+SIGNALLED = """
+import asyncio, signal, sys, threading, time
+from manylabel_service.jobs.worker.rq_worker import RQWorkerProcess
+from manylabel_service.settings import Settings
+
+class SignalledProcess(RQWorkerProcess):
+    async def _supervised(self, id, number):
+        self._task = asyncio.current_task()
+        while sys._current_frames()[threading.main_thread().ident].f_code.co_name != "wait":
+            await asyncio.sleep(0.01)
+        self.signalled_at = time.monotonic()
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        await asyncio.sleep(3600)
+
+worker = SignalledProcess(Settings(data_dir=sys.argv[1]))
+signal.signal(signal.SIGTERM, lambda *_: worker.stop())
+worker.open()
+worker.do("a job", 0, None, None)
+print(time.monotonic() - worker.signalled_at)
+worker.close()
+"""
+
+
+def test_a_worker_hears_a_signal_that_another_thread_gets(tmp_path):
+    """The system may choose any thread; the main one, which alone runs handlers, sleeps on and is not woken."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED, str(tmp_path)], capture_output=True, text=True, timeout=WAIT_SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1]) < 10
+
+
 def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
     done = subprocess.run(
