@@ -145,21 +145,40 @@ def test_the_events_that_the_operations_page_names_are_logged() -> None:
     assert named - logged == set()
 
 
-def test_every_call_is_in_the_http_page(paths: dict[str, Any]) -> None:
-    page = (ROOT / "docs" / "http.md").read_text().replace("{m}", "{name}")
-    missing = [
-        f"{method.upper()} {path}"
+OF_ALL_CALLS = {"internal_error", "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
+    "unsupported_media_type", "invalid_request", "model_not_found"
+}  # fmt: skip
+"""The errors that the page names once, for all calls that they fit."""
+
+
+def test_every_call_has_a_section_with_its_errors(paths: dict[str, Any]) -> None:
+    page = (ROOT / "docs" / "http.md").read_text()
+    sections = dict(re.findall(r"^### `([A-Z]+ /\S*)`\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
+    found = {call.replace("{m}", "{name}"): errors_of(call, sections) for call in sections}
+    described = {
+        f"{method.upper()} {path}": {
+            code for answer in operation["responses"].values() for code in re.findall("`(\\w+)`", answer["description"])
+        }
+        - OF_ALL_CALLS
         for path, methods in paths.items()
-        for method in methods
-        if f"`{method.upper()} {path}`" not in page
-    ]
-    assert missing == []
+        for method, operation in methods.items()
+    }
+    assert found == described
+
+
+def errors_of(call: str, sections: dict[str, str]) -> set[str]:
+    """The codes that a section names behind "Errors:", and those of the call that it refers to."""
+    told = " ".join(re.findall(r"^Errors: (.*?)\n\n", sections[call], re.DOTALL | re.MULTILINE))
+    codes = set(re.findall(r"`(\w+_\w+)`", told))
+    for other in re.findall(r"those of `(\w+)`", told):
+        codes |= errors_of(f"{call.rpartition('/')[0]}/{other}", sections)
+    return codes
 
 
 def test_every_learner_and_every_parameter_is_in_the_http_page() -> None:
     page = (ROOT / "docs" / "http.md").read_text()
     listed = [name for cell in first_cells(page.split("| `algorithm` | |\n")[1]) for name in cell]
-    headings = re.findall("^#### (.*)$", page.split("### `params`\n")[1].split("\n## ")[0], re.MULTILINE)
+    headings = re.findall("^##### (.*)$", page.split("#### `params`\n")[1].split("\n## ")[0], re.MULTILINE)
     parameters = [name for heading in headings for name in re.findall(r"`([^`]+)`", heading)]
     assert sorted(listed) == sorted(PARAMS)
     assert sorted(parameters) == sorted({name for params in PARAMS.values() for name in params.model_fields})
