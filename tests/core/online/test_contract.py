@@ -6,7 +6,7 @@ A learner is a function of its examples in their order: grouping, room and resta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -164,17 +164,20 @@ def check_probabilities_of_a_group_are_those_of_each(model: OnlineLearner, strea
 def check_restart_in_between(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     restarts = data.draw(st.sets(st.integers(0, 24)))
     one_by_one, expected = reference(model, stream)
-    seen = []
+    seen, states = [], []
     for i, example in enumerate(stream):
         if i in restarts:
             arrays = model.state()
             assert all(array.flags.c_contiguous and array.flags.owndata for array in arrays.values())
             assert_counted(model, arrays)
+            states.append((arrays, {name: array.tobytes() for name, array in arrays.items()}))
             model = again(model)
             model.restore(arrays)
         seen += learn(model, [example])
     assert seen == expected
     assert_same_bits(model, one_by_one)
+    for arrays, kept in states:
+        assert {name: array.tobytes() for name, array in arrays.items()} == kept, "a state is a copy"
 
 
 def check_the_size_after_learning_is_known_before(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
@@ -183,10 +186,17 @@ def check_the_size_after_learning_is_known_before(model: OnlineLearner, stream: 
     for first in range(0, len(stream), size):
         batch = stream[first : first + size]
         n_values = sum(len(e.x) for e in batch)
-        bound = model.nbytes_after(batch[-1].n_features, batch[-1].n_labels, len(batch), n_values)
+        bound, most = (
+            model.nbytes_after(batch[-1].n_features, batch[-1].n_labels, n_examples, n)
+            for n_examples, n in ((len(batch), n_values), (2**53, 2**53 * batch[-1].n_features))
+        )
         learn(model, batch)
         assert_counted(model, model.state())
-        assert model.nbytes <= bound
+        assert model.nbytes <= bound <= most
+        if (budget := getattr(model, "budget", None)) is not None:
+            assert isinstance(model, KernelLearner)
+            assert model.n_support_ <= budget
+            assert most < 2**53
         if not isinstance(model, KernelLearner) and model.drift is None:
             assert model.nbytes == bound
 
@@ -292,18 +302,19 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
 def check_a_state_of_other_shapes_or_numbers_is_refused(
     model: OnlineLearner, stream: Stream, data: st.DataObject
 ) -> None:
-    """An array that is missing, of another type, shorter, or not finite: the learner is as it was."""
+    """Any array that is missing, of another type or of more axes, or not finite: the learner is as it was."""
     learn(model, stream)
     arrays = model.state()
-    name = data.draw(st.sampled_from(sorted(arrays)))
-    array = arrays[name]
-    forged: list[Any] = [None, np.zeros(array.shape, np.float16), array[np.newaxis]]
-    if array.dtype.kind == "f" and array.size:
-        forged.append(np.full_like(array, np.nan))
-    for wrong in forged:
-        state = {key: value for key, value in arrays.items() if key != name}
-        with pytest.raises(ValueError, match="state must hold"):
-            model.restore(state if wrong is None else {**state, name: wrong})
+    for name, array in arrays.items():
+        others = {key: other for key, other in arrays.items() if key != name}
+        with pytest.raises(ValueError, match=f"state must hold {name}"):
+            model.restore(others)
+        forged = [np.zeros(array.shape, np.float16), array[np.newaxis]]
+        if array.dtype.kind == "f" and array.size:
+            forged += [np.full_like(array, np.nan), np.full_like(array, -np.inf)]
+        for wrong in forged:
+            with pytest.raises(ValueError, match="state must hold"):
+                model.restore({**others, name: wrong})
     assert all(array.tobytes() == arrays[key].tobytes() for key, array in model.state().items())
 
 

@@ -421,19 +421,3 @@ def test_replicas_agree(
     assert again == alarms != []
     assert bits(one) == bits(other)
     assert one.nbytes == other.nbytes >= sum(array.nbytes for array in one.state().values())
-
-
-@pytest.mark.parametrize(
-    ("make", "parameters", "message"),
-    [
-        (FALT, {"drift": "ddm"}, "drift must be one of 'adwin', not 'ddm'"),
-        (FALT, {"drift": True}, "drift must be one of 'adwin', not True"),
-        (FALT, {"drift": "adwin", "on_drift": "forget"}, "on_drift must be one of 'raise', 'restart', not 'forget'"),
-        (SALT, {"on_drift": "raise"}, "on_drift must be None without drift, not 'raise'"),
-        (FALT, {"step": "implicit", "drift": "adwin", "on_drift": "raise"}, "on_drift must be None or 'restart'"),
-        (PassiveAggressive, {"drift": "adwin", "on_drift": "raise"}, "on_drift must be None or 'restart'"),
-    ],
-)
-def test_what_is_refused(make: type[FALT], parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make(**parameters).grow(1, 1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manylabel_core import FALT, SALT
+from manylabel_core import FALT, SALT, PassiveAggressive
 
 LEARNERS: dict[str, tuple[type[FALT] | type[SALT], dict[str, Any]]] = {
     "falt": (FALT, {"average": True}),
@@ -87,6 +87,7 @@ def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str
         (SALT(), True),
         (SALT(step="implicit"), True),
         (SALT(passes=1), True),
+        (PassiveAggressive(), False),
     ],
 )
 def test_only_steps_that_shrink_can_be_raised(model: FALT, shrinks: bool) -> None:

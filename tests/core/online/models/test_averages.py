@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from manylabel_core import FALT, SALT, PassiveAggressive
 from manylabel_core.online.margin import MarginLearner
 from manylabel_core.online.models.linear._table import accumulate, copy_rows
-from manylabel_core.rows import as_rows, as_targets
 
 Array = NDArray[np.float64]
 
@@ -76,17 +75,6 @@ def test_the_mean_is_that_of_literal_snapshots(
     assert not moved, "the last rounds are without a loss"
     assert state["n_seen"].tolist() == [80, 80, 80, 50, 49, 49]
     assert np.abs(means(snapshots["weights"]) - snapshots["weights"][-1]).max() > 1e-3
-
-
-@pytest.mark.parametrize(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
-def test_learning_gives_what_predicting_would_have(make: type[MarginLearner], parameters: dict[str, Any]) -> None:
-    X, Y = make_stream()
-    model = make(average=True, **parameters)
-    for x, y in zip(X, Y, strict=True):
-        model.grow(len(x), len(y))
-        rows, _ = as_rows(x[np.newaxis])
-        expected = model.score(rows)
-        np.testing.assert_array_equal(model.learn(rows, as_targets(y[np.newaxis])).scores, expected)
 
 
 def test_unknown_truth_counts_as_an_example() -> None:

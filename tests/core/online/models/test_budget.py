@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import KernelFALT, KernelSALT
-from manylabel_core.online.learner import OnlineLearner
 
 Array = NDArray[np.float64]
 SUPPORT = ("merge", "project")
@@ -24,40 +20,6 @@ def stream(n: int, seed: int = 0, d: int = 4, n_labels: int = 3) -> tuple[Array,
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     return X, ((X[:, :n_labels] * X[:, 1 : 1 + n_labels] > 0) ^ (rng.random((n, n_labels)) < 0.1)).astype(int)
-
-
-@st.composite
-def under_a_budget(draw: st.DrawFn) -> OnlineLearner:
-    strategy = draw(st.sampled_from(STRATEGIES))
-    budget = 2 * draw(st.integers(1, 5)) if strategy == "rff" else draw(st.integers(1, 9))
-    kernel = draw(st.sampled_from(["rbf", "linear", "poly"])) if strategy in ("project", "nystroem") else "rbf"
-    common = {
-        "budget": budget,
-        "strategy": strategy,
-        "kernel": kernel,
-        "average": draw(st.booleans()),
-        "fit_intercept": draw(st.booleans()),
-        "gamma": draw(st.sampled_from([0.01, 1.0, 30.0])),
-        **draw(st.sampled_from(ROUNDS)),
-    }
-    if strategy in ("rff", "nystroem") and draw(st.booleans()):
-        return KernelSALT(**common)
-    return KernelFALT(**common)
-
-
-@settings(max_examples=60)
-@given(under_a_budget(), st.integers(0, 2**32 - 1), st.lists(st.integers(1, 12), min_size=1, max_size=8))
-def test_it_never_holds_more_than_its_budget(model: OnlineLearner, seed: int, sizes: list[int]) -> None:
-    rng = np.random.default_rng(seed)
-    d, n_labels = 3, 1
-    for size in sizes:
-        d, n_labels = d + int(rng.integers(0, 2)), n_labels + int(rng.integers(0, 2))
-        X = np.float32(rng.normal(size=(size, d)) * (rng.random((size, d)) < 0.6))
-        bound = model.nbytes_after(d, n_labels, size, np.count_nonzero(X))
-        most = model.nbytes_after(d, n_labels, 2**53, 2**53 * d)
-        model.partial_fit(X, rng.integers(0, 2, size=(size, n_labels)))
-        assert model.n_support_ <= model.budget
-        assert sum(array.nbytes for array in model.state().values()) <= model.nbytes <= bound <= most < 2**53
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -128,17 +90,6 @@ def test_the_accumulator_goes_through_what_the_coefficients_go_through(strategy:
     state = model.state()
     np.testing.assert_allclose(state["accumulator"], 7 * state["coefficients"], rtol=1e-7, atol=1e-9)
     assert np.abs(state["coefficients"]).max() > 0.1
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_sparse_rows_of_many_features(strategy: str) -> None:
-    X = sp.random_array((120, 3000), density=0.004, rng=np.random.default_rng(1), format="csr")
-    Y = np.random.default_rng(2).integers(0, 2, size=(120, 3))
-    sparse = KernelFALT(budget=10, strategy=strategy).partial_fit(X, Y)
-    dense = KernelFALT(budget=10, strategy=strategy).partial_fit(X.toarray(), Y)
-    for name, array in sparse.state().items():
-        assert array.tobytes() == dense.state()[name].tobytes(), name
-    np.testing.assert_array_equal(sparse.scores(X)[0], dense.scores(X.toarray())[0])
 
 
 def test_the_default_strategy() -> None:

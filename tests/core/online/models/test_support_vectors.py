@@ -46,11 +46,3 @@ def test_memory_stays_bounded_under_a_budget() -> None:
     support = model._pipeline.model._support
     assert len(support.values) <= 2 * (20 * 8 + 8)
     assert len(support.alpha) <= 40
-
-
-def test_a_budget_never_reached_changes_nothing() -> None:
-    rng = np.random.default_rng(1)
-    X, Y = rng.normal(size=(50, 4)), rng.integers(0, 2, size=(50, 3))
-    free, bounded = (KernelFALT(budget=budget).partial_fit(X, Y) for budget in (None, 50))
-    assert free.n_support_ <= 50
-    np.testing.assert_array_equal(free.scores(X)[0], bounded.scores(X)[0])

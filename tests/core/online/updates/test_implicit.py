@@ -125,7 +125,7 @@ def test_it_is_the_limit_of_small_gradient_steps_that_pull_back() -> None:
     for seed in range(4):
         one = Round(seed)
         metric, W = np.ones_like(one.W), one.W.copy()
-        for t in range(1, 100_001):
+        for t in range(1, 10_001):
             margins = one.x @ W[:, 1:] - one.x @ W[:, 0]
             slope = np.zeros(W.shape[1])
             for sign, members in ((1.0, one.known & one.y), (-1.0, one.known & ~one.y)):
@@ -137,7 +137,7 @@ def test_it_is_the_limit_of_small_gradient_steps_that_pull_back() -> None:
             FALT(eta=one.eta, step="implicit", fit_intercept=False, **DOUBLE), weights=with_constant(one.W)
         )[1:]
         best = one.objective(learnt, metric)
-        assert best <= one.objective(W, metric) <= best + 2e-3 * max(1.0, best)
+        assert best <= one.objective(W, metric) <= best + 5e-4 * max(1.0, best)
 
 
 def test_kernel_falt_with_the_linear_kernel_is_falt() -> None:
