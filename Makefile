@@ -8,7 +8,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 2
 INSTALLED := .venv/installed
 
-.PHONY: demo test test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test types kernels test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -16,9 +16,16 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 types kernels
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+
+types: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+
+# In a fresh clone, else each process of the tests would compile them, at the same time.
+kernels: $(INSTALLED)
+	$(BIN)/python -m tests.support.loaded_server
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed.
 test-long: $(INSTALLED)

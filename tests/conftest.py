@@ -9,6 +9,13 @@ import pytest
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
+LONG = ("tests/faults", "tests/clients/command", "tests/test_documentation.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what lasts long: at the end, no process waits for a long test of another."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
+
 
 @pytest.fixture(scope="session")
 def server_process(
