@@ -24,6 +24,7 @@ from manylabel_service.api.routers import (
 )
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
+from manylabel_service.api.web.bodies import HeldBodies
 from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
@@ -88,6 +89,9 @@ def create_app(
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
+    held = HeldBodies(settings.max_held_bytes, lambda: telemetry.refused("memory"))
+    app.state.held_bodies = held
+    telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     if settings.allowed_origins:
         # A browser asks before, and shows the page the answer only if told that it may.

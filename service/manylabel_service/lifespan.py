@@ -10,6 +10,7 @@ from manylabel_service.api.context import Context
 from manylabel_service.api.routers.server import exposition
 from manylabel_service.errors import ServiceError, StorageGone
 from manylabel_service.storage import Store
+from manylabel_service.telemetry.loop_delay import measure
 
 BACKOFF_SECONDS = (0.1, 5.0)
 """From, and up to: between two attempts to reach a store that is not there yet."""
@@ -34,12 +35,14 @@ async def lifespan(
     workers = context.telemetry.workers
     if workers is not None:
         await workers.listen(lambda: exposition(context))
+    measuring = asyncio.create_task(measure(context.telemetry))
     starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
     try:
         yield
     finally:
-        starting.cancel()
-        await asyncio.gather(starting, return_exceptions=True)
+        for task in (starting, measuring):
+            task.cancel()
+        await asyncio.gather(starting, measuring, return_exceptions=True)
         await context.jobs.stop()
         await context.registry.stop()
         await store.close()

@@ -121,6 +121,21 @@ class Settings(BaseSettings):
     snapshots_kept: PositiveInt = 3
     """Snapshots kept per model; the log is trimmed behind the oldest."""
 
+    max_connections: PositiveInt = 1_000
+    """Most connections at a time, of each process, as far as the system lets it have descriptors; beyond it one that
+    nobody uses is closed to make room, else the new one is answered 503."""
+
+    head_seconds: PositiveFloat = 10.0
+    """How long a request line and its headers may take to come, and the first of them on a new connection."""
+
+    body_seconds: PositiveFloat = 60.0
+    """How long a request body may take to come, and a second longer for every 32 KiB of it that have. A stream whose
+    answers have begun, and what comes slowly because the server reads slowly, may take longer."""
+
+    max_held_bytes: PositiveInt = 2**28
+    """Most bytes of all request bodies that have come in part; beyond it those that need more are answered 503. It is
+    also the most of all answers that clients have not taken; beyond it the largest is cut off."""
+
     max_body_bytes: PositiveInt = 4 * 2**20
     """Largest request body. Parsing holds the interpreter, so this bounds a prediction's wait as well."""
 
@@ -135,6 +150,10 @@ class Settings(BaseSettings):
 
     max_queue_examples: PositiveInt = 100_000
     """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
+
+    max_queue_seconds: PositiveFloat = 2.0
+    """Longest that an update may have to wait for those before it, by how fast the model learnt lately; beyond it
+    updates are answered 429. Streams are held back instead."""
 
     max_models: PositiveInt = 1_000
     """Most models on this server."""

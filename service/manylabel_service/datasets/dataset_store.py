@@ -22,6 +22,7 @@ from manylabel_service import ulid
 from manylabel_service.clock import rfc3339
 from manylabel_service.datasets.records import PREFIX, DatasetDocument, DatasetRecord, Details, id_of
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
+from manylabel_service.datasets.upload_slots import UploadSlots
 from manylabel_service.errors import (
     BlobNotFound,
     DatasetExists,
@@ -39,7 +40,7 @@ KIND = "datasets"
 PIECE_BYTES = 2**22
 
 UPLOADS = 4
-"""Data sets that are uploaded at a time."""
+"""Uploads under way may take the disk that so many of the largest do."""
 
 COPIES = 6
 """How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
@@ -63,13 +64,13 @@ class DatasetStore:
 
     Attributes
     ----------
-    uploading : held by uploads under way, which take room on the disk.
+    uploads : those under way, which take room on the disk.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self.uploading = asyncio.Semaphore(UPLOADS)
+        self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes)
         self._reading = asyncio.Semaphore(1)  # a second reader would take twice the memory, and end no sooner
 
     def scratch_file(self) -> IO[bytes]:

@@ -312,6 +312,7 @@ class Replica(HostedModel):
         prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
+            Such an update waits for those before it for as long as it takes.
 
         Raises
         ------
@@ -348,10 +349,14 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             rollback = Rollback(await self._snapshot_reader.pin(position), self.durability, key)
             self.check_changeable()
-            outcome = await self.queue.put(rollback, encode(rollback), None)
+            outcome = await self.queue.put(rollback, encode(rollback), None, patient=True)
         self.snapshotter.soon()
         self.queue.wake()
         return self._answer(outcome)
+
+    def check_wait(self) -> None:
+        """Raise QueueFull if an update would wait longer than it may for those before it."""
+        self.queue.check_wait()
 
     def answer_sizes(self, examples: Iterable[Example]) -> list[int]:
         """Return how many scores the prediction just before each example is learnt has: one for each label then."""
@@ -394,7 +399,7 @@ class Replica(HostedModel):
             if each and not update.examples:
                 break
             self.check_changeable()  # it may have ended meanwhile
-            result = await self.queue.put(update, admitted.payload, admitted.checked)
+            result = await self.queue.put(update, admitted.payload, admitted.checked, patient=each)
             if not (each and isinstance(result.answer, InvalidExample)):
                 return result, refused
             # It does not fit what others have made of the model since it was admitted.

@@ -11,10 +11,11 @@ from types import FrameType
 import structlog
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import disable_created_metrics
 from uvicorn.lifespan.on import LifespanOn
 
 from manylabel_service.app import create_app
+from manylabel_service.server.connections import ConnectionLimits
+from manylabel_service.server.protocol import protocol_for
 from manylabel_service.server.sockets import BACKLOG, listen, url_of
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
@@ -73,7 +74,6 @@ def run(
     # The store's threads wait for the interpreter each time they are back from SQLite. At the default of 5 ms, a busy
     # event loop makes every append pay that several times.
     sys.setswitchinterval(SWITCH_SECONDS)
-    disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
     status = 0
 
     def end(*_: object) -> None:
@@ -98,15 +98,16 @@ def run(
         signal.signal(number, end)
     workers = None if place is None else WorkerMetrics(place.directory, place.number, place.count)
     app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
-    _Server(_config(settings, app), app, place).run(sockets=[listener])
+    limits = ConnectionLimits(settings, app.state.context.telemetry)
+    _Server(_config(settings, app, limits), app, place, limits).run(sockets=[listener])
     return status
 
 
-def _config(settings: Settings, app: FastAPI) -> uvicorn.Config:
+def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=protocol_for(limits),  # type: ignore[arg-type]  # any maker of protocols will do
         ws="none",
         lifespan="on",
         log_config=None,
@@ -125,10 +126,14 @@ class _Server(uvicorn.Server):
     config : with the application.
     app : the same application; its state has the functions `drain` and `is_ready`.
     place : as of `run`.
+    limits : of the connections.
     """
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI, place: WorkerPlace | None) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, place: WorkerPlace | None, limits: ConnectionLimits
+    ) -> None:
         super().__init__(config)
+        self._limits = limits
         self._drain, self._is_ready = app.state.drain, app.state.is_ready
         self._held = place is not None and place.held
         self._is_worker = place is not None
@@ -143,12 +148,14 @@ class _Server(uvicorn.Server):
         """Start as uvicorn does, which accepts connections from the end of the lifespan's startup on."""
         if self._held:
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
+        self._limits.start(self.server_state.connections)
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop as uvicorn does, which waits for answers under way; those that would go on for ever end now."""
         self._drain()
         await super().shutdown(sockets)
+        self._limits.stop()
 
 
 class _HeldLifespan(LifespanOn):

@@ -1,14 +1,14 @@
 """Counters and histograms behind /metrics."""
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Set
 from importlib.metadata import version
-from typing import Any
+from itertools import chain
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.process_collector import ProcessCollector
-from prometheus_client.registry import Collector
 
+from manylabel_service.telemetry.exposition import write
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 BUCKETS_SECONDS = (
@@ -16,6 +16,9 @@ BUCKETS_SECONDS = (
     *(1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3),
     *(1.0, 2.5, 5.0, 10.0),
 )
+
+WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1.0, 2.5, 5.0, 10.0)
+"""Seconds."""
 
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
 """For what people take their time with."""
@@ -35,6 +38,7 @@ class Telemetry:
 
     def __init__(self, workers: WorkerMetrics | None = None) -> None:
         self.workers = workers
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
@@ -58,6 +62,15 @@ class Telemetry:
             "manylabel_label_delay_seconds",
             "From a kept prediction to its labels.",
             buckets=DELAY_BUCKETS_SECONDS,
+        )
+        self._refusals = self._counter(
+            "manylabel_refusals", "Connections and requests ended before the application had all of them.", "reason"
+        )
+        self._connections = self._gauge("manylabel_connections", "Connections open.")
+        self._unsent_bytes = self._gauge("manylabel_unsent_bytes", "Bytes of answers that clients have not taken.")
+        self._body_bytes = self._gauge("manylabel_body_bytes", "Bytes of request bodies that have come in part.")
+        self._loop_delay_seconds = self._histogram(
+            "manylabel_event_loop_delay_seconds", "How late the event loop wakes up who sleeps.", buckets=WAKE_BUCKETS
         )
         self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._by_model: dict[str, tuple[Counter, Counter]] = {}
@@ -99,12 +112,27 @@ class Telemetry:
         self._of_model(model)
         self._rejected.labels(model, reason).inc()
 
-    def exposition(self, *others: Collector) -> bytes:
-        """Return all metrics of this process in Prometheus' text format, with what further collectors have."""
-        collectors: list[Any] = [self.registry, *others]
-        if self.workers is not None:
-            collectors = [_Labelled(collector, {"worker": str(self.workers.number)}) for collector in collectors]
-        return b"".join(map(generate_latest, collectors))
+    def refused(self, reason: str) -> None:
+        """Count a connection or a request that was ended before the application had all of it."""
+        self._refusals.labels(reason).inc()
+
+    def watch_connections(self, n_open: Callable[[], int], unsent_bytes: Callable[[], int]) -> None:
+        """Show from now on how many connections are open, and the bytes that their clients have not taken."""
+        self._connections.set_function(n_open)
+        self._unsent_bytes.set_function(unsent_bytes)
+
+    def watch_bodies(self, n_bytes: Callable[[], int]) -> None:
+        """Show from now on the bytes of request bodies that have come in part."""
+        self._body_bytes.set_function(n_bytes)
+
+    def woke(self, late_seconds: float) -> None:
+        """Count how late the event loop woke up who slept."""
+        self._loop_delay_seconds.observe(late_seconds)
+
+    async def exposition(self, *others: Metric) -> bytes:
+        """Return all metrics of this process in Prometheus' text format, with further families."""
+        labels = {} if self.workers is None else {"worker": str(self.workers.number)}
+        return await write(chain(self.registry.collect(), others), labels)
 
     @property
     def models(self) -> Set[str]:
@@ -128,17 +156,8 @@ class Telemetry:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self.registry)
+
     def _histogram(self, name: str, text: str, *labels: str, buckets: tuple[float, ...] = BUCKETS_SECONDS) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
-
-
-class _Labelled:
-    """A collector whose series all have further labels."""
-
-    def __init__(self, collector: Collector, labels: dict[str, str]) -> None:
-        self._collector, self._labels = collector, labels
-
-    def collect(self) -> Iterator[Metric]:
-        for family in self._collector.collect():
-            family.samples = [s._replace(labels={**s.labels, **self._labels}) for s in family.samples]
-            yield family

@@ -38,7 +38,7 @@ async def three(tmp_path: Path) -> AsyncIterator[list[Telemetry]]:
 
 async def listen(telemetry: Telemetry) -> None:
     async def exposition() -> bytes:
-        return telemetry.exposition()
+        return await telemetry.exposition()
 
     assert telemetry.workers is not None
     await telemetry.workers.listen(exposition)
@@ -46,7 +46,7 @@ async def listen(telemetry: Telemetry) -> None:
 
 async def scrape(telemetry: Telemetry) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     assert telemetry.workers is not None
-    return samples(await telemetry.workers.joined(telemetry.exposition()))
+    return samples(await telemetry.workers.joined(await telemetry.exposition()))
 
 
 def up(series: dict[tuple[str, frozenset[tuple[str, str]]], float]) -> list[float]:
@@ -58,7 +58,7 @@ async def test_every_series_says_whose_it_is(three: list[Telemetry]) -> None:
     for asked in three:
         series = await scrape(asked)
         assert up(series) == [1, 1, 1]
-        own = {key: value for telemetry in three for key, value in samples(telemetry.exposition()).items()}
+        own = {key: value for telemetry in three for key, value in samples(await telemetry.exposition()).items()}
         # Times of the processor and the like go on between two looks; what was counted stands still.
         counted = {key: value for key, value in own.items() if not key[0].startswith("process_")}
         assert counted.items() <= series.items()
@@ -116,5 +116,5 @@ def test_joined_families_keep_their_series_together() -> None:
     assert join([]) == b""
 
 
-def test_a_server_of_one_process_has_no_such_label() -> None:
-    assert b"worker" not in Telemetry().exposition()
+async def test_a_server_of_one_process_has_no_such_label() -> None:
+    assert b"worker" not in await Telemetry().exposition()

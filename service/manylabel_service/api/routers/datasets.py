@@ -18,7 +18,6 @@ from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULT
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import content, json_answer, problems
-from manylabel_service.errors import NotReady
 
 router = APIRouter(tags=["data sets"])
 
@@ -124,15 +123,12 @@ async def upload_dataset(request: Request, context: ContextOf, query: Annotated[
     options = query.options()
     context.registry.require_ready()
     datasets = context.datasets
-    if datasets.uploading.locked():
-        raise NotReady("as many data sets are being uploaded as the server takes at a time")
-    async with datasets.uploading:
-        await datasets.check_free(query.name)
-        with ExitStack() as stack:
-            files = await receive(request, datasets, context.settings, stack)
-            if LABELS in files and (query.format != "arff" or "labels" in options):
-                raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
-            record = await datasets.add(query.name, files[FILE], query.format, options, files.get(LABELS))
+    await datasets.check_free(query.name)
+    with ExitStack() as stack:
+        files = await receive(request, datasets, context.settings, stack)
+        if LABELS in files and (query.format != "arff" or "labels" in options):
+            raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
+        record = await datasets.add(query.name, files[FILE], query.format, options, files.get(LABELS))
     return json_answer(record.model_dump(), 201, [(b"location", f"/v1/datasets/{query.name}".encode())])
 
 

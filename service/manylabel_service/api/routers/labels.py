@@ -57,6 +57,7 @@ async def labels(request: Request, name: str) -> Response:
     context = context_of(request)
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
+        replica.check_wait()
         document, raw = await read_json(request, context.settings.max_body_bytes)
         started = time.perf_counter()
         key = idempotency.idempotency_key(request, "labels", raw)

@@ -179,6 +179,7 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
+    replica.check_wait()  # before anything is read: refusing is cheap then
     document, raw = await read_json(request, settings.max_body_bytes)
     started = time.perf_counter()
     key = idempotency.idempotency_key(request, operation, raw)

@@ -1,13 +1,13 @@
 """/livez, /readyz and /metrics: what a load balancer, Kubernetes and Prometheus ask of a server."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
@@ -76,45 +76,47 @@ async def exposition(context: Context) -> bytes:
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges = await _Gauges.of(replicas)
     gauges.add_jobs(context.jobs.counts())
-    return telemetry.exposition(gauges)
+    return await telemetry.exposition(*gauges.families)
 
 
-class _Gauges(Collector):
-    """The state of every model, and of jobs, as Prometheus' collector."""
+class _Gauges:
+    """The state of every model, and of jobs, as families of gauges."""
 
     def __init__(self) -> None:
-        self._families = {
-            name: GaugeMetricFamily(f"manylabel_{name}", text, labels=["model"]) for name, text in _GAUGES.items()
-        }
-        self._families["score"] = GaugeMetricFamily(
-            "manylabel_score", "Prequential measures.", labels=["model", "measure", "window"]
-        )
-        self._families["jobs"] = GaugeMetricFamily("manylabel_jobs", "Jobs that are remembered.", labels=["state"])
+        texts = {**_GAUGES, "score": "Prequential measures.", "jobs": "Jobs that are remembered."}
+        self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
+
+    @property
+    def families(self) -> Collection[Metric]:
+        """The families, of all models."""
+        return self._families.values()
 
     @classmethod
     async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
         """Return the gauges of these models; other requests get in between two models."""
         gauges = cls()
         for replica in replicas:
-            gauges._add(replica)
+            if replica.serving:  # it may have ended meanwhile
+                gauges._add_model(replica)
             await asyncio.sleep(0)
         return gauges
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """Return how many jobs are in each state."""
+        """Add how many jobs are in each state."""
         for state, count in counts.items():
-            self._families["jobs"].add_metric([state], count)
+            self._add("jobs", count, state=state)
 
-    def _add(self, replica: HostedModel) -> None:
+    def _add_model(self, replica: HostedModel) -> None:
         name = replica.record.name
         for gauge, value in replica.gauges().items():
-            self._families[gauge].add_metric([name], value)
+            self._add(gauge, value, model=name)
         if not isinstance(replica, Replica):
             return
         measures = replica.measures()
         for window in ("cumulative", "window"):
             for measure, value in measures[window].items():
-                self._families["score"].add_metric([name, measure, window], value)
+                self._add("score", value, model=name, measure=measure, window=window)
 
-    def collect(self) -> Iterator[Metric]:
-        yield from self._families.values()
+    def _add(self, gauge: str, value: float, **labels: str) -> None:
+        family = self._families[gauge]
+        family.samples.append(Sample(family.name, labels, value))

@@ -7,16 +7,17 @@ import errno
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import IO
 
 from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
-from manylabel_service.api.web.bodies import in_time, too_large
+from manylabel_service.api.web.bodies import in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import StorageFull
+from manylabel_service.errors import NotReady, StorageFull
 from manylabel_service.settings import Settings
 
 UPLOAD_SECONDS = 3_600.0
@@ -71,8 +72,12 @@ async def receive(
 ) -> dict[str, IO[bytes]]:
     """Return the file of an upload, and its labels if they came along, as files that `stack` closes.
 
+    Until then they have their room among the uploads under way. What is still coming gives way when others need it.
+
     Raises
     ------
+    NotReady
+        There is no room, or it gave way.
     Problem
         unsupported_media_type, body_too_large, stream_idle, or invalid_request for parts that are not expected.
     StorageFull
@@ -84,17 +89,24 @@ async def receive(
     _check_headers(request, essence, settings.max_dataset_bytes)
     max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
     names = [FILE, LABELS] if essence == MULTIPART else [FILE]
+    upload = stack.enter_context(datasets.uploads.upload())
     parts = {name: _Part(await _scratch(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
     try:
-        async with asyncio.timeout(UPLOAD_SECONDS):
+        async with asyncio.timeout(UPLOAD_SECONDS) as timeout:
+            upload.give_way = partial(timeout.reschedule, 0.0)
             async for chunk in _chunks(request, settings.stream_idle_seconds):
+                datasets.uploads.add(upload, len(chunk))
                 for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
                     await parts[name].write(data)
             for part in parts.values():
                 await part.flush()
     except TimeoutError:
+        if upload.gave_way:
+            raise NotReady("the upload stood still, and others needed its room") from None
         raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
+    finally:
+        upload.give_way = None
     seen = names if multipart is None else _complete(multipart)
     return {name: parts[name].file for name in seen}
 
@@ -122,7 +134,7 @@ def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
         sent = f"not {essence[:100]!r}" if essence else "which is missing"
         raise Problem("unsupported_media_type", f"the Content-Type must be one of {allowed}, {sent}")
     around = MAX_XML_BYTES if essence == MULTIPART else 0
-    if int(request.headers.get("content-length", 0)) > max_bytes + around:
+    if length_of(request.headers.get("content-length", "0").encode("latin-1")) > max_bytes + around:
         raise too_large(max_bytes)
 
 

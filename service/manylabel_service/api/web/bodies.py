@@ -1,6 +1,7 @@
 """Request bodies: bytes in, JSON values out, within the limits."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import jiter
@@ -17,13 +18,46 @@ _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTE
 """How the media types end that are taken for another."""
 
 
+MAX_LENGTH_DIGITS = 20
+"""Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
+
+
+class HeldBodies:
+    """The bodies that have come in part, of all requests of an application.
+
+    Parameters
+    ----------
+    max_bytes : of all together.
+    on_refused : called when one needs more than there is room for.
+
+    Attributes
+    ----------
+    n_bytes : of all together, now.
+    """
+
+    def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
+        self._max_bytes = max_bytes
+        self._on_refused = on_refused
+        self.n_bytes = 0
+
+    def add(self, n_bytes: int) -> None:
+        """Count bytes that have come; raises a Problem server_busy if there is no room for them."""
+        if self.n_bytes + n_bytes > self._max_bytes:
+            self._on_refused()
+            detail = (
+                f"bodies that are still coming have {self._max_bytes:,} bytes, the limit of this server; retry soon"
+            )
+            raise Problem("server_busy", detail, headers={"Retry-After": "1"})
+        self.n_bytes += n_bytes
+
+
 async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     """Return the value in the body of a request, and the body itself.
 
     Raises
     ------
     Problem
-        unsupported_media_type, body_too_large or malformed_json.
+        unsupported_media_type, body_too_large, malformed_json or server_busy.
     ClientDisconnect
         The client went away before it had sent everything.
     """
@@ -49,16 +83,31 @@ async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_se
     message = await receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
-        chunks = bytearray(body)
-        while message.get("more_body", False) and len(chunks) <= max_bytes:
-            message = await receive()
-            chunks += message.get("body", b"")
-        body = bytes(chunks)
+        # An upload (with `idle_seconds`) is one of few, and may be larger than all others together.
+        held = request.app.state.held_bodies if idle_seconds is None else None
+        body, message = await _gather(message, receive, max_bytes, held)
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > max_bytes:
         raise too_large(max_bytes)
     return body
+
+
+async def _gather(message: Message, receive: Receive, max_bytes: int, held: HeldBodies | None) -> tuple[bytes, Message]:
+    """Return the body that begins with a message, as far as its limit and one chunk, and the last message."""
+    chunks, counted = bytearray(), 0
+    try:
+        while True:
+            chunks += message.get("body", b"")
+            if held is not None:
+                held.add(len(chunks) - counted)
+                counted = len(chunks)
+            if not message.get("more_body", False) or len(chunks) > max_bytes:
+                return bytes(chunks), message
+            message = await receive()
+    finally:
+        if held is not None:
+            held.n_bytes -= counted
 
 
 def in_time(receive: Receive, seconds: float) -> Receive:
@@ -80,7 +129,7 @@ def check_headers(request: Request, expected: bytes, max_bytes: int | None) -> N
     for name, value in request.scope["headers"]:
         if name == b"content-type":
             media_type = value
-        elif name == b"content-length" and max_bytes is not None and int(value) > max_bytes:
+        elif name == b"content-length" and max_bytes is not None and length_of(value) > max_bytes:
             raise too_large(max_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Problem("unsupported_media_type", "send the body without Content-Encoding")
@@ -94,6 +143,13 @@ def _check_media_type(media_type: bytes, expected: bytes) -> None:
         raise Problem("unsupported_media_type", f"the Content-Type must be {expected.decode()}, {sent}")
     if expected != BYTES and (charset := _charset(media_type)) not in (b"", b"utf-8"):
         raise Problem("unsupported_media_type", f"JSON is UTF-8 here, not {charset.decode('latin-1')[:100]!r}")
+
+
+def length_of(content_length: bytes) -> int:
+    """Return the number in a header Content-Length; raises a Problem malformed_request for none that is sane."""
+    if len(content_length) > MAX_LENGTH_DIGITS or not content_length.strip().isdigit():
+        raise Problem("malformed_request", f"Content-Length must be a number of at most {MAX_LENGTH_DIGITS} digits")
+    return int(content_length)
 
 
 def _is(media_type: bytes, expected: bytes) -> bool:

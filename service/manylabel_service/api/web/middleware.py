@@ -1,5 +1,6 @@
 """The middleware around every request: its id, its count, and the answer when something breaks."""
 
+import errno
 import os
 import re
 import time
@@ -76,11 +77,11 @@ class RequestMiddleware:
             await self._app(inner, receive, send_with_id)
         except ClientDisconnect:
             status = status or _CLIENT_GONE
-        except Exception:
+        except Exception as error:
             log.exception("request_failed", request_id=scope["request_id"], path=scope["path"])
             if status:  # the answer has begun: all that is left is to cut it off
                 raise
-            await problem_response(_broken(scope), scope)(scope, receive, send_with_id)
+            await problem_response(_broken(error, scope), scope)(scope, receive, send_with_id)
         finally:
             self._account(scope, inner, status, time.perf_counter() - started)
 
@@ -107,5 +108,8 @@ def _request_id(scope: Scope) -> bytes:
     return os.urandom(8).hex().encode()
 
 
-def _broken(scope: Scope) -> Problem:
+def _broken(error: Exception, scope: Scope) -> Problem:
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        detail = "the server has as many files and connections open as it may; retry in a moment"
+        return Problem("server_busy", detail, headers={"Retry-After": "1"})
     return Problem("internal_error", f"the server failed; its log says more under request id {scope['request_id']}")

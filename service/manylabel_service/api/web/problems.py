@@ -20,6 +20,7 @@ from manylabel_service.errors import InvalidField, ServiceError, StorageError
 MEDIA_TYPE = "application/problem+json"
 
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
+    "malformed_request": (400, "Malformed HTTP request"),
     "malformed_json": (400, "Malformed JSON"),
     "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),
@@ -30,6 +31,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "version_not_found": (404, "Version not found"),
     "dataset_not_found": (404, "Data set not found"),
     "method_not_allowed": (405, "Method not allowed"),
+    "request_timeout": (408, "Request timeout"),
     "stream_idle": (408, "Stream idle"),
     "model_exists": (409, "Model exists"),
     "model_is_trained": (409, "Model is trained by jobs"),
@@ -54,14 +56,19 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "predictions_full": (429, "Too many predictions kept"),
     "queue_full": (429, "Queue full"),
     "jobs_full": (429, "Too many jobs"),
+    "headers_too_large": (431, "Headers too large"),
     "internal_error": (500, "Internal error"),
     "version_damaged": (500, "Version damaged"),
     "not_ready": (503, "Not ready"),
+    "server_busy": (503, "Server busy"),
     "storage_unavailable": (503, "Storage unavailable"),
     "limit_exceeded": (507, "Limit exceeded"),
     "storage_full": (507, "Storage full"),
 }
 """Each code of an error has its HTTP status and its title."""
+
+ANYWHERE = ("malformed_request", "request_timeout", "headers_too_large", "server_busy", "internal_error")
+"""Codes that any request can be answered with."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
 

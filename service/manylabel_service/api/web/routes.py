@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from manylabel_service.api.web.problems import MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
+from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
@@ -69,7 +69,7 @@ def content(*models: type[BaseModel], media_type: str, example: Any = None) -> d
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the error answers of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
-    for code in (*codes, "internal_error"):
+    for code in (*codes, *ANYWHERE):
         by_status.setdefault(STATUS_AND_TITLE[code][0], []).append(code)
     content = {MEDIA_TYPE: {"schema": reference(ProblemDocument)}}
     return {

@@ -1,6 +1,7 @@
 """Updates that wait for their place in the log and in the model."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,9 +37,21 @@ class Pending:
 MAX_BYTES = 2**28
 """Most bytes of the examples that wait to be learnt, per model."""
 
+TIMED_EXAMPLES = 64
+"""Groups with fewer say nothing of how fast a model learns: most of their time goes to the append."""
+
+SLOWER = 0.8
+"""A group that was learnt more slowly than those before it lowers the rate to this share at most."""
+
 
 class UpdateQueue:
     """The updates of one model, from their acceptance to their answer.
+
+    Parameters
+    ----------
+    model_name : for messages.
+    settings : of the server.
+    clock : seconds.
 
     Attributes
     ----------
@@ -46,9 +59,15 @@ class UpdateQueue:
     payload_bytes : of its log entries.
     """
 
-    def __init__(self, model_name: str, settings: Settings) -> None:
+    def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = model_name
         self._max_examples = settings.max_queue_examples
+        self._max_seconds = settings.max_queue_seconds
+        self._clock = clock
+        self._rate = 0.0
+        """Examples a second, lately; 0 as long as nobody knows."""
+        self._under_way, self._began = 0, 0.0
+        """Examples of the group that was taken last, and when."""
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
         self.growth = SizeDelta()
@@ -62,14 +81,32 @@ class UpdateQueue:
         """The number of examples that are waiting or being committed."""
         return self.growth.examples
 
-    async def put(self, change: Change, payload: bytes, checked: Checked | None) -> ApplyResult:
-        """Wait in the queue, and for what becomes of the change.
+    @property
+    def seconds(self) -> float:
+        """How long an update would wait for those before it, by how fast the model learnt lately."""
+        if not self._rate:
+            return 0.0
+        under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0
+        return (self.examples - self._under_way) / self._rate + max(0.0, under_way)
+
+    def check_wait(self) -> None:
+        """Raise QueueFull if an update would wait longer for those before it than it may."""
+        seconds = self.seconds
+        if seconds > self._max_seconds:
+            raise QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(seconds - self._max_seconds, 1))
+
+    async def put(
+        self, change: Change, payload: bytes, checked: Checked | None, *, patient: bool = False
+    ) -> ApplyResult:
+        """Wait in the queue, and for what becomes of the update; a patient one waits for as long as it takes.
 
         Raises
         ------
         QueueFull
         """
         pending = Pending(change, payload, checked, asyncio.get_running_loop().create_future())
+        if not patient:
+            self.check_wait()
         self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)
@@ -105,10 +142,22 @@ class UpdateQueue:
         while self._waiting and (not group or self._waiting[0].growth.examples <= room):
             group.append(self._waiting.popleft())
             room -= group[-1].growth.examples
+        self._under_way, self._began = GROUP_EXAMPLES - room, self._clock()
         return group
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
-        """Answer the requests of a group."""
+        """Answer the requests of the group that was taken last."""
+        self._time(sum(result.learnt for result in results))
+        self._answer(group, results)
+
+    def _time(self, n_learnt: int) -> None:
+        """Learn from the group under way how fast the model learns."""
+        self._under_way = 0
+        seconds = self._clock() - self._began
+        if n_learnt >= TIMED_EXAMPLES and seconds > 0:
+            self._rate = max(n_learnt / seconds, SLOWER * self._rate)
+
+    def _answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
         for pending, result in zip(group, results, strict=True):
             self.growth = self.growth.plus(pending.growth, sign=-1)
             self.payload_bytes -= len(pending.payload)
@@ -119,4 +168,4 @@ class UpdateQueue:
         """Answer all that wait with an error."""
         waiting = list(self._waiting)
         self._waiting.clear()
-        self.answer(waiting, [ApplyResult(reason()) for _ in waiting])
+        self._answer(waiting, [ApplyResult(reason()) for _ in waiting])

@@ -1,12 +1,13 @@
 """Data sets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
 
-import asyncio
+import contextlib
 import http.client
 import io
 import json
 import os
 import socket
 import threading
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +27,7 @@ from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets import read_upload
 from manylabel_service.datasets import sandbox as helper
+from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 
 BYTES = {"Content-Type": "application/octet-stream"}
 ARFF = b"@relation r\n@attribute tempo real\n@attribute rock {0,1}\n@attribute jazz {0,1}\n@data\n120,1,0\n80,0,1\n"
@@ -230,12 +232,13 @@ def test_the_number_and_the_size_have_limits(small: TestClient, refused: Callabl
     small.delete("/v1/datasets/songs").raise_for_status()
 
 
-def test_as_many_uploads_as_are_taken_at_a_time(
-    client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_as_many_uploads_as_are_taken_at_a_time(client: TestClient, refused: Callable[..., Any]) -> None:
     app: Any = client.app
-    monkeypatch.setattr(app.state.context.datasets, "uploading", asyncio.Semaphore(0))
-    assert refused(upload(client), 503, "not_ready")["detail"].startswith("as many data sets are being uploaded")
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_UPLOADS):
+            stack.enter_context(app.state.context.datasets.uploads.upload())
+        detail = refused(upload(client), 503, "not_ready")["detail"]
+        assert detail.startswith("as many data sets are being uploaded")
 
 
 def test_a_full_disk(client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +297,25 @@ def test_an_upload_that_is_cut_off(server: Any) -> None:
         closing(connection)
         eventually(lambda: not open_scratch_files(server))
     assert (listed(server), data_files(server)) == ([], before)
+
+
+def test_stalled_uploads_give_way(server_process: Callable[..., Any]) -> None:
+    """However many are begun and go on by a byte now and then: who wants to upload can."""
+    with server_process() as server, contextlib.ExitStack() as stack:
+        server.start()
+        stalled = [stack.enter_context(begun(server, 1_000_000, SVM)) for _ in range(MAX_UPLOADS)]
+        eventually(lambda: open_scratch_files(server) == MAX_UPLOADS)
+        for _ in range(5):  # longer than one may stand still
+            for connection in stalled:
+                connection.sendall(b" ")
+            time.sleep(0.5)
+        with begun(server, len(SVM), SVM) as connection:
+            answer = http.client.HTTPResponse(connection)
+            answer.begin()
+            assert answer.status == 201
+        answer = http.client.HTTPResponse(stalled[0])  # it has stood still for longest
+        answer.begin()
+        assert (answer.status, json.loads(answer.read())["code"]) == (503, "not_ready")
 
 
 def test_an_upload_that_stops_coming(server: Any) -> None:

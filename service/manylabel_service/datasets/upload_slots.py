@@ -1,0 +1,81 @@
+"""Uploads of data sets under way share the disk of the data directory; one that stands still gives way to others."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from manylabel_service.errors import NotReady
+
+MAX_UPLOADS = 32
+"""Uploads under way; each has some files open."""
+PORTION_BYTES = 2**18
+"""An upload moves when so many more of its bytes have come."""
+STILL_SECONDS = 2.0
+"""An upload that has not moved for so long stands still."""
+
+
+class Upload:
+    """An upload under way.
+
+    Attributes
+    ----------
+    n_bytes : of it on the disk.
+    moved_at : seconds at which it last moved.
+    give_way : called when others need its room; None when it is complete, and stays.
+    gave_way : whether that was called.
+    """
+
+    def __init__(self, now: float) -> None:
+        self.n_bytes = 0
+        self.moved_at = now
+        self.give_way: Callable[[], None] | None = None
+        self.gave_way = False
+
+
+class UploadSlots:
+    """Room for uploads: for so many, and for so many bytes of all together.
+
+    Parameters
+    ----------
+    max_bytes : of all together on the disk.
+    clock : seconds.
+    """
+
+    def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._uploads: set[Upload] = set()
+
+    @contextmanager
+    def upload(self) -> Iterator[Upload]:
+        """An upload that has its room inside; raises NotReady if there is none, and no other stands still."""
+        if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
+            raise NotReady("as many data sets are being uploaded as the server takes at a time")
+        upload = Upload(self._clock())
+        self._uploads.add(upload)
+        try:
+            yield upload
+        finally:
+            self._uploads.discard(upload)
+
+    def add(self, upload: Upload, n_bytes: int) -> None:
+        """Count bytes that have come; raises NotReady if there is no room for them, and no other stands still."""
+        while sum(one.n_bytes for one in self._uploads) + n_bytes > self._max_bytes:
+            if not self._make_room(besides=upload):
+                raise NotReady("the uploads under way take all the room on the disk that there is for them")
+        if (upload.n_bytes + n_bytes) // PORTION_BYTES > upload.n_bytes // PORTION_BYTES:
+            upload.moved_at = self._clock()
+        upload.n_bytes += n_bytes
+
+    def _make_room(self, besides: Upload | None = None) -> bool:
+        """End the upload that has stood still for longest; return whether there was one."""
+        before = self._clock() - STILL_SECONDS
+        still = [one for one in self._uploads if one.give_way and one.moved_at <= before and one is not besides]
+        if not still:
+            return False
+        longest = min(still, key=lambda one: one.moved_at)
+        assert longest.give_way is not None
+        self._uploads.discard(longest)
+        longest.gave_way = True
+        longest.give_way()
+        return True

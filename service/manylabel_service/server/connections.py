@@ -1,0 +1,120 @@
+"""The connections of a process: how many there may be, and who looks after their time."""
+
+import asyncio
+import resource
+from collections.abc import Callable, Set
+from typing import Any, Protocol
+
+import structlog
+
+from manylabel_service.settings import Settings
+from manylabel_service.telemetry.metrics import Telemetry
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 0.5
+"""How often every connection is looked at."""
+RESERVED_DESCRIPTORS = 256
+"""Files and sockets that are kept for the server's own: the store, uploads, other processes."""
+MAX_LINGERING = 64
+"""Connections beyond the limit that get an answer; those beyond these are closed without."""
+
+
+class Connection(Protocol):
+    """A connection, as its limits see it."""
+
+    def poll(self, now: float) -> int:
+        """End what takes too long; return the bytes of answers that the client has not taken."""
+
+    def give_way(self) -> bool:
+        """Close, if nothing has been asked for a while; return whether it did."""
+
+    def cut_off(self) -> None:
+        """End a connection whose client does not take its answers."""
+
+
+class ConnectionLimits:
+    """The limits of all connections of one process are enforced here; a connection enforces its own.
+
+    Parameters
+    ----------
+    settings : of the server.
+    telemetry : counts what is refused, and shows how many connections there are.
+
+    Attributes
+    ----------
+    now : seconds in which the process has looked at its connections. Time that it spent on something else does not
+        count against clients: what they sent meanwhile has not been read.
+    max_connections, head_seconds, body_seconds, unread_seconds : as the settings say.
+    """
+
+    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+        self.max_connections = min(settings.max_connections, _descriptors(settings.max_connections))
+        self.head_seconds = settings.head_seconds
+        self.body_seconds = settings.body_seconds
+        self.unread_seconds = settings.stream_idle_seconds
+        self.now = 0.0
+        self.refused: Callable[[str], None] = telemetry.refused
+        self._max_unsent_bytes = settings.max_held_bytes
+        self._connections: Set[Connection] = frozenset()
+        self._unsent_bytes = 0
+        self._is_crowded = False
+        self._interval = min(POLL_SECONDS, self.head_seconds / 5, self.body_seconds / 5, self.unread_seconds / 5)
+        self._timer: asyncio.TimerHandle | None = None
+        telemetry.watch_connections(lambda: len(self._connections), lambda: self._unsent_bytes)
+
+    def start(self, connections: Set[Any]) -> None:
+        """Look after the connections in a set from now on, on the running event loop; uvicorn keeps the set."""
+        self._connections = connections
+        self._schedule()
+
+    def stop(self) -> None:
+        """Look after them no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def admits(self, n_connections: int) -> bool:
+        """Return whether there may be so many; makes room by closing one that nobody uses."""
+        if n_connections <= self.max_connections:
+            return True
+        if not self._is_crowded:
+            for connection in self._connections:
+                if connection.give_way():
+                    self.refused("idle")
+                    return True
+            self._is_crowded = True  # looking again makes sense once they were looked after
+        return False
+
+    def may_linger(self, n_connections: int) -> bool:
+        """Return whether one too many may get an answer."""
+        return n_connections <= self.max_connections + MAX_LINGERING
+
+    def _schedule(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._interval, self._poll)
+
+    def _poll(self) -> None:
+        self.now += self._interval
+        self._is_crowded = False
+        unsent = {connection: connection.poll(self.now) for connection in tuple(self._connections)}
+        self._unsent_bytes = sum(unsent.values())
+        while self._unsent_bytes > self._max_unsent_bytes:
+            largest = max(unsent, key=lambda connection: unsent[connection])
+            largest.cut_off()
+            self._unsent_bytes -= unsent.pop(largest)
+        self._schedule()
+
+
+def _descriptors(wanted: int) -> int:
+    """Return how many connections this process may open, after it has asked for as many as are wanted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    needed = wanted + RESERVED_DESCRIPTORS
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = soft - min(RESERVED_DESCRIPTORS, soft // 2)
+    if possible < wanted:
+        log.warning("connections_bounded", wanted=wanted, possible=possible, reason=f"it may open {soft:,} files")
+    return possible

@@ -1,0 +1,254 @@
+"""HTTP on one connection, and what its client may hold of the server before the application sees a request.
+
+uvicorn's protocol parses and answers. It takes heads, trailers and pipelined requests of any size, and waits for a head
+or a body for ever. Here a head is bounded in bytes and time, a body in time, a chain of requests in length, and
+an answer in how long it may lie unread. What is out of bounds gets a problem document, and the connection ends.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.server.connections import ConnectionLimits
+
+MAX_HEAD_BYTES = 2**16
+"""Largest request line with its headers; also the most between two portions of a body that is none of it."""
+MAX_PIPELINED = 16
+"""Requests that may have come while an earlier one is being answered; a connection with more ends after these."""
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 2**20
+"""How long, and how much, a client may still send that was refused. Closed at once, it would lose the answer."""
+BODY_BYTES_PER_SECOND = 2**15
+"""A body may take a second longer for each of these that has come."""
+
+_BETWEEN, _HEAD, _BODY, _REFUSED = range(4)
+"""Where a connection stands: before the first byte of a request, in its head, in its body, or at its end."""
+
+
+def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:
+    """Return what makes the protocol of each connection of a server, for uvicorn's configuration."""
+
+    def make(**parameters: Any) -> BoundedProtocol:
+        return BoundedProtocol(limits, **parameters)
+
+    return make
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A protocol reads the requests of one connection and writes their answers.
+
+    Parameters
+    ----------
+    limits : shared by all connections of the process.
+    parameters : of uvicorn's protocol.
+    """
+
+    def __init__(self, limits: ConnectionLimits, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self._limits = limits
+        self._stands = _BETWEEN
+        self._room = MAX_HEAD_BYTES
+        """Bytes that may come before the head ends, or a body goes on; 0 once the connection is refused."""
+        self._received = 0
+        """Bytes since the head."""
+        self._went_on = False
+        """Whether a portion of the body has come in the bytes that are being parsed."""
+        self._refusal: Problem | None = None
+        """The reason why parsing was broken off."""
+        self._number = 0
+        """Requests begun."""
+        self._seen: tuple[int, int, bool] | None = None
+        self._seen_at = self._unsent_since = limits.now
+        self._unsent = 0
+
+    # -- connections ------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are as many connections as there may be."""
+        super().connection_made(transport)
+        if not self._limits.admits(len(self.connections)):
+            if self._limits.may_linger(len(self.connections)):
+                detail = f"the server has {self._limits.max_connections:,} connections, the limit; retry in a moment"
+                self._refuse("connections", Problem("server_busy", detail, headers={"Retry-After": "1"}))
+            else:
+                transport.abort()
+
+    def give_way(self) -> bool:
+        """Close, to make room for another connection, if nothing has been asked for a while; return whether it did."""
+        waits = self._stands in (_BETWEEN, _HEAD) and self._answered
+        if not waits or self.transport.is_closing() or self._seen != self._situation():
+            return False
+        self.transport.close()
+        return True
+
+    # -- what comes -------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, in portions that cannot be more than there is room for."""
+        self._unset_keepalive_if_required()
+        if len(data) < self._room:
+            self._feed(data)
+            return
+        begin = 0
+        while begin < len(data) and not self.transport.is_closing():
+            if self._stands == _REFUSED:
+                self._discard(len(data) - begin)
+                return
+            if not self._room:
+                detail = f"the request line and the headers may have {MAX_HEAD_BYTES:,} bytes"
+                self._refuse("headers", Problem("headers_too_large", detail))
+                continue
+            portion = data[begin : begin + self._room]
+            begin += len(portion)
+            self._feed(portion)
+
+    def _feed(self, data: bytes) -> None:
+        stood, cycle = self._stands, self.cycle
+        self._received += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # to nothing that is spoken here: the request is answered as any other
+        except httptools.HttpParserError:
+            self._refuse("malformed", self._refusal or Problem("malformed_request", "this is not HTTP/1.1"))
+        else:
+            if self._stands != _BETWEEN:
+                self._count(len(data), stood, cycle)
+
+    def _count(self, n_bytes: int, stood: int, cycle: object) -> None:
+        """Take bytes off the room, unless they belong to an earlier request too, or brought a portion of the body."""
+        if self._stands == _HEAD:
+            if stood != _BODY and self.cycle is cycle:
+                self._room = max(0, self._room - n_bytes)
+        elif self._went_on:
+            self._went_on, self._room = False, MAX_HEAD_BYTES
+        elif stood == _BODY:
+            self._room = max(0, self._room - n_bytes)
+
+    def _discard(self, n_bytes: int) -> None:
+        self._received += n_bytes
+        if self._received > LINGER_BYTES:
+            self.transport.abort()
+
+    # -- callbacks of the parser --------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._stands, self._room = _HEAD, MAX_HEAD_BYTES
+        self._number += 1
+        HttpToolsProtocol.on_message_begin(self)
+
+    def on_headers_complete(self) -> None:
+        """Have the request answered, unless its head breaks a bound."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            detail = f"at most {MAX_PIPELINED} requests may wait for an earlier answer"
+            self._refusal = Problem("malformed_request", detail)
+            raise self._refusal
+        self._stands, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0
+        HttpToolsProtocol.on_headers_complete(self)
+
+    def on_body(self, body: bytes) -> None:
+        """Hand on a portion of the body."""
+        self._went_on = True
+        HttpToolsProtocol.on_body(self, body)
+
+    def on_message_complete(self) -> None:
+        """End the request."""
+        self._stands, self._went_on = _BETWEEN, False
+        HttpToolsProtocol.on_message_complete(self)
+
+    # -- time ---------------------------------------------------------------------------------------
+
+    def poll(self, now: float) -> int:
+        """End what takes too long; return the bytes of answers that the client has not taken.
+
+        Parameters
+        ----------
+        now : of `ConnectionLimits`; the same situation is timed from the first call that finds it.
+        """
+        situation = self._situation()
+        if situation != self._seen:
+            self._seen, self._seen_at = situation, now
+        else:
+            self._end_overdue(now - self._seen_at)
+        return self._unsent_bytes(now)
+
+    def _situation(self) -> tuple[int, int, bool]:
+        return self._number, self._stands, self._answered
+
+    @property
+    def _answered(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _end_overdue(self, seconds: float) -> None:
+        limits, cycle = self._limits, self.cycle
+        if self._stands == _BODY and not self._answered:
+            allowed = limits.body_seconds + self._received / BODY_BYTES_PER_SECOND
+            if seconds > allowed and not cycle.response_started and not self.flow.read_paused:
+                self._refuse("body", Problem("request_timeout", f"the body was not complete after {allowed:.0f} s"))
+        elif not self._answered:
+            pass  # the application has all of the request, and bounds its own time
+        elif self._stands == _REFUSED:
+            if seconds > LINGER_SECONDS:
+                self.transport.abort()
+        elif self._stands == _HEAD and seconds > limits.head_seconds:
+            detail = f"the headers were not complete after {limits.head_seconds:g} s"
+            self._refuse("headers", Problem("request_timeout", detail))
+        elif seconds > limits.head_seconds and (self._stands == _BODY or cycle is None):
+            # A body that nobody reads any more, or not a byte since the connection was made. uvicorn itself looks
+            # after those that wait for their next request.
+            limits.refused("body" if self._stands == _BODY else "idle")
+            self.transport.abort()
+
+    def _unsent_bytes(self, now: float) -> int:
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent < self._unsent or not self._unsent:
+            self._unsent_since = now
+        elif now - self._unsent_since > self._limits.unread_seconds:
+            self.cut_off()
+        self._unsent = unsent
+        return unsent
+
+    def cut_off(self) -> None:
+        """End a connection whose client does not take its answers."""
+        self._limits.refused("unread")
+        self.transport.abort()
+
+    # -- refusals -----------------------------------------------------------------------------------
+
+    def _refuse(self, reason: str, problem: Problem) -> None:
+        """Read no further request, answer with the problem if no answer is under way, and end the connection."""
+        if self.transport.is_closing():
+            return
+        self._limits.refused(reason)
+        waits_for_body = self._stands == _BODY
+        self._stands, self._room, self._received = _REFUSED, 0, 0
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not waits_for_body or cycle.response_started or self.pipeline:
+                cycle.keep_alive = False  # its answer goes first, and is the last one
+                if waits_for_body:
+                    self.transport.abort()  # its own request is what cannot be read
+                return
+            cycle.disconnected, cycle.response_complete = True, True
+            cycle.message_event.set()
+        self.transport.write(self._rendered(problem))
+        self.transport.write_eof()
+
+    def _rendered(self, problem: Problem) -> bytes:
+        path = "/" if self.scope is None else self.scope.get("path", "/")
+        request_id = os.urandom(8).hex()
+        answer = problem_response(problem, {"path": path, "request_id": request_id})
+        headers = [
+            *self.server_state.default_headers,
+            *answer.raw_headers,
+            (b"x-request-id", request_id.encode()),
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        return STATUS_LINE[problem.status] + lines + b"\r\n" + bytes(answer.body)

@@ -1,0 +1,55 @@
+"""Families of series as text, in Prometheus' format, written in slices: a scrape holds up nobody.
+
+`prometheus_client.generate_latest` writes the same, but all at once: a third of a second for a thousand models.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+SLICE_SECONDS = 1e-3
+SLICE_LINES = 64
+"""Lines that are written before the clock is looked at."""
+
+
+async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
+    """Return families of counters, gauges and histograms as text.
+
+    Parameters
+    ----------
+    families : made while they are asked for.
+    labels : of every series, beside its own.
+    """
+    parts: list[str] = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for family in families:
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        text = family.documentation.replace("\\", r"\\").replace("\n", r"\n")
+        parts.append(f"# HELP {name} {text}\n# TYPE {name} {family.type}\n")
+        for begin in range(0, len(family.samples), SLICE_LINES):
+            parts += [_line(sample, labels) for sample in family.samples[begin : begin + SLICE_LINES]]
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+    return "".join(parts).encode()
+
+
+def _line(sample: Sample, labels: Mapping[str, str]) -> str:
+    if not (sample.labels or labels):
+        return f"{sample.name} {_number(sample.value)}\n"
+    pairs = sorted({**sample.labels, **labels}.items())
+    text = ",".join([f'{name}="{_escaped(value)}"' for name, value in pairs])
+    return f"{sample.name}{{{text}}} {_number(sample.value)}\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+
+
+def _number(value: float) -> str:
+    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return text

@@ -1,0 +1,118 @@
+"""Updates are refused once they would wait too long, by how fast the model learnt lately."""
+
+import asyncio
+
+import pytest
+
+from manylabel_service.errors import QueueFull
+from manylabel_service.online.state.dry_run import Checked, SizeDelta
+from manylabel_service.online.state.fold import ApplyResult
+from manylabel_service.online.state.log_entries import Update
+from manylabel_service.online.updates.update_queue import SLOWER, TIMED_EXAMPLES, UpdateQueue
+from manylabel_service.settings import Settings
+
+
+class Queue:
+    """A queue whose model learns as fast as a test says, on a clock of its own."""
+
+    def __init__(self, max_queue_seconds: float = 2.0) -> None:
+        self.now = 0.0
+        self.queue = UpdateQueue("m", Settings(max_queue_seconds=max_queue_seconds), lambda: self.now)
+        self._tasks: list[asyncio.Task[ApplyResult]] = []
+
+    async def put(self, n_examples: int, *, patient: bool = False) -> None:
+        """Have an update of so many examples wait; raise QueueFull if it may not."""
+        update = Update((), "log", None, False, None, None, False)
+        checked = Checked(None, SizeDelta(examples=n_examples))
+        task = asyncio.create_task(self.queue.put(update, b"", checked, patient=patient))
+        await asyncio.sleep(0)
+        if task.done():
+            task.result()
+        self._tasks.append(task)
+
+    def learn(self, examples_a_second: float) -> None:
+        """Have the next group learnt."""
+        group = self.queue.take_group()
+        n_examples = [pending.growth.examples for pending in group]
+        self.now += sum(n_examples) / examples_a_second
+        self.queue.answer(group, [ApplyResult(None, learnt=n) for n in n_examples])
+
+
+async def test_nothing_is_refused_before_the_rate_is_known() -> None:
+    queue = Queue()
+    for _ in range(90):
+        await queue.put(1000)
+
+
+async def test_an_update_is_refused_that_would_wait_too_long() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    assert queue.queue.seconds == 0
+    await queue.put(2000)
+    assert queue.queue.seconds == 2.0
+    await queue.put(1000)
+    with pytest.raises(QueueFull, match="2 s of learning") as refused:
+        await queue.put(1)
+    assert refused.value.retry_after == 1.0
+    with pytest.raises(QueueFull):
+        queue.queue.check_wait()
+    await queue.put(1, patient=True)
+
+
+async def test_time_that_a_group_has_taken_already_is_not_waited_for() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    await queue.put(2000)
+    queue.queue.take_group()
+    await queue.put(1000)
+    assert queue.queue.seconds == 3.0
+    queue.now += 1.5
+    assert queue.queue.seconds == 1.5
+    queue.now += 10.0
+    assert queue.queue.seconds == 1.0, "the group is overdue, and may be done at any moment"
+
+
+async def test_one_slow_group_does_not_close_the_queue() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    await queue.put(1000)
+    queue.learn(1)  # the disk was busy
+    await queue.put(1000)
+    assert queue.queue.seconds == pytest.approx(1 / SLOWER)
+
+
+async def test_a_rate_that_stays_lower_is_believed() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    for _ in range(20):
+        await queue.put(1000)
+        queue.learn(100)
+    await queue.put(1000)
+    assert queue.queue.seconds == pytest.approx(10.0)
+
+
+async def test_small_groups_say_nothing_of_the_rate() -> None:
+    """Most of their time goes to the append, which a larger group shares."""
+    queue = Queue()
+    for _ in range(5):
+        await queue.put(TIMED_EXAMPLES - 1)
+        queue.learn(1)
+    assert queue.queue.seconds == 0
+    await queue.put(1000)
+    assert queue.queue.seconds == 0
+
+
+async def test_errors_say_nothing_of_the_rate() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    await queue.put(1000)
+    group = queue.queue.take_group()
+    queue.now += 1e-3
+    queue.queue.answer(group, [ApplyResult(QueueFull("m", "", 1))])
+    await queue.put(1000)
+    assert queue.queue.seconds == 1.0

@@ -1,0 +1,386 @@
+"""A client holds only so much of a server: bytes, connections and time are bounded before the application sees it."""
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.waiting import eventually
+
+SECONDS = 30.0
+PING = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+ITEM = b'{"x": {"a": 1}, "y": ["p"]}'
+UPDATE = b"POST /v1/models/m/update HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+CREATE = json.dumps({"name": "m", "algorithm": "falt"}).encode()
+
+
+@pytest.fixture(scope="module")
+def server(server_process: Callable[..., Any]) -> Any:
+    """A server with a model m, and with time that runs out soon."""
+    server = server_process("--head-seconds", "1", "--body-seconds", "1.5", "--stream-idle-seconds", "3").start()
+    with_model(server)
+    return server
+
+
+def with_model(server: Any) -> None:
+    request = urllib.request.Request(f"{server.url}/v1/models", CREATE, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 201
+
+
+@contextlib.contextmanager
+def connected(server: Any, sent: bytes = b"") -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(sent)
+        yield connection
+
+
+def answer(connection: socket.socket) -> tuple[int, Any, http.client.HTTPMessage]:
+    """Status, document and headers of the next answer."""
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    content = response.read()
+    if response.status >= 400:
+        assert response.headers["Content-Type"] == "application/problem+json"
+        document = json.loads(content)
+        assert document["request_id"] == response.headers["X-Request-ID"]
+        assert document["status"] == response.status
+    return response.status, json.loads(content), response.headers
+
+
+def refusal(connection: socket.socket) -> tuple[int, str]:
+    """Status and code of the answer, which is the last one."""
+    status, document, headers = answer(connection)
+    assert headers["Connection"] == "close"
+    assert ended(connection)
+    return status, document["code"]
+
+
+def ended(connection: socket.socket) -> bool:
+    """Whether the server sends nothing more, and ends the connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def send_for_ever(connection: socket.socket, data: bytes, most: int) -> int:
+    """Send again and again until the server does not take it any more; how many bytes went."""
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < most:
+            connection.sendall(data)
+            sent += len(data)
+    return sent
+
+
+def metric(server: Any, name: str) -> float:
+    with urllib.request.urlopen(f"{server.url}/metrics") as scraped:
+        text = scraped.read().decode()
+    found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+def refusals(server: Any, reason: str) -> float:
+    return metric(server, f'manylabel_refusals_total{{reason="{reason}"}}')
+
+
+def memory(server: Any) -> int:
+    """Bytes of the server's memory."""
+    text = Path(f"/proc/{server.pid}/status").read_text()
+    return 1024 * int(re.search(r"VmRSS:\s+(\d+)", text)[1])  # type: ignore[index]
+
+
+# -- heads --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("begin", "more"),
+    [
+        (b"GET /", b"a" * 1000),
+        (b"GET / HTTP/1.1\r\nX: ", b"a" * 1000),
+        (b"GET / HTTP/1.1\r\n", b"X: a\r\n" * 200),
+        (b"GET / HTTP/1.1\r\nX", b"a" * 1000),
+    ],
+    ids=["request line", "value", "headers", "name"],
+)
+def test_a_head_has_a_limit(server: Any, begin: bytes, more: bytes) -> None:
+    before = refusals(server, "headers")
+    with connected(server, begin + more * 66) as connection:
+        assert refusal(connection) == (431, "headers_too_large")
+    assert refusals(server, "headers") == before + 1
+    with connected(server, begin) as connection:
+        assert send_for_ever(connection, more * 30, 500 * 2**20) < 20 * 2**20
+
+
+def test_a_large_head_within_the_limit_is_taken(server: Any) -> None:
+    head = PING[:-2] + b"X: " + b"a" * 60_000 + b"\r\n\r\n"
+    with connected(server) as connection:
+        for _ in range(3):
+            connection.sendall(head[:40_000])
+            connection.sendall(head[40_000:])
+            assert answer(connection)[0] == 200
+
+
+def test_endless_heads_hold_nobody_up(server: Any) -> None:
+    with connected(server, b"GET / HTTP/1.1\r\nX: ") as connection:
+        sent, slowest = 0, 0.0
+        with contextlib.suppress(OSError):
+            while sent < 40 * 2**20:
+                connection.sendall(bytes(b"a" * 2**18))
+                sent += 2**18
+        began = time.perf_counter()
+        with connected(server, PING) as other:
+            assert answer(other)[0] == 200
+        slowest = max(slowest, time.perf_counter() - began)
+    assert slowest < 1.0
+
+
+def test_trailers_have_a_limit(server: Any) -> None:
+    with connected(server, UPDATE + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ") as connection:
+        assert send_for_ever(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
+
+
+@pytest.mark.parametrize("malformed", [b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"])
+def test_what_is_not_http_is_told_so(server: Any, malformed: bytes) -> None:
+    with connected(server, malformed) as connection:
+        assert refusal(connection) == (400, "malformed_request")
+
+
+@pytest.mark.parametrize("path", [b"/v1/models/m/update", b"/v1/datasets?name=d&format=libsvm"])
+def test_a_length_that_is_no_sane_number(server: Any, path: bytes) -> None:
+    media_type = b"application/json" if b"models" in path else b"text/plain"
+    head = b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Type: " + media_type + b"\r\nContent-Length: %b\r\n\r\n"
+    with connected(server, head % (b"0" * 5_000 + b"1")) as connection:
+        assert answer(connection)[:2][1]["code"] == "malformed_request"
+    with connected(server, head % (b"9" * 5_000)) as connection:
+        assert refusal(connection) == (400, "malformed_request")
+
+
+# -- pipelines ----------------------------------------------------------------------------------------
+
+
+def test_requests_that_come_together_are_answered_in_order(server: Any) -> None:
+    paths = [b"/livez", b"/v1/models/m", b"/nowhere", b"/readyz", b"/livez"]
+    with connected(server, b"".join(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path for path in paths)) as connection:
+        received = b""
+        while received.count(b"HTTP/1.1 ") < len(paths) or not received.endswith(b"}"):
+            received += connection.recv(65_536)
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"200", b"404", b"200", b"200"]
+
+
+def test_a_chain_of_requests_has_a_limit(server: Any) -> None:
+    """A connection with more ends after those that were taken; none of the others takes memory."""
+    before, refused_before = memory(server), refusals(server, "malformed")
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            connection = stack.enter_context(connected(server))
+            send_for_ever(connection, PING * 1000, 200_000 * len(PING))
+        eventually(lambda: refusals(server, "malformed") == refused_before + 4)
+        assert memory(server) - before < 20 * 2**20
+
+
+def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:
+    with connected(server, PING * 100) as connection:
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := connection.recv(65_536):
+                received += chunk
+    assert 1 <= received.count(b"HTTP/1.1 200") <= 17
+
+
+# -- time ---------------------------------------------------------------------------------------------
+
+
+def test_a_head_that_does_not_end_in_time(server: Any) -> None:
+    with connected(server, PING[:-4]) as connection:
+        assert refusal(connection) == (408, "request_timeout")
+    with connected(server) as connection:
+        connection.sendall(PING)
+        assert answer(connection)[0] == 200
+        connection.sendall(PING[:-4])
+        assert refusal(connection) == (408, "request_timeout")
+
+
+def test_a_head_that_dribbles(server: Any) -> None:
+    """A byte now and then does not buy time."""
+    with connected(server) as connection, contextlib.suppress(ConnectionError):
+        connection.settimeout(0.1)
+        began = time.monotonic()
+        for byte in PING * 10:
+            connection.sendall(bytes([byte if byte not in b"\r\n" else 0x61]))
+            with contextlib.suppress(TimeoutError):
+                if connection.recv(1):
+                    break
+    assert time.monotonic() - began < 6
+
+
+def test_a_connection_that_says_nothing(server: Any) -> None:
+    with connected(server) as connection:
+        assert ended(connection)
+
+
+@pytest.mark.parametrize("sent", [b"", b'{"x": {"a"'])
+def test_a_body_that_does_not_come_in_time(server: Any, sent: bytes) -> None:
+    with connected(server, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
+        assert refusal(connection) == (408, "request_timeout")
+
+
+def test_a_body_that_nobody_reads(server: Any) -> None:
+    """It was answered long ago, and goes on for ever."""
+    with connected(server, b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n") as connection:
+        assert answer(connection)[0] == 404
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                connection.sendall(b"a")
+                time.sleep(0.05)  # it dribbles
+                assert time.monotonic() - began < 10
+
+
+def test_a_slow_but_honest_client_is_served(server: Any) -> None:
+    """It takes its time, but less than it may for each request, and comes back."""
+    body = b"{" + b" " * 100 + ITEM[1:]
+    request = UPDATE + b"Content-Length: %d\r\n\r\n" % len(body)
+    before = metric(server, 'manylabel_updates_total{model="m"}')
+    with connected(server) as connection:
+        for updates in (before + 1, before + 2):
+            for portion in (request[:30], request[30:], body[:20], body[20:]):
+                connection.sendall(portion)
+                time.sleep(0.3)  # it is slow
+            assert answer(connection)[1]["updates"] == updates
+
+
+def test_a_stream_may_go_on_as_long_as_it_moves(server: Any) -> None:
+    head = UPDATE.replace(b"update", b"stream").replace(b"json", b"x-ndjson") + b"Transfer-Encoding: chunked\r\n\r\n"
+    with connected(server, head) as connection:
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        for number in range(1, 7):
+            time.sleep(0.5)  # all together twice as long as a body may take
+            connection.sendall(b"%x\r\n%b\n\r\n" % (len(ITEM) + 1, ITEM))
+            assert json.loads(response.readline())["line"] == number
+        connection.sendall(b"0\r\n\r\n")
+        assert response.read() == b""
+
+
+def test_answers_that_are_not_read(server: Any) -> None:
+    """A client that asks and asks, and reads nothing, is cut off."""
+    before = refusals(server, "unread")
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(SECONDS)
+        connection.connect(("127.0.0.1", server.port))
+        for _ in range(10):
+            connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 4)
+            assert pinged(server)
+        eventually(lambda: metric(server, "manylabel_unsent_bytes") > 0)
+        eventually(lambda: refusals(server, "unread") == before + 1)
+
+
+# -- many ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crowded(server_process: Callable[..., Any]) -> Any:
+    """A server with few connections and little memory for bodies."""
+    server = server_process("--max-connections", "8", "--max-held-bytes", "1000000", "--head-seconds", "2").start()
+    with_model(server)
+    return server
+
+
+def test_connections_have_a_limit(crowded: Any) -> None:
+    """Those that are in use stay, and one too many is told so; those that nobody uses give way."""
+    request = UPDATE + b"Content-Length: 27\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        in_use = [stack.enter_context(connected(crowded, request)) for _ in range(8)]
+        with connected(crowded, PING) as connection:
+            status, document, headers = answer(connection)
+            assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
+            assert ended(connection)
+        for connection in in_use:
+            connection.sendall(ITEM)
+            assert answer(connection)[0] == 200
+        assert metric_over(in_use[0], 'manylabel_refusals_total{reason="connections"}') == 1
+        assert metric_over(in_use[0], "manylabel_connections") == 8
+        eventually(lambda: pinged(crowded))
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(connected(crowded)) for _ in range(8)]
+        eventually(lambda: pinged(crowded))
+        assert sum(ended(connection) for connection in silent[:8]) == 8
+
+
+def pinged(server: Any) -> bool:
+    with connected(server, PING) as connection:
+        return answer(connection)[0] == 200
+
+
+def metric_over(connection: socket.socket, name: str) -> float:
+    connection.sendall(PING.replace(b"livez", b"metrics"))
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", response.read().decode(), re.MULTILINE)[1])  # type: ignore[index]
+
+
+def test_bodies_have_a_limit_together(crowded: Any) -> None:
+    head = UPDATE + b"Content-Length: 600000\r\n\r\n"
+    with connected(crowded, head + b" " * 500_000) as first:
+        eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
+        with connected(crowded, head + b" " * 599_000) as second:
+            status, document, headers = answer(second)
+            assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
+        with connected(crowded, UPDATE + b"Content-Length: 27\r\n\r\n" + ITEM) as small:
+            assert answer(small)[0] == 200
+        first.sendall(b" " * (100_000 - len(ITEM)) + ITEM)
+        assert answer(first)[0] == 200
+    assert metric(crowded, "manylabel_body_bytes") == 0
+    assert refusals(crowded, "memory") == 1
+
+
+def test_descriptors_are_kept_for_the_servers_own_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:
+    """More connections than there are descriptors: an update, and a snapshot, still find theirs."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); "
+    (tmp_path / "sitecustomize.py").write_text(code)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        server = server_process().start()
+    with_model(server)
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(connected(server, UPDATE + b"Content-Length: 27\r\n\r\n" + ITEM))
+        assert answer(client)[0] == 200
+        client.sendall(UPDATE + b"Content-Length: 27\r\n\r\n")
+        request = UPDATE + b"Content-Length: 27\r\n\r\n"
+        with contextlib.suppress(ConnectionError):
+            for _ in range(400):
+                stack.enter_context(connected(server, request))
+        client.sendall(ITEM)
+        assert answer(client)[0] == 200
+        client.sendall(b"POST /v1/models/m/snapshots HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+        assert answer(client)[0] in (200, 201)
+    assert "connections_bounded" in server.log.read_text()
+
+
+def test_each_worker_has_its_limits(server_process: Callable[..., Any], redis_server: Any) -> None:
+    flags = ("--workers", "2", "--store", redis_server.url, "--head-seconds", "1")
+    with server_process(*flags) as server:
+        server.start()
+        for _ in range(8):
+            with connected(server, b"GET /" + b"a" * 70_000) as connection:
+                assert refusal(connection) == (431, "headers_too_large")
+            with connected(server, PING[:-4]) as connection:
+                assert refusal(connection) == (408, "request_timeout")
+            assert pinged(server)
+
+
+def test_the_delay_of_the_event_loop_is_measured(server: Any) -> None:
+    count = metric(server, "manylabel_event_loop_delay_seconds_count")
+    eventually(lambda: metric(server, "manylabel_event_loop_delay_seconds_count") > count)
+    assert metric(server, 'manylabel_event_loop_delay_seconds_bucket{le="+Inf"}') > count
