@@ -116,5 +116,6 @@ def _descriptors(wanted: int) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     possible = soft - min(RESERVED_DESCRIPTORS, soft // 2)
     if possible < wanted:
-        log.warning("connections_bounded", wanted=wanted, possible=possible, reason=f"it may open {soft:,} files")
+        error = f"the process may open {soft:,} files and sockets, too few for {wanted:,} connections"
+        log.warning("few_descriptors", error=error, action=f"takes at most {possible:,} connections")
     return possible

@@ -23,7 +23,7 @@ class Queue:
     async def put(self, n_examples: int, *, patient: bool = False) -> None:
         """Have an update of so many examples wait; raise QueueFull if it may not."""
         update = Update((), "log", None, False, None, None, False)
-        checked = Checked(None, SizeDelta(examples=n_examples))
+        checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None)
         task = asyncio.create_task(self.queue.put(update, b"", checked, patient=patient))
         await asyncio.sleep(0)
         if task.done():

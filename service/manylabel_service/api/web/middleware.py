@@ -15,13 +15,13 @@ from manylabel_service.telemetry.metrics import Telemetry
 log = structlog.get_logger()
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/+=@-]{1,128}")
-_HEADERS = (
+HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 )
-_POLICY = b"default-src 'none'; frame-ancestors 'none'"
+POLICY = b"default-src 'none'; frame-ancestors 'none'"
 _POLICY_OF_DOCS = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     b"connect-src 'self'; frame-ancestors 'none'"
@@ -57,8 +57,8 @@ class RequestMiddleware:
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope["request_id"] = request_id.decode()
-        policy = _POLICY_OF_DOCS if scope["path"] == "/docs" else _POLICY
-        own_headers = (*_HEADERS, (b"content-security-policy", policy), (b"x-request-id", request_id))
+        policy = _POLICY_OF_DOCS if scope["path"] == "/docs" else POLICY
+        own_headers = (*HEADERS, (b"content-security-policy", policy), (b"x-request-id", request_id))
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
         status = 0
