@@ -77,16 +77,16 @@ class Trainer:
         Its class in `manylabel_core.batch`. It takes the parameters and `random_state`, `n_threads` and `warm_start`,
         and has `fit(X, Y, ..., label_names=, progress=)`, `decision_function(X)`, `to_bytes()`, `from_bytes(data)`.
     title : str
-        What it is, in a sentence.
+        One sentence says what the trainer is.
     parameters : tuple of Parameter
     views : bool
-        Whether it needs a data set of several views; others learn from one.
+        True if it needs a data set of several views; others learn from one.
     unlabelled : bool
-        Whether it learns from rows without labels too.
+        True if it learns from rows without labels too.
     passes : int
-        Over the rows in an iteration of its fit, roughly; how often there are checkpoints goes by it.
+        An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
     exact : bool
-        Whether its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
+        True if its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
     """
 
     name: str
@@ -138,17 +138,18 @@ _KERNEL = (
         "kernel",
         "linear",
         (Choice(("linear", "rbf", "poly")),),
-        "Kernel function; linear works on weights of features, without a Gram matrix.",
+        "The kernel function is one of these; linear works on weights of features, without a Gram matrix.",
     ),
     Parameter(
         "gamma",
         "scale",
         (POSITIVE, Choice(("scale", "mean_distance"))),
-        "Of rbf, exp(-gamma |u - v|^2), and poly, (gamma u.v + coef0)^degree: a number, or taken from the data: scale"
-        " is 1 / (features * variance), mean_distance 1 / (2 w^2) with w the mean distance of two examples.",
+        "This is gamma of rbf, exp(-gamma |u - v|^2), and of poly, (gamma u.v + coef0)^degree. It is a number, or taken"
+        " from the data: scale is 1 / (features * variance), mean_distance 1 / (2 w^2) with w the mean distance of two"
+        " examples.",
     ),
-    Parameter("degree", 3, (Number(integer=True, least=1, most=100),), "Degree of poly."),
-    Parameter("coef0", 0.0, (FINITE,), "Constant of poly."),
+    Parameter("degree", 3, (Number(integer=True, least=1, most=100),), "This is the degree of poly."),
+    Parameter("coef0", 0.0, (FINITE,), "This is the constant of poly."),
 )
 _RELATIONS = (_KERNEL[0], replace(_KERNEL[1], default="mean_distance"), *_KERNEL[2:])
 _RELATIONS_END = (
@@ -156,35 +157,38 @@ _RELATIONS_END = (
         "tol",
         1e-3,
         (TOLERANCE,),
-        "Stop at this relative duality gap, or when hardly any gain can be hoped for.",
+        "The fit stops at this relative duality gap, or when hardly any gain can be hoped for.",
     ),
-    Parameter("max_iter", 200, (ROUNDS,), "Most rounds of weights and label covariance."),
+    Parameter("max_iter", 200, (ROUNDS,), "A fit makes at most this many rounds of weights and label covariance."),
 )
-_GAP = Parameter("tol", 1e-3, (TOLERANCE,), "Stop at this relative duality gap.")
-_SWEEPS = Parameter("max_iter", 10_000, (ITERATIONS,), "Most sweeps of the solver.")
+_GAP = Parameter("tol", 1e-3, (TOLERANCE,), "The fit stops at this relative duality gap.")
+_SWEEPS = Parameter("max_iter", 10_000, (ITERATIONS,), "The solver makes at most this many sweeps.")
 _PRIVILEGED = (
     Parameter(
-        "gamma2", 30.0, (POSITIVE,), "Price of the weights that work on the labels: the larger, the less they explain."
+        "gamma2",
+        30.0,
+        (POSITIVE,),
+        "This is the price of the weights that work on the labels: the larger, the less they explain.",
     ),
-    Parameter("C", 0.03, (POSITIVE,), "Price of a unit of loss that the labels are to explain."),
+    Parameter("C", 0.03, (POSITIVE,), "This is the price of a unit of loss that the labels are to explain."),
     Parameter(
         "rho",
         0.05,
         (POSITIVE, Null()),
-        "Price of a unit of loss that they do not; at most C makes them idle. Null for infinite: there is no such"
-        " loss.",
+        "This is the price of a unit of loss that the labels do not explain; at most C makes them idle. Null is"
+        " infinite: there is no such loss.",
     ),
     Parameter(
         "privileged",
         "all",
         (Choice(("all",)), Number(integer=True, least=1, most=10_000)),
-        "Labels that are privileged information about a label: all others, or so many that are nearest to it.",
+        "These labels are privileged information about a label: all others, or as many as are nearest to it.",
     ),
     Parameter(
         "literal",
         False,
         (Flag(),),
-        "Whether the labels get no constant beside them, as the paper prints it; often there is no solution then.",
+        "If true, the labels get no constant beside them, as the paper prints it; often there is no solution then.",
     ),
 )
 
@@ -194,15 +198,16 @@ _M3L = Trainer(
     "M3L: max-margin learning of all labels at once, coupled by what is known about their relations.",
     (
         *_KERNEL,
-        Parameter("C", 1.0, (POSITIVE,), "Price of a unit of hinge loss."),
+        Parameter("C", 1.0, (POSITIVE,), "This is the price of a unit of hinge loss."),
         Parameter(
             "R",
             None,
             (Choice(("label_correlation",)), Matrix(FINITE), Null()),
-            "What is known about the labels: null for nothing, label_correlation for how they go together in the rows"
-            " that are learnt from, or a positive definite matrix of labels times labels, in their order in the data.",
+            "This says what is known about the labels: null for nothing, label_correlation for how they go together in"
+            " the rows that are learnt from, or a positive definite matrix of labels times labels, in their order in"
+            " the data.",
         ),
-        Parameter("fit_intercept", True, (Flag(),), "Whether a constant feature is added."),
+        Parameter("fit_intercept", True, (Flag(),), "If true, a constant feature is added."),
         _GAP,
         _SWEEPS,
     ),
@@ -217,7 +222,7 @@ _MLRL = Trainer(
             "lam",
             1e-4,
             (POSITIVE,),
-            "Regularisation; what suits falls with the number of rows, from 0.1/n to 1/n.",
+            "This weighs the regularisation; what suits falls with the number of rows, from 0.1/n to 1/n.",
         ),
         *_RELATIONS_END,
     ),
@@ -229,12 +234,12 @@ _SSMLRL = Trainer(
     "SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well.",
     (
         *_RELATIONS,
-        Parameter("lam1", 1e-4, (POSITIVE,), "Regularisation, as lam of mlrl."),
+        Parameter("lam1", 1e-4, (POSITIVE,), "This weighs the regularisation, as lam of mlrl."),
         Parameter(
             "lam2",
             1e-6,
             (POSITIVE,),
-            "Price of the scores of unlabelled examples; what suits falls with their number.",
+            "This is the price of the scores of unlabelled examples; what suits falls with their number.",
         ),
         *_RELATIONS_END,
     ),
@@ -251,11 +256,11 @@ _PRML = Trainer(
             "rank",
             0.9,
             (Number(integer=True, least=1, most=10_000), Number(above=0, most=1)),
-            "Of the weights: a number, or a share of the number of labels.",
+            "This is the rank of the weights: a number, or a share of the number of labels.",
         ),
-        Parameter("gamma1", 1.0, (POSITIVE,), "Price of the weights that join the shared ones to labels."),
-        Parameter("tol", 1e-2, (TOLERANCE,), "Stop when a round lowers the objective by at most this share."),
-        Parameter("max_iter", 30, (ROUNDS,), "Most rounds."),
+        Parameter("gamma1", 1.0, (POSITIVE,), "This is the price of the weights that join the shared ones to labels."),
+        Parameter("tol", 1e-2, (TOLERANCE,), "The fit stops when a round lowers the objective by this share or less."),
+        Parameter("max_iter", 30, (ROUNDS,), "A fit makes at most this many rounds."),
     ),
     passes=100,
     exact=True,
@@ -276,35 +281,39 @@ _LSA_MML = Trainer(
             "n_components",
             None,
             (Number(integer=True, least=1, most=10_000), Null()),
-            "Size of the representation, below the features of the narrowest view; null takes 20, or what is allowed.",
+            "This is the size of the representation, below the features of the narrowest view; null takes 20, or what"
+            " is allowed.",
         ),
-        Parameter("r", 2.0, (Number(above=1, most=1e6),), "The larger, the more alike are the weights of views."),
-        Parameter("beta", 1.0, (POSITIVE,), "Weight of the labels; at 1 they weigh as much as one view."),
-        Parameter("gamma", 0.01, (NOT_NEGATIVE,), "Weight of the alignment of views."),
-        Parameter("ridge", 0.5, (POSITIVE,), "Price of the representation."),
-        Parameter("label_ridge", 1.0, (POSITIVE,), "Price of the weights of labels."),
+        Parameter("r", 2.0, (Number(above=1, most=1e6),), "The larger it is, the more alike are the weights of views."),
+        Parameter("beta", 1.0, (POSITIVE,), "This is the weight of the labels; at 1 they weigh as much as one view."),
+        Parameter("gamma", 0.01, (NOT_NEGATIVE,), "This is the weight of the alignment of views."),
+        Parameter("ridge", 0.5, (POSITIVE,), "This is the price of the representation."),
+        Parameter("label_ridge", 1.0, (POSITIVE,), "This is the price of the weights of labels."),
         Parameter(
             "view_floor",
             1.0,
             (NOT_NEGATIVE,),
-            "Added to the error of each view where their weights are found, so that no easy view gets all the weight.",
+            "This is added to the error of each view where their weights are found, so that no easy view gets all the"
+            " weight.",
         ),
-        Parameter("centre", True, (Flag(),), "Whether the mean of every feature is taken away."),
+        Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(
             "refit",
             True,
             (Flag(),),
-            "Whether the weights of labels are fitted again to representations found from views alone.",
+            "If true, the weights of labels are fitted again to representations found from views alone.",
         ),
         Parameter(
             "threshold",
             "f1",
             (Choice(("f1", "errors", "prevalence", "half")),),
-            "How the threshold of a label is fitted: to its highest F1, the fewest errors, its frequency, or 0.5.",
+            "The threshold of a label is fitted to its highest F1, the fewest errors or its frequency, or is 0.5.",
         ),
-        Parameter("limit_components", True, (Flag(),), "Whether n_components is limited by the narrowest view."),
-        Parameter("tol", 1e-4, (TOLERANCE,), "Stop when an iteration lowers the objective by at most this share."),
-        Parameter("max_iter", 200, (ROUNDS,), "Most iterations."),
+        Parameter("limit_components", True, (Flag(),), "If true, n_components is limited by the narrowest view."),
+        Parameter(
+            "tol", 1e-4, (TOLERANCE,), "The fit stops when an iteration lowers the objective by this share or less."
+        ),
+        Parameter("max_iter", 200, (ROUNDS,), "A fit makes at most this many iterations."),
     ),
     views=True,
     unlabelled=True,

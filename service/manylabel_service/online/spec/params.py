@@ -36,20 +36,22 @@ class Params(BaseModel):
     _learner: ClassVar[type[OnlineLearner]]
 
     average: StrictBool = False
-    """Whether predictions are by the mean of the weights so far, in place of the present ones."""
+    """If true, the mean of the weights so far predicts, in place of the present ones."""
     fit_intercept: StrictBool = True
-    """Whether a constant feature is added."""
+    """If true, a constant feature is added."""
     intercept_scaling: _Positive = 0.3
-    """That constant."""
+    """This is the constant feature."""
     calibrate: StrictBool = True
-    """Whether probabilities are kept, label by label."""
+    """If true, there are calibrated probabilities, label by label."""
     optimise: Literal["none", "micro_f1", "macro_f1", "hamming"] | None = None
-    """The measure that each label's cut is chosen for, which needs `calibrate`; none cuts where the threshold is. Null
-    takes micro_f1, or none where `passes` are given, without `calibrate`, and for the baselines."""
+    """Each label's decision threshold is chosen for this measure, which needs `calibrate`; with none, labels above the
+    learnt threshold are predicted. Null takes micro_f1, or none where `passes` are given, without `calibrate`, and for
+    the baselines."""
     drift: Literal["adwin"] | None = None
-    """The detector that watches the errors of each label, and of all labels together, for a rise."""
+    """This detector watches the errors of each label, and of all labels together, for a rise."""
     on_drift: Literal["raise", "restart"] | None = None
-    """What an alarm does, which needs `drift`: steps as large as at the start, a label learnt anew, or nothing."""
+    """An alarm makes steps as large as at the start (raise), has a label learnt anew (restart), or does nothing; needs
+    `drift`."""
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
@@ -66,11 +68,11 @@ class _ThresholdingParams(Params):
     """Parameters of FALT, SALT and their kernel versions."""
 
     eta: _Positive | None = None
-    """Step size; null takes what suits the step."""
+    """This is the step size; null takes what suits the step."""
     passes: _Passes | None = None
-    """Most passes over one example of the gradient step. Without a step, they choose the gradient step."""
+    """The gradient step makes at most this many passes over one example. Without a step, they choose that one."""
     passes_per_label: _PassesPerLabel | None = None
-    """The same as a multiple of the number of labels, in place of `passes`; null with the gradient step and no `passes`
+    """This multiple of the number of labels stands in place of `passes`; null with the gradient step and no `passes`
     takes 1."""
 
 
@@ -80,16 +82,16 @@ class FaltParams(_ThresholdingParams):
     _learner = FALT
 
     step: str | None = _one_of(FALT.steps)
-    """How an example is learnt: its round solved exactly, with a step size for each feature (adaptive), with one for
-    all (implicit), or by two such models of which the better one predicts (paired); or by passes (gradient)."""
+    """An example is learnt by solving its problem, with a step size for each feature (adaptive), with one for all
+    (implicit), or by two such experts of which the better one predicts (paired); or by passes (gradient)."""
 
 
 class _DampedParams(Params):
     """Parameters of SALT and its kernel version."""
 
     delta: _Positive | None = None
-    """Added to the root of the summed squared gradients; large values damp the first steps. Null takes what suits
-    the step."""
+    """This is added to the root of the summed squared gradients; large values damp the first steps. Null takes what
+    suits the step."""
 
 
 class SaltParams(_ThresholdingParams, _DampedParams):
@@ -98,40 +100,40 @@ class SaltParams(_ThresholdingParams, _DampedParams):
     _learner = SALT
 
     step: str | None = _one_of(SALT.steps)
-    """How an example is learnt: its round solved exactly (implicit), also beside a model of one step size where the
-    better one predicts (paired); or by passes (gradient)."""
+    """An example is learnt by solving its problem (implicit), also beside an expert of one step size where the better
+    one predicts (paired); or by passes (gradient)."""
 
 
 class _KernelParams(Params):
     """Parameters of kernel learners."""
 
     fit_intercept: StrictBool = False
-    """Whether a constant is added to the kernel."""
+    """If true, a constant is added to the kernel."""
     intercept_scaling: _Positive = 0.3
-    """Root of that constant."""
+    """This is the root of the constant that is added."""
     kernel: Literal["rbf", "linear", "poly"] = "rbf"
-    """Kernel function."""
+    """The kernel function is one of these."""
     gamma: _Positive = 1.0
-    """Kernel coefficient: 1 / (2 s2) for an RBF kernel of width s2."""
+    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper."""
     coef0: _NotNegative = 1.0
-    """Constant of the polynomial kernel."""
+    """This is the constant of the polynomial kernel."""
     degree: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
-    """Degree of the polynomial kernel."""
+    """This is the degree of the polynomial kernel."""
     budget: _Budget | None = None
-    """Most support vectors, or features that stand for the kernel; null keeps all vectors, up to the size limit of a
-    model."""
+    """There are at most this many support vectors, or features that stand for the kernel; null keeps all vectors, up to
+    the size limit of a model."""
     strategy: str | None = _one_of(KernelFALT.strategies)
-    """How the budget is kept to: one vector is projected onto the others, or merged with another; or the model
-    is linear in features of the kernel (rff, nystroem). Null takes the best one."""
+    """The budget is kept by projecting one vector onto the others, or merging it with another; or the model is linear
+    in features of the kernel (rff, nystroem). Null takes the best one."""
     seed: Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)] = 0
-    """Of random features."""
+    """The random features are drawn with this seed."""
 
 
 class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
     """Parameters of kernel FALT and kernel SALT."""
 
     step: str | None = _one_of(KernelFALT.steps)
-    """How an example is learnt: its round solved exactly (implicit), or by passes (gradient)."""
+    """An example is learnt by solving its problem (implicit), or by passes (gradient)."""
 
 
 class KernelFaltParams(_KernelThresholdingParams):
@@ -146,18 +148,18 @@ class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
     _learner = KernelSALT
 
     budget: _Budget = 500
-    """Features of the kernel."""
+    """The kernel has this many features."""
     strategy: str | None = _one_of(KernelSALT.strategies)
-    """Which features: those of examples (nystroem), or random ones (rff). Null takes the best one."""
+    """The features are those of examples (nystroem), or random ones (rff). Null takes the best ones."""
 
 
 class _AggressiveParams(Params):
     """Parameters of the baselines."""
 
     C: _Positive = 1.0
-    """Aggressiveness: the price of the loss that is left after a step."""
+    """This is the aggressiveness: the price of the loss that is left after a step."""
     variant: Literal["PA-I", "PA-II"] = "PA-I"
-    """Whether that price is of the loss, or of its square."""
+    """C is the price of the loss (PA-I), or of its square (PA-II)."""
 
 
 class PassiveAggressiveParams(_AggressiveParams):
