@@ -56,8 +56,8 @@ class Columns:
         return sp.csr_array((values, _indices(self.indices), _indptr(self.indptr)), shape=(len(self.indptr) - 1, width))
 
 
-class Building:
-    """A building holds a data set under way.
+class DatasetBuilder:
+    """A builder holds a data set that grows row by row.
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
-"""The kernels of `prequential`: what came of each example, added up from the start and over a sliding window.
+"""The compiled passes of `prequential`: what came of each example, added up from the start and over a sliding window.
 
-All that call each other stand in this one file, because numba's cache does not see a change in another one.
 `prequential.Prequential` owns the arrays they share and update in place:
 
 counts  int64 (2, capacity, 3)  true positives, false positives and false negatives of each label: from the
@@ -15,12 +14,7 @@ Sums are taken in the order of the examples, one number at a time, so no result 
 grouped into calls or on how large the arrays are.
 """
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from manylabel_core.compiled import compiled
 
@@ -31,13 +25,7 @@ PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
 
 
 @compiled
-def first_unfit(
-    width: int,
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    n_labels: NDArray[np.int64],
-    n_known: NDArray[np.int64],
-) -> int:
+def first_unfit(width, indptr, indices, n_labels, n_known):  # type: ignore[no-untyped-def]
     """Return the first example whose numbers point outside the arrays, or -1."""
     for i in range(len(n_labels)):
         if not (0 <= n_known[i] <= n_labels[i] <= width and 0 <= indptr[i] <= indptr[i + 1] <= len(indices)):
@@ -51,23 +39,10 @@ def first_unfit(
 
 
 @compiled
-def advance(
-    scores: NDArray[Any],
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    complete: NDArray[np.bool_],
-    n_labels: NDArray[np.int64],
-    n_known: NDArray[np.int64],
-    first: int,
-    window: int,
-    counts: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    sums: NDArray[np.float64],
-    ring: NDArray[np.int64],
-    codes: NDArray[np.int32],
-) -> int:
-    """Measure the examples from `first` on; give the first without room in the rings, or their number."""
+def advance(  # type: ignore[no-untyped-def]
+    scores, indptr, indices, signs, complete, n_labels, n_known, first, window, counts, totals, sums, ring, codes
+):
+    """Measure the examples from `first` on; return the first without room in the rings, or their number."""
     width = scores.shape[1] - 1
     truth = np.empty(width, dtype=np.bool_)
     labels = np.empty(width, dtype=np.int32)
@@ -90,15 +65,8 @@ def advance(
 
 
 @compiled
-def list_known(
-    indices: NDArray[np.int32],
-    signs: NDArray[np.int8],
-    complete: bool,
-    n_labels: int,
-    labels: NDArray[np.int32],
-    truth: NDArray[np.bool_],
-) -> int:
-    """Write the labels whose truth is known, and that truth; give their number."""
+def list_known(indices, signs, complete, n_labels, labels, truth):  # type: ignore[no-untyped-def]
+    """Write the labels whose truth is known, and that truth; return their number."""
     if not complete:
         for at in range(len(indices)):
             labels[at] = indices[at]
@@ -113,15 +81,7 @@ def list_known(
 
 
 @compiled
-def judge(
-    scores: NDArray[Any],
-    labels: NDArray[np.int32],
-    truth: NDArray[np.bool_],
-    n_known: int,
-    found: NDArray[np.int32],
-    ranked: NDArray[np.float64],
-    row: NDArray[np.int64],
-) -> None:
+def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[no-untyped-def]
     """Fill `row` and `found`. Labels from column `n_known` on did not exist when the scores were made."""
     row[:] = 0
     row[KNOWN] = len(labels)
@@ -146,7 +106,7 @@ def judge(
 
 
 @compiled
-def rank(relevant: NDArray[np.float64], irrelevant: NDArray[np.float64], row: NDArray[np.int64]) -> None:
+def rank(relevant, irrelevant, row):  # type: ignore[no-untyped-def]
     """Count the pairs whose relevant label does not stand above the irrelevant one. Reorders both arrays."""
     row[ONE_ERROR] = 1
     if len(relevant) == 0:
@@ -166,7 +126,7 @@ def rank(relevant: NDArray[np.float64], irrelevant: NDArray[np.float64], row: ND
 
 
 @compiled
-def count_at_most(ascending: NDArray[np.float64], bound: float) -> int:
+def count_at_most(ascending, bound):  # type: ignore[no-untyped-def]
     # For the same reason, halving has no early way out.
     low, left = 0, len(ascending)
     while left > 1:
@@ -177,13 +137,7 @@ def count_at_most(ascending: NDArray[np.float64], bound: float) -> int:
 
 
 @compiled
-def has_room(
-    row: NDArray[np.int64],
-    window: int,
-    totals: NDArray[np.int64],
-    ring: NDArray[np.int64],
-    codes: NDArray[np.int32],
-) -> bool:
+def has_room(row, window, totals, ring, codes):  # type: ignore[no-untyped-def]
     length, n_codes = totals[LENGTH], totals[N_CODES] + n_found(row)
     if length == window:
         length -= 1
@@ -192,14 +146,12 @@ def has_room(
 
 
 @compiled
-def n_found(row: NDArray[np.int64]) -> int:
+def n_found(row):  # type: ignore[no-untyped-def]
     return int(row[TP] + row[FP] + row[FN])
 
 
 @compiled
-def forget(
-    counts: NDArray[np.int64], totals: NDArray[np.int64], ring: NDArray[np.int64], codes: NDArray[np.int32]
-) -> None:
+def forget(counts, totals, ring, codes):  # type: ignore[no-untyped-def]
     """Take the oldest example out of the window."""
     at, n = totals[FIRST_CODE], n_found(ring[totals[OLDEST]])
     for _ in range(n):
@@ -212,14 +164,7 @@ def forget(
 
 
 @compiled
-def remember(
-    row: NDArray[np.int64],
-    found: NDArray[np.int32],
-    counts: NDArray[np.int64],
-    totals: NDArray[np.int64],
-    ring: NDArray[np.int64],
-    codes: NDArray[np.int32],
-) -> None:
+def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untyped-def]
     """Append an example to the window, and its labels to the counts."""
     n = n_found(row)
     at = (totals[FIRST_CODE] + totals[N_CODES]) % len(codes)
@@ -234,7 +179,7 @@ def remember(
 
 
 @compiled
-def add(row: NDArray[np.int64], totals: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+def add(row, totals, sums):  # type: ignore[no-untyped-def]
     """Add one example to the counters and the sums."""
     wrong = row[FP] + row[FN]
     totals[EXAMPLES] += 1
@@ -247,12 +192,12 @@ def add(row: NDArray[np.int64], totals: NDArray[np.int64], sums: NDArray[np.floa
 
 
 @compiled
-def ratio(part: float, whole: float) -> float:
+def ratio(part, whole):  # type: ignore[no-untyped-def]
     return part / whole if whole != 0 else 0.0
 
 
 @compiled
-def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def recent(totals, ring):  # type: ignore[no-untyped-def]
     """Return the counters and sums of the window, added anew, oldest example first, as `add` does it from the start."""
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)
@@ -262,7 +207,7 @@ def recent(totals: NDArray[np.int64], ring: NDArray[np.int64]) -> tuple[NDArray[
 
 
 @compiled
-def f1_scores(counts: NDArray[np.int64], n_labels: int) -> tuple[float, float]:
+def f1_scores(counts, n_labels):  # type: ignore[no-untyped-def]
     """Return micro and macro F1 of the first `n_labels` labels."""
     tp = wrong = 0
     total = 0.0

@@ -58,7 +58,7 @@ def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Give consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
+    """Yield consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
     return row_blocks(n_rows, n_columns, _BLOCK_ELEMENTS)
 
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.metrics import _prequential as kernels
+from manylabel_core.metrics import _prequential
 from manylabel_core.rows import Targets
 
 _FIELDS = {
     "window": (np.int64, (1,)),
     "counts": (np.int64, (None, 3)),
-    "totals": (np.int64, (kernels.LABELS + 1,)),
-    "sums": (np.float64, (kernels.N_SUMS,)),
-    "ring": (np.int64, (None, kernels.N_FIELDS)),
+    "totals": (np.int64, (_prequential.LABELS + 1,)),
+    "sums": (np.float64, (_prequential.N_SUMS,)),
+    "ring": (np.int64, (None, _prequential.N_FIELDS)),
     "codes": (np.int32, (None,)),
 }
 
@@ -61,9 +61,9 @@ class Prequential:
             raise ValueError(f"window must be at least 1, not {window}")
         self._window = operator.index(window)
         self._counts = np.zeros((2, 16, 3), dtype=np.int64)
-        self._totals = np.zeros(kernels.N_TOTALS, dtype=np.int64)
-        self._sums = np.zeros(kernels.N_SUMS, dtype=np.float64)
-        self._ring: NDArray[np.int64] = np.zeros((min(self._window, 16), kernels.N_FIELDS), dtype=np.int64)
+        self._totals = np.zeros(_prequential.N_TOTALS, dtype=np.int64)
+        self._sums = np.zeros(_prequential.N_SUMS, dtype=np.float64)
+        self._ring: NDArray[np.int64] = np.zeros((min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
         self._codes: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
 
     @property
@@ -103,7 +103,7 @@ class Prequential:
 
     def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
         own = self._counts, self._totals, self._sums, self._ring, self._codes
-        return int(kernels.advance(scores, *targets, n_known, first, self._window, *own))
+        return int(_prequential.advance(scores, *targets, n_known, first, self._window, *own))
 
     def measures(self) -> dict[str, dict[str, float]]:
         """Return the measures so far.
@@ -116,10 +116,10 @@ class Prequential:
             `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`; 0.0 where nothing was
             seen. "window" also has its `size`.
         """
-        n_labels = int(self._totals[kernels.LABELS])
-        cumulative = _named(self._totals, self._sums, self._counts[kernels.ALL], n_labels)
-        totals, sums = kernels.recent(self._totals, self._ring)
-        window = _named(totals, sums, self._counts[kernels.RECENT], n_labels)
+        n_labels = int(self._totals[_prequential.LABELS])
+        cumulative = _named(self._totals, self._sums, self._counts[_prequential.ALL], n_labels)
+        totals, sums = _prequential.recent(self._totals, self._ring)
+        window = _named(totals, sums, self._counts[_prequential.RECENT], n_labels)
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -127,14 +127,14 @@ class Prequential:
 
         They depend only on the examples given, not on how they were grouped or on any `restore` in between.
         """
-        n_labels = int(self._totals[kernels.LABELS])
+        n_labels = int(self._totals[_prequential.LABELS])
         return {
             "window": np.array([self._window], dtype=np.int64),
-            "counts": self._counts[kernels.ALL, :n_labels].copy(),
-            "totals": self._totals[: kernels.LABELS + 1].copy(),
+            "counts": self._counts[_prequential.ALL, :n_labels].copy(),
+            "totals": self._totals[: _prequential.LABELS + 1].copy(),
             "sums": self._sums.copy(),
-            "ring": self._ring[self._places(kernels.OLDEST, len(self._ring))],
-            "codes": self._codes[self._places(kernels.FIRST_CODE, len(self._codes))],
+            "ring": self._ring[self._places(_prequential.OLDEST, len(self._ring))],
+            "codes": self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))],
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -148,10 +148,10 @@ class Prequential:
         _check_state(arrays, self._window)
         ring, codes = arrays["ring"], arrays["codes"]
         counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])])
-        np.add.at(counts[kernels.RECENT], (codes >> 2, codes & 3), 1)
-        totals = np.zeros(kernels.N_TOTALS, dtype=np.int64)
-        totals[: kernels.LABELS + 1] = arrays["totals"]
-        totals[kernels.LENGTH], totals[kernels.N_CODES] = len(ring), len(codes)
+        np.add.at(counts[_prequential.RECENT], (codes >> 2, codes & 3), 1)
+        totals = np.zeros(_prequential.N_TOTALS, dtype=np.int64)
+        totals[: _prequential.LABELS + 1] = arrays["totals"]
+        totals[_prequential.LENGTH], totals[_prequential.N_CODES] = len(ring), len(codes)
         self._counts, self._totals, self._sums = counts, totals, arrays["sums"].copy()
         self._ring = _moved(ring, min(self._window, max(16, len(ring))))
         self._codes = _moved(codes, max(64, len(codes)))
@@ -165,13 +165,13 @@ class Prequential:
 
     def _make_room(self) -> None:
         """Double the ring that is in the way."""
-        if self._totals[kernels.LENGTH] == len(self._ring) < self._window:
+        if self._totals[_prequential.LENGTH] == len(self._ring) < self._window:
             # Shorter than the window it has lost no example yet, so the oldest is still in front.
             self._ring = _moved(self._ring, min(self._window, 2 * len(self._ring)))
         else:
-            codes = self._codes[self._places(kernels.FIRST_CODE, len(self._codes))]
+            codes = self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))]
             self._codes = _moved(codes, 2 * len(self._codes))
-            self._totals[kernels.FIRST_CODE] = 0
+            self._totals[_prequential.FIRST_CODE] = 0
 
     def _places(self, begin: int, capacity: int) -> NDArray[np.int64]:
         """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
@@ -182,9 +182,9 @@ class Prequential:
 def _named(
     totals: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.int64], n_labels: int
 ) -> dict[str, float]:
-    examples = int(totals[kernels.EXAMPLES])
+    examples = int(totals[_prequential.EXAMPLES])
     precision, recall, hamming_loss, ranking_loss = (_ratio(float(term), examples) for term in sums)
-    micro_f1, macro_f1 = kernels.f1_scores(counts, n_labels)
+    micro_f1, macro_f1 = _prequential.f1_scores(counts, n_labels)
     return {
         "examples": examples,
         "precision": precision,
@@ -193,9 +193,9 @@ def _named(
         "micro_f1": micro_f1,
         "macro_f1": macro_f1,
         "hamming_loss": hamming_loss,
-        "one_error": _ratio(int(totals[kernels.ONE_ERRORS]), examples),
+        "one_error": _ratio(int(totals[_prequential.ONE_ERRORS]), examples),
         "ranking_loss": ranking_loss,
-        "subset_accuracy": _ratio(int(totals[kernels.EXACT]), examples),
+        "subset_accuracy": _ratio(int(totals[_prequential.EXACT]), examples),
     }
 
 
@@ -216,7 +216,7 @@ def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -
         raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays do not fit together")
-    unfit = kernels.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
+    unfit = _prequential.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
     if unfit >= 0:
         raise ValueError(
             f"targets, example {unfit}: labels must lie below n_labels, n_labels must not exceed the columns "
@@ -243,30 +243,30 @@ def _check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
 
 def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     totals, counts, sums = arrays["totals"], arrays["counts"], arrays["sums"]
-    examples = int(totals[kernels.EXAMPLES])
+    examples = int(totals[_prequential.EXAMPLES])
     if not 0 <= examples < MAX_EXAMPLES or len(arrays["ring"]) != min(examples, window):
         raise ValueError("totals: the examples do not fit ring")
-    if totals[kernels.LABELS] != len(counts):
+    if totals[_prequential.LABELS] != len(counts):
         raise ValueError("totals: the labels do not fit counts")
-    for name, array in (("totals", totals[: kernels.LABELS]), ("counts", counts), ("sums", sums)):
+    for name, array in (("totals", totals[: _prequential.LABELS]), ("counts", counts), ("sums", sums)):
         if not ((array >= 0) & (array <= examples)).all():
             raise ValueError(f"{name}: outside 0 to the number of examples")
 
 
 def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
-    known, pairs = ring[:, kernels.KNOWN], ring[:, kernels.PAIRS]
+    known, pairs = ring[:, _prequential.KNOWN], ring[:, _prequential.PAIRS]
     if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
         raise ValueError("ring: not counts of labels")
-    if (ring[:, : kernels.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
+    if (ring[:, : _prequential.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
         raise ValueError("ring: more than the labels known")
-    if (ring[:, kernels.MISRANKED] > pairs).any() or (ring[:, kernels.ONE_ERROR] > 1).any():
+    if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
         raise ValueError("ring: more errors than can be made")
 
 
 def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > kernels.FN).any():
+    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > _prequential.FN).any():
         raise ValueError("codes: names a label or an outcome that does not exist")
-    found = ring[:, : kernels.KNOWN]
+    found = ring[:, : _prequential.KNOWN]
     lengths = found.sum(axis=1)
     if lengths.sum() != len(codes):
         raise ValueError("codes: not as many as ring says")

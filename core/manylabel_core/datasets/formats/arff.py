@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.arff_columns import Column, feature, label
 from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header
@@ -46,17 +46,17 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
         columns = ArffColumns(header, _chosen(header, labels))
         limits.check("features", columns.n_features)
         limits.check("labels", len(columns.label_names))
-        building = Building(limits)
+        builder = DatasetBuilder(limits)
         rows = columns.rows(lines)
         first = next(rows, None)
         if first is None:
             raise BadDataset("there are no rows after @data")
         # What the first row is decides the form of all: a matrix is dense or it is not.
         dense = not (first.sparse or columns.one_hot)
-        building.views[SINGLE] = Columns(dense)
+        builder.views[SINGLE] = Columns(dense)
         for row in _from(first, rows):
-            _add(building, row, columns)
-    return building.done_single(columns.label_names, columns.n_features, columns.feature_names())
+            _add(builder, row, columns)
+    return builder.done_single(columns.label_names, columns.n_features, columns.feature_names())
 
 
 class ArffRow(NamedTuple):
@@ -173,16 +173,16 @@ class ArffColumns:
         return fields
 
 
-def _add(building: Building, row: ArffRow, columns: ArffColumns) -> None:
+def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
     if row.unknown and len(row.unknown) < len(columns.label_names):
         name = columns.label_names[row.unknown[0]]
         raise BadDataset(f"label {shown(name)} is missing, others are not: all or none may be", line=row.line)
-    view = building.views[SINGLE]
+    view = builder.views[SINGLE]
     if view.dense:
         view.add_dense([row.x.get(column, 0.0) for column in range(columns.n_features)])
     else:
         view.add_sparse(row.x)
-    building.end_row(None if row.unknown else row.relevant, row.line)
+    builder.end_row(None if row.unknown else row.relevant, row.line)
 
 
 def _from(first: ArffRow, rows: Iterator[ArffRow]) -> Iterator[ArffRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
@@ -49,8 +49,8 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limit
         With the line: a word that is no pair, a value that is no finite number, a feature that comes twice or whose
         number is none or too high.
     """
-    building, names, width, lowest = Building(limits), dict[str, int](), 0, 1
-    columns = building.views[SINGLE] = Columns(dense=False)
+    builder, names, width, lowest = DatasetBuilder(limits), dict[str, int](), 0, 1
+    columns = builder.views[SINGLE] = Columns(dense=False)
     with opened(source) as file:
         lines = numbered_lines(file)
         sizes, rows = begin(lines)
@@ -64,11 +64,11 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limit
                 raise BadDataset("a feature comes twice", line=words.line)
             width, lowest = max(width, max(row, default=-1) + 1), min(row, default=1) and lowest
             columns.add_sparse(row)
-            building.end_row(_labels(words, names, limits, sizes), words.line)
+            builder.end_row(_labels(words, names, limits, sizes), words.line)
     if zero_based is False and lowest == 0:
         raise BadDataset("a feature has the number 0, and numbers are said to count from 1")
     first = 0 if zero_based or sizes is not None else min(lowest, 1)
-    return _numbered(building, names, width if sizes is None else sizes.features, first)
+    return _numbered(builder, names, width if sizes is None else sizes.features, first)
 
 
 def begin(lines: Iterator[tuple[int, str]]) -> tuple[Sizes | None, Iterator[Words]]:
@@ -142,9 +142,9 @@ def _labels(words: Words, names: dict[str, int], limits: Limits, sizes: Sizes | 
     return relevant
 
 
-def _numbered(building: Building, names: dict[str, int], width: int, first: int) -> Dataset:
+def _numbered(builder: DatasetBuilder, names: dict[str, int], width: int, first: int) -> Dataset:
     """Return the data set with its columns from `first` on, and numeric labels in their order."""
-    dataset = building.done_single(tuple(names), width)
+    dataset = builder.done_single(tuple(names), width)
     X, Y, labels = dataset.X, dataset.Y, dataset.label_names
     if all(label.isascii() and label.isdigit() and len(label) < 20 for label in labels):
         order = sorted(range(len(labels)), key=lambda column: int(labels[column]))

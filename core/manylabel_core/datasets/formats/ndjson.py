@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
 from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened, shown
@@ -50,7 +50,7 @@ class _Reading:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._building = Building(limits)
+        self._builder = DatasetBuilder(limits)
         self._views: dict[str, _View] = {}
         self._labels: dict[str, int] = {}
 
@@ -58,20 +58,20 @@ class _Reading:
         if "x" not in item or set(item) - {"x", "y"}:
             raise ValueError(f"an example has x and y, not {', '.join(shown(key) for key in [*item][:5]) or 'nothing'}")
         self._add_features(item["x"])
-        self._building.end_row(self._relevant(item.get("y")), line)
+        self._builder.end_row(self._relevant(item.get("y")), line)
         self._limits.check("features", sum(view.width for view in self._views.values()))
         self._limits.check("labels", len(self._labels))
 
     def _add_features(self, x: Any) -> None:
         views = x["views"] if isinstance(x, dict) and set(x) == {"views"} and isinstance(x["views"], dict) else None
         given = {SINGLE: x} if views is None else views
-        if not self._building.n_rows:
+        if not self._builder.n_rows:
             if not 0 < len(given) <= MAX_VIEWS:
                 raise ValueError(f"views must have 1 to {MAX_VIEWS} views")
             for name, features in given.items():
                 check_name(name, "views")
                 self._views[name] = view = _View(_form(features))
-                self._building.views[name] = view.columns
+                self._builder.views[name] = view.columns
         if set(given) != set(self._views):
             raise ValueError(f"x has the views {_listed(given)}, the rows before have {_listed(self._views)}")
         for name, features in given.items():
@@ -96,7 +96,7 @@ class _Reading:
 
     def done(self) -> Dataset:
         widths = {name: view.width for name, view in self._views.items()}
-        return self._building.done((*self._labels,), widths, {name: v.names() for name, v in self._views.items()})
+        return self._builder.done((*self._labels,), widths, {name: v.names() for name, v in self._views.items()})
 
 
 class _View:

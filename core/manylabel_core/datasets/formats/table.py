@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 
-from manylabel_core.datasets.building import Building, Columns
+from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
@@ -33,8 +33,8 @@ def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limi
         With the line: a row with more or fewer values than there are columns, a value that is no number, a quote that
         is not closed.
     """
-    building = Building(limits)
-    columns = building.views[SINGLE] = Columns(dense=True)
+    builder = DatasetBuilder(limits)
+    columns = builder.views[SINGLE] = Columns(dense=True)
     with opened(source) as file:
         rows = _rows(_Lines(numbered_lines(file)))
         names = check_names(next(rows, (0, []))[1], "columns", line=1)
@@ -47,8 +47,8 @@ def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limi
             if len(row) != len(names):
                 raise BadDataset(f"{len(row)} values, there are {len(names)} columns", line=line)
             columns.add_dense([_value(row[place], names[place], line) for place in features])
-            building.end_row(_relevant(row, names, labels, line), line)
-    return building.done_single([names[place] for place in labels], len(features), [names[place] for place in features])
+            builder.end_row(_relevant(row, names, labels, line), line)
+    return builder.done_single([names[place] for place in labels], len(features), [names[place] for place in features])
 
 
 class _Lines:

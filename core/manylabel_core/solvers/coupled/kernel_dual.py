@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.solvers._shuffle import random_state
 from manylabel_core.solvers.coupled._block import solve_block
 from manylabel_core.solvers.coupled.gram_rows import CheckedRows, RowSource, as_row_source
-from manylabel_core.solvers.coupled.loop import Loop, joined, precisions
+from manylabel_core.solvers.coupled.loop import Loop, joined, precisions, sides_by_thread
 from manylabel_core.solvers.coupled.problem import Task, make_task, start_from
 from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.inputs import make_control
@@ -47,26 +47,10 @@ def solve_kernel_dual(
     K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource
         Positive semi-definite. With float32 the work is done in single precision as far as that serves: when the
         gap asked for is below what it resolves, because tol is small or c large, in double precision.
-    Y : array-like of shape (n_samples, n_labels)
-        -1 and +1.
-    S : array-like of shape (n_labels, n_labels)
-        Symmetric and positive semi-definite.
-    c : float
-        Upper bound of the dual variables.
-    equality : bool
-        With `sum_i y_il alpha_il = 0` for each label, and so with a free bias.
-    tol : float
-        Relative duality gap, (primal - dual) / |primal|, at which to stop.
-    max_iter : int
-        The most passes over the points.
-    alpha0 : array-like of shape (n_samples, n_labels), optional
-        Feasible start, for example an earlier result's `alpha`.
-    progress : callable, optional
-        Gets a `Progress` after each pass; True ends the solver.
     n_threads : int
-        Threads; over labels where S is diagonal, else over the points of the matrix product.
-    seed : int
-        Of the order of the points. Equal seeds and thread counts give equal results.
+        Threads: over labels where S is diagonal, else over the points of the matrix product.
+    Y, S, c, equality, tol, max_iter, alpha0, progress, seed
+        `solve_linear_dual` says what these are.
 
     Returns
     -------
@@ -87,28 +71,15 @@ def solve_kernel_dual(
         loop.run()
         T = joined([side.gradient() for side in loop.sides])
         bias = np.concatenate([side.bias() for side in loop.sides])
-    alpha = loop.variables()
-    return DualResult(
-        alpha=np.abs(alpha, out=alpha),
-        bias=bias,
-        primal=loop.primal,
-        dual=loop.dual,
-        n_iter=loop.trace[-1].iteration,
-        converged=loop.converged,
-        F=np.subtract(task.Y, T, dtype=np.float64),
-        trace=loop.trace,
-    )
+    return loop.result(bias, F=np.subtract(task.Y, T, dtype=np.float64))
 
 
 def _sides(
     source: CheckedRows, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
 ) -> list[KernelSide]:
     """Return one side for each thread where labels are independent and rows need not be computed, else one."""
-    if task.coupled or not source.stored:
-        return [KernelSide(source, task, B, dtype, threads)]
-    alone = Workers(None, 1)
-    parts = threads.parts(B.shape[1])
-    return [KernelSide(source, task.labels(part), np.ascontiguousarray(B[:, part]), dtype, alone) for part in parts]
+    make = partial(KernelSide, source, dtype)
+    return sides_by_thread(make, task, B, threads, together=task.coupled or not source.stored)
 
 
 class KernelSide(Side):
@@ -117,16 +88,16 @@ class KernelSide(Side):
     Parameters
     ----------
     rows : CheckedRows
+    dtype : dtype
+        Precision of the work.
     task : Task
     B : ndarray of shape (n_samples, n_labels), float64
         The start; updated.
-    dtype : dtype
-        Precision of the work.
     threads : Workers
     """
 
     def __init__(
-        self, rows: CheckedRows, task: Task, B: NDArray[np.float64], dtype: np.dtype[Any], threads: Workers
+        self, rows: CheckedRows, dtype: np.dtype[Any], task: Task, B: NDArray[np.float64], threads: Workers
     ) -> None:
         super().__init__(task, B)
         self._rows = rows

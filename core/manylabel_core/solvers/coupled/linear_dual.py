@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from manylabel_core.rows import Rows
 from manylabel_core.solvers.coupled.linear_sides import CsrSide, DenseSide, LinearSide
-from manylabel_core.solvers.coupled.loop import Loop, joined, precisions
+from manylabel_core.solvers.coupled.loop import Loop, joined, precisions, sides_by_thread
 from manylabel_core.solvers.coupled.problem import Task, make_task, start_from
 from manylabel_core.solvers.inputs import as_matrix, make_control
 from manylabel_core.solvers.result import DualResult, ProgressCallback
@@ -63,7 +64,7 @@ def solve_linear_dual(
     n_threads : int
         Threads: over labels where S is diagonal, else for the scores in the duality gap only.
     seed : int
-        Of the order of the points. Equal seeds and thread counts give equal results.
+        The seed of the order of the points. Equal seeds and thread counts give equal results.
     dtype : float32 or float64, optional
         Precision of the work. By default, for float32 rows, single precision as far as that serves: when the gap
         asked for is below what it resolves, because tol is small or c large, double precision. float32 keeps
@@ -92,33 +93,18 @@ def solve_linear_dual(
         loop.run()
         weights = joined([side.weights for side in loop.sides])
         bias = np.concatenate([side.bias() for side in loop.sides]) + bias_feature * weights[-1]
-    alpha = loop.variables()
-    return DualResult(
-        alpha=np.abs(alpha, out=alpha),
-        bias=bias,
-        primal=loop.primal,
-        dual=loop.dual,
-        n_iter=loop.trace[-1].iteration,
-        converged=loop.converged,
-        Z=weights[:-1],
-        trace=loop.trace,
-    )
+    return loop.result(bias, Z=weights[:-1])
 
 
 def _sides(
     X: Any, constant: float, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
 ) -> list[LinearSide]:
     """Return one side for each thread where labels are independent, else one."""
+    make: Callable[[Task, NDArray[np.float64], Workers], LinearSide]
     X = X.astype(dtype, copy=False)
-    if task.coupled:
-        return [_side(X, task, B, constant, threads)]
-    alone = Workers(None, 1)
-    parts = threads.parts(B.shape[1])
-    return [_side(X, task.labels(part), np.ascontiguousarray(B[:, part]), constant, alone) for part in parts]
-
-
-def _side(X: Any, task: Task, B: NDArray[np.float64], constant: float, threads: Workers) -> LinearSide:
     if isinstance(X, np.ndarray):
-        return DenseSide(X, task, B, constant, threads)
-    rows = Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data)
-    return CsrSide(rows, X.shape[1], task, B, constant, threads)
+        make = partial(DenseSide, X, constant)
+    else:
+        rows = Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data)
+        make = partial(CsrSide, rows, X.shape[1], constant)
+    return sides_by_thread(make, task, B, threads, together=task.coupled)

@@ -115,14 +115,7 @@ class LinearSide(Side):
 class DenseSide(LinearSide):
     """This side has a linear model of dense rows, X of shape (n_samples, n_features)."""
 
-    def __init__(
-        self,
-        X: NDArray[Any],
-        task: Task,
-        B: NDArray[np.float64],
-        constant: float,
-        threads: Workers,
-    ) -> None:
+    def __init__(self, X: NDArray[Any], constant: float, task: Task, B: NDArray[np.float64], threads: Workers) -> None:
         self._X = X
         self.block_size = DENSE_BLOCK
         super().__init__(task, B, X.shape[1], constant, X.dtype, threads)
@@ -154,13 +147,7 @@ class CsrSide(LinearSide):
     """This side has a linear model of sparse rows."""
 
     def __init__(
-        self,
-        X: Rows,
-        n_features: int,
-        task: Task,
-        B: NDArray[np.float64],
-        constant: float,
-        threads: Workers,
+        self, X: Rows, n_features: int, constant: float, task: Task, B: NDArray[np.float64], threads: Workers
     ) -> None:
         self._X = X
         self.block_size = CSR_BLOCK

@@ -9,9 +9,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from manylabel_core.solvers.coupled.problem import Task
 from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.inputs import Control
-from manylabel_core.solvers.result import TINY, Progress, ProgressCallback
+from manylabel_core.solvers.result import TINY, DualResult, Progress, ProgressCallback
 from manylabel_core.solvers.workers import Workers
 
 QUIET = 1e-3
@@ -96,20 +97,34 @@ class Loop(Generic[AnySide]):
         """Return B, (n_samples, n_labels)."""
         return joined([side.B for side in self.sides])
 
+    def result(self, bias: NDArray[np.float64], **model: NDArray[np.float64]) -> DualResult:
+        """Return what has been reached, with the biases and the model (`F` or `Z`) of the sides, which are used up."""
+        alpha = self.variables()
+        return DualResult(
+            alpha=np.abs(alpha, out=alpha),
+            bias=bias,
+            primal=self.primal,
+            dual=self.dual,
+            n_iter=self.trace[-1].iteration,
+            converged=self.converged,
+            trace=self.trace,
+            **model,
+        )
+
     def _account(self, last: bool) -> NDArray[np.int64]:
         """Find the objectives and the gap, and the points that the next pass shall visit.
 
         What may be the end is found as exactly as can be.
         """
-        active = self._stand()
+        active = self._evaluate()
         while self._finer and self._is_fine():
             self.sides = self._make_sides(self._finer.pop(0), self.variables())
-            active = self._stand()
+            active = self._evaluate()
         if (last or self._is_small()) and self._refreshed():
-            active = self._stand()
+            active = self._evaluate()
         return active
 
-    def _stand(self) -> NDArray[np.int64]:
+    def _evaluate(self) -> NDArray[np.int64]:
         shares = np.zeros((len(self.sides), len(self.sides[0].B)))
         values = self.workers.map(lambda k: self.sides[k].evaluate(shares[k]), range(len(self.sides)))
         gap, self.dual, n_open = (sum(column) for column in zip(*values, strict=True))
@@ -142,6 +157,20 @@ class Loop(Generic[AnySide]):
         for side in self.sides:
             side.goal = HALF * self.control.tol * abs(self.primal) / n_labels
         self.workers.map(lambda side: side.sweep(*_blocks(side, order), seed), self.sides)
+
+
+def sides_by_thread(
+    make: Callable[[Task, NDArray[np.float64], Workers], AnySide],
+    task: Task,
+    B: NDArray[np.float64],
+    threads: Workers,
+    together: bool,
+) -> list[AnySide]:
+    """Return one side that has all threads, or, where labels need not stay together, one for each thread."""
+    if together:
+        return [make(task, B, threads)]
+    alone, parts = Workers(None, 1), threads.parts(B.shape[1])
+    return [make(task.labels(part), np.ascontiguousarray(B[:, part]), alone) for part in parts]
 
 
 def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
