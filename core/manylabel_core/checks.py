@@ -13,28 +13,28 @@ import scipy.sparse as sp
 
 
 def check_count(name: str, value: object, most: int) -> int:
-    """Give an integer from 1 to `most`."""
+    """Return an integer from 1 to `most`."""
     if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= most:
         return int(value)
     raise ValueError(f"{name} must be an integer from 1 to {most}, not {shown(value)}")
 
 
 def check_positive(name: str, value: object) -> float:
-    """Give a finite number above 0 as a float."""
+    """Return a finite number above 0 as a float."""
     if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
         return float(value)  # type: ignore[arg-type]
     raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
 
 
 def check_flag(name: str, value: object) -> bool:
-    """Give a truth value."""
+    """Return a truth value."""
     if isinstance(value, (Real, np.bool_)) and value in (True, False):  # not an array, which has no one truth value
         return bool(value)
     raise ValueError(f"{name} must be True or False, not {shown(value)}")
 
 
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
-    """Give one of the allowed names."""
+    """Return one of the allowed names."""
     if isinstance(value, str) and value in allowed:
         return value
     raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
@@ -64,7 +64,7 @@ def is_sparse(matrix: Any) -> bool:
 
 
 def canonical(X: sp.csr_array) -> sp.csr_array:
-    """Give entries in order, those that stand twice added, as SciPy defines it; the caller's matrix stays as it is."""
+    """Return entries in order, repeated ones added, as SciPy defines it; the caller's matrix stays as it is."""
     if X.has_canonical_format:
         return X
     X = X.copy()

@@ -30,7 +30,7 @@ KernelFunction = Callable[[Any, Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A Mercer kernel of two matrices of examples.
+    """A kernel gives its values for two matrices of examples, row by row.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def gram(kernel: Kernel, X: Any) -> NDArray[Any]:
 
 
 class GramRows:
-    """Rows of a Gram matrix that is never stored: the solvers' source of kernel values when memory is short.
+    """These are rows of a Gram matrix that is never stored: the solvers' source of kernel values when memory is short.
 
     Parameters
     ----------

@@ -107,13 +107,13 @@ class Targets(NamedTuple):
 
 
 def row_blocks(n_rows: int, row_bytes: int, block_bytes: int | None = None) -> Iterator[slice]:
-    """Give consecutive slices that cover the rows, each of at most `block_bytes` (`BLOCK_BYTES`) or of one row."""
+    """Return consecutive slices that cover the rows, each of at most `block_bytes` (`BLOCK_BYTES`) or of one row."""
     step = max(1, (block_bytes or BLOCK_BYTES) // max(1, row_bytes))
     return (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
 
 
 def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
-    """Check a matrix of features and give it as rows.
+    """Check a matrix of features and return it as rows.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
 
 
 def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
-    """Check an indicator matrix of labels and give it as targets.
+    """Check an indicator matrix of labels and return it as targets.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
 
 
 def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
-    """Give a real, canonical CSR copy: sorted indices, repeated entries added."""
+    """Return a real, canonical CSR copy: sorted indices, repeated entries added."""
     given: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
     if given.ndim != 2:
         raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
@@ -200,7 +200,7 @@ def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
 
 
 def _indicator(matrix: Matrix, name: str) -> sp.csr_array:
-    """Give an indicator matrix as CSR of int8 without stored zeros."""
+    """Return an indicator matrix as CSR of int8 without stored zeros."""
     csr = _as_csr(matrix, name, "n_labels")
     csr.eliminate_zeros()
     check_zero_one(name, csr)

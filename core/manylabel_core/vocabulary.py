@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Vocabulary:
-    """Names to columns, in order of first appearance.
+    """A vocabulary maps names to columns, in order of first appearance.
 
     A column never changes once given: names are only ever appended. Two vocabularies that were fed the same
     names in the same order are therefore equal, which is what lets replicas of one log agree without talking.
@@ -59,14 +59,14 @@ class Vocabulary:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name; the position in the tuple is the column."""
+        """Return every name; the position in the tuple is the column."""
         if len(self._names) != len(self._columns):
             self._names = tuple(self._columns)
         return self._names
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
+        """Return the bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
 
         The tuple behind `names` counts once it has been asked for. A string that others hold too is counted
         here in full; what the allocator rounds up is not.

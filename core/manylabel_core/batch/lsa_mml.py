@@ -6,6 +6,7 @@ See Eq. (35) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.solvers import ProgressCallback
 
 
+@dataclass(eq=False, repr=False)
 class LSAMML(ViewModel):
     """LSA-MML is latent semantic aware multi-view multi-label classification.
 
@@ -148,41 +150,22 @@ class LSAMML(ViewModel):
     0.90 from both views, 0.88 from one
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        r: float = 2.0,
-        beta: float = 1.0,
-        gamma: float = 0.01,
-        ridge: float = 0.5,
-        label_ridge: float = 1.0,
-        view_floor: float = 1.0,
-        centre: bool = True,
-        refit: bool = True,
-        threshold: str = "f1",
-        limit_components: bool = True,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        warm_start: bool = False,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.r = r
-        self.beta = beta
-        self.gamma = gamma
-        self.ridge = ridge
-        self.label_ridge = label_ridge
-        self.view_floor = view_floor
-        self.centre = centre
-        self.refit = refit
-        self.threshold = threshold
-        self.limit_components = limit_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_threads = n_threads
-        self.random_state = random_state
+    n_components: int | None = None
+    r: float = 2.0
+    beta: float = 1.0
+    gamma: float = 0.01
+    ridge: float = 0.5
+    label_ridge: float = 1.0
+    view_floor: float = 1.0
+    centre: bool = True
+    refit: bool = True
+    threshold: str = "f1"
+    limit_components: bool = True
+    tol: float = 1e-4
+    max_iter: int = 200
+    warm_start: bool = False
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,

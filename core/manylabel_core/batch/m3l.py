@@ -6,6 +6,7 @@ See Eq. (27) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class M3L(BatchLearner):
     """M3L learns support vector machines for all labels at once, tied together by a prior R that is given.
 
@@ -89,35 +91,19 @@ class M3L(BatchLearner):
     0.99
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        R: ArrayLike | Prior | None = None,
-        kernel: str | KernelFunction = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        fit_intercept: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 10_000,
-        warm_start: bool = False,
-        cache_mb: float = 2000.0,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.C = C
-        self.R = R
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.cache_mb = cache_mb
-        self.n_threads = n_threads
-        self.random_state = random_state
+    C: float = 1.0
+    R: ArrayLike | Prior | None = None
+    kernel: str | KernelFunction = "linear"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    fit_intercept: bool = True
+    tol: float = 1e-3
+    max_iter: int = 10_000
+    warm_start: bool = False
+    cache_mb: float = 2000.0
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,

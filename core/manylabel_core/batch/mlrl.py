@@ -6,6 +6,7 @@ See Eq. (28) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -18,6 +19,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class MLRL(RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
@@ -92,33 +94,18 @@ class MLRL(RelationshipLearner):
     1.00, -1.00
     """
 
-    def __init__(
-        self,
-        lam: float = 1e-4,
-        kernel: str | KernelFunction = "linear",
-        gamma: float | str = "mean_distance",
-        degree: int = 3,
-        coef0: float = 0.0,
-        covariance_init: ArrayLike | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        warm_start: bool = False,
-        cache_mb: float = 2000.0,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.lam = lam
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.covariance_init = covariance_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.cache_mb = cache_mb
-        self.n_threads = n_threads
-        self.random_state = random_state
+    lam: float = 1e-4
+    kernel: str | KernelFunction = "linear"
+    gamma: float | str = "mean_distance"
+    degree: int = 3
+    coef0: float = 0.0
+    covariance_init: ArrayLike | None = None
+    tol: float = 1e-3
+    max_iter: int = 200
+    warm_start: bool = False
+    cache_mb: float = 2000.0
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,9 @@ from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PrBR(PrivilegedLearner):
-    """Privileged binary relevance: a support vector machine for each label, with the help of the other labels.
+    """PrBR (privileged binary relevance) learns an SVM for each label, with the help of the other labels.
 
     PrML with W = I: minimises for each label
 
@@ -75,31 +77,16 @@ class PrBR(PrivilegedLearner):
     0.98
     """
 
-    n_iter_: int
-
-    def __init__(
-        self,
-        gamma2: float = 30.0,
-        C: float = 0.03,
-        rho: float = 0.05,
-        privileged: int | str = "all",
-        literal: bool = False,
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.gamma2 = gamma2
-        self.C = C
-        self.rho = rho
-        self.privileged = privileged
-        self.literal = literal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_threads = n_threads
-        self.random_state = random_state
+    gamma2: float = 30.0
+    C: float = 0.03
+    rho: float = 0.05
+    privileged: int | str = "all"
+    literal: bool = False
+    tol: float = 1e-2
+    max_iter: int = 1000
+    warm_start: bool = False
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter
-from manylabel_core.batch.privileged.alternation import MOST_PASSES, Alternation, FactorsState, Settings
+from manylabel_core.batch.privileged.alternation import MAX_PASSES, Alternation, FactorsState, Settings
 from manylabel_core.batch.privileged.factors import Factors
 from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads
 from manylabel_core.checks import check_count, check_positive, is_finite
@@ -26,6 +27,7 @@ MAX_RANK = 2**20
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PrML(PrivilegedLearner):
     """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
 
@@ -117,35 +119,18 @@ class PrML(PrivilegedLearner):
     0.99, rank 2
     """
 
-    n_iter_: int
-
-    def __init__(
-        self,
-        rank: int | float = 0.9,
-        gamma1: float = 1.0,
-        gamma2: float = 30.0,
-        C: float = 0.03,
-        rho: float = 0.05,
-        privileged: int | str = "all",
-        literal: bool = False,
-        tol: float = 1e-2,
-        max_iter: int = 30,
-        warm_start: bool = False,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.rank = rank
-        self.gamma1 = gamma1
-        self.gamma2 = gamma2
-        self.C = C
-        self.rho = rho
-        self.privileged = privileged
-        self.literal = literal
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_threads = n_threads
-        self.random_state = random_state
+    rank: int | float = 0.9
+    gamma1: float = 1.0
+    gamma2: float = 30.0
+    C: float = 0.03
+    rho: float = 0.05
+    privileged: int | str = "all"
+    literal: bool = False
+    tol: float = 1e-2
+    max_iter: int = 30
+    warm_start: bool = False
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,
@@ -182,7 +167,7 @@ class PrML(PrivilegedLearner):
             )
         elif reached.gap > self.tol and not reached.stopped:
             warnings.warn(
-                f"not converged: a half of the last round has used up its {MOST_PASSES} passes, "
+                f"not converged: a half of the last round has used up its {MAX_PASSES} passes, "
                 f"with a relative duality gap of {reached.gap:.2g}",
                 ConvergenceWarning,
                 stacklevel=2,

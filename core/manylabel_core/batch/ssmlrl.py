@@ -6,6 +6,7 @@ See Eq. (31) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from manylabel_core.mercer import KernelFunction
 from manylabel_core.solvers import ProgressCallback
 
 
+@dataclass(eq=False, repr=False)
 class SSMLRL(RelationshipLearner):
     """SSMLRL is semi-supervised multi-label relationship learning.
 
@@ -71,33 +73,18 @@ class SSMLRL(RelationshipLearner):
     0.97
     """
 
-    def __init__(
-        self,
-        lam1: float = 1e-4,
-        lam2: float = 1e-6,
-        kernel: str | KernelFunction = "linear",
-        gamma: float | str = "mean_distance",
-        degree: int = 3,
-        coef0: float = 0.0,
-        covariance_init: ArrayLike | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        warm_start: bool = False,
-        n_threads: int = 1,
-        random_state: Any = 0,
-    ) -> None:
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.covariance_init = covariance_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.n_threads = n_threads
-        self.random_state = random_state
+    lam1: float = 1e-4
+    lam2: float = 1e-6
+    kernel: str | KernelFunction = "linear"
+    gamma: float | str = "mean_distance"
+    degree: int = 3
+    coef0: float = 0.0
+    covariance_init: ArrayLike | None = None
+    tol: float = 1e-3
+    max_iter: int = 200
+    warm_start: bool = False
+    n_threads: int = 1
+    random_state: Any = 0
 
     def fit(
         self,

@@ -18,7 +18,7 @@ PROBLEMS = (
 def find_problem(  # type: ignore[no-untyped-def]
     n_features, n_columns, indptr, indices, values, listed_indptr, listed, listed_signs, complete, n_labels
 ):
-    """Give the number of the first problem with rows and targets that are to be learnt."""
+    """Return the number of the first problem with rows and targets that are to be learnt."""
     n_samples = len(indptr) - 1
     if len(listed_indptr) - 1 != n_samples or len(complete) != n_samples or len(n_labels) != n_samples:
         return 1

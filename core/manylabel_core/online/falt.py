@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol, Self
 
@@ -27,6 +28,7 @@ class FittedLinear(Protocol):
     intercept_: NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class FALT(ThresholdingLearner):
     """FALT is first-order adaptive label thresholding.
 
@@ -95,35 +97,19 @@ class FALT(ThresholdingLearner):
         ),
     }
 
-    def __init__(
-        self,
-        eta: float | None = None,
-        step: str | None = None,
-        passes: int | None = None,
-        passes_per_label: float | None = None,
-        average: bool = False,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.eta = eta
-        self.step = step
-        self.passes = passes
-        self.passes_per_label = passes_per_label
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    eta: float | None = None
+    step: str | None = None
+    passes: int | None = None
+    passes_per_label: float | None = None
+    average: bool = False
+    fit_intercept: bool = True
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"
 
     @classmethod
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:

@@ -86,7 +86,7 @@ class KernelLearner(MarginLearner):
 
     @property
     def n_support_(self) -> int:
-        """Number of support vectors."""
+        """Return the number of support vectors."""
         model: Any = self._in_use().model
         return int(model.n_support)
 

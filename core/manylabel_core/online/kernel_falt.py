@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from manylabel_core.online.margin import AggressiveLearner, ThresholdingLearner
 from manylabel_core.online.parameters import GRADIENT, Documentation
 
 
+@dataclass(eq=False, repr=False)
 class KernelFALT(ThresholdingLearner, KernelLearner):
     """Kernel FALT is first-order adaptive label thresholding in the feature space of a kernel.
 
@@ -91,46 +93,23 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
         "on_drift": AggressiveLearner._documentation["on_drift"],
     }
 
-    def __init__(
-        self,
-        eta: float | None = None,
-        step: str | None = None,
-        passes: int | None = None,
-        passes_per_label: float | None = None,
-        average: bool = False,
-        kernel: str = "rbf",
-        gamma: float = 1.0,
-        coef0: float = 1.0,
-        degree: int = 2,
-        budget: int | None = None,
-        strategy: str | None = None,
-        seed: int = 0,
-        fit_intercept: bool = False,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.eta = eta
-        self.step = step
-        self.passes = passes
-        self.passes_per_label = passes_per_label
-        self.average = average
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.budget = budget
-        self.strategy = strategy
-        self.seed = seed
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    eta: float | None = None
+    step: str | None = None
+    passes: int | None = None
+    passes_per_label: float | None = None
+    average: bool = False
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    coef0: float = 1.0
+    degree: int = 2
+    budget: int | None = None
+    strategy: str | None = None
+    seed: int = 0
+    fit_intercept: bool = False
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"

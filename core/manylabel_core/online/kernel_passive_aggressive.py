@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.margin import AggressiveLearner
 
 
+@dataclass(eq=False, repr=False)
 class KernelPassiveAggressive(AggressiveLearner, KernelLearner):
     """Kernel passive-aggressive binary relevance learns each label by itself, in the feature space of a kernel.
 
@@ -44,42 +47,21 @@ class KernelPassiveAggressive(AggressiveLearner, KernelLearner):
            [0, 1]], dtype=uint8)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        variant: str = "PA-I",
-        average: bool = False,
-        kernel: str = "rbf",
-        gamma: float = 1.0,
-        coef0: float = 1.0,
-        degree: int = 2,
-        budget: int | None = None,
-        strategy: str | None = None,
-        seed: int = 0,
-        fit_intercept: bool = False,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.C = C
-        self.variant = variant
-        self.average = average
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.budget = budget
-        self.strategy = strategy
-        self.seed = seed
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    C: float = 1.0
+    variant: str = "PA-I"
+    average: bool = False
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    coef0: float = 1.0
+    degree: int = 2
+    budget: int | None = None
+    strategy: str | None = None
+    seed: int = 0
+    fit_intercept: bool = False
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from manylabel_core.online.parameters import GRADIENT, Documentation
 from manylabel_core.online.salt import SALT_DELTAS, SALT_STEPS
 
 
+@dataclass(eq=False, repr=False)
 class KernelSALT(ThresholdingLearner, KernelLearner):
     """Kernel SALT is second-order adaptive label thresholding on features of a kernel.
 
@@ -87,48 +89,24 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
         ),
     }
 
-    def __init__(
-        self,
-        eta: float | None = None,
-        delta: float | None = None,
-        step: str | None = None,
-        passes: int | None = None,
-        passes_per_label: float | None = None,
-        average: bool = False,
-        kernel: str = "rbf",
-        gamma: float = 1.0,
-        coef0: float = 1.0,
-        degree: int = 2,
-        budget: int = 500,
-        strategy: str | None = None,
-        seed: int = 0,
-        fit_intercept: bool = False,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.eta = eta
-        self.delta = delta
-        self.step = step
-        self.passes = passes
-        self.passes_per_label = passes_per_label
-        self.average = average
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.budget: int | None = budget
-        self.strategy = strategy
-        self.seed = seed
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    eta: float | None = None
+    delta: float | None = None
+    step: str | None = None
+    passes: int | None = None
+    passes_per_label: float | None = None
+    average: bool = False
+    kernel: str = "rbf"
+    gamma: float = 1.0
+    coef0: float = 1.0
+    degree: int = 2
+    budget: int = 500
+    strategy: str | None = None
+    seed: int = 0
+    fit_intercept: bool = False
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"

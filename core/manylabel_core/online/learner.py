@@ -34,9 +34,9 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
     they are grouped into calls, nor on when features and labels were announced by `grow`, nor on a `state`
     and `restore` in between. This holds bit for bit.
 
-    Parameters are read at the first use and at every `partial_fit`. A subclass has parameters of its own, checks them
-    in `_check_parameters`, and makes its model of them in `_make_model`. In its docstring, `{parameters}` stands for
-    the section on all of them, composed of `_documentation`.
+    Parameters are read at the first use and at every `partial_fit`. A learner is a dataclass whose fields are its
+    parameters, those of the bases included. It checks them in `_check_parameters`, and makes its model of them in
+    `_make_model`. In its docstring, `{parameters}` stands for the section on all of them, composed of `_documentation`.
     """
 
     scaling: str | None
@@ -95,12 +95,12 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
 
     @property
     def n_features_(self) -> int:
-        """Number of feature columns."""
+        """Return the number of feature columns."""
         return 0 if self._pipeline is None else self._pipeline.n_features
 
     @property
     def n_labels_(self) -> int:
-        """Number of label columns."""
+        """Return the number of label columns."""
         return 0 if self._pipeline is None else self._pipeline.n_labels
 
     def partial_fit(self, X: Matrix, Y: Matrix, known: Matrix | None = None) -> Self:
@@ -232,7 +232,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             If the arrays do not fit together or to the learner, or `probabilities` are asked of a learner with
             calibrate=False; nothing has been learnt then.
         """
-        return self._in_use().learn(rows, targets, probabilities)
+        return (self._pipeline or self._in_use()).learn(rows, targets, probabilities)
 
     def score(self, rows: Rows) -> NDArray[np.float64]:
         """Score examples, given as index arrays, without learning.
@@ -248,7 +248,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         ndarray of shape (n_samples, 1 + n_labels), float64
             Scores, threshold first: the same bits that `learn` would give for that example next.
         """
-        return self._in_use().score(rows)
+        return (self._pipeline or self._in_use()).score(rows)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities of the labels, given what `score` gave at the present state.

@@ -54,7 +54,7 @@ class MarginLearner(OnlineLearner):
 
     @property
     def _constant(self) -> float:
-        """The constant feature; 0 for none."""
+        """Return the constant feature; 0 for none."""
         return float(self.intercept_scaling) if self.fit_intercept else 0.0
 
     def _check_parameters(self) -> None:
@@ -68,7 +68,7 @@ class MarginLearner(OnlineLearner):
         """Check the parameters of an update, and return it."""
 
     def _adjust(self, model: Any) -> None:
-        model.update = self._read_update()
+        model.set_update(self._read_update())
 
 
 class ThresholdingLearner(MarginLearner):

@@ -1,6 +1,5 @@
 """Parameters of the online learners: checks, made at the first use as in scikit-learn, and documentation."""
 
-import inspect
 import textwrap
 from collections.abc import Mapping
 from numbers import Integral
@@ -79,14 +78,14 @@ def resolve_step(step: object, passes: object, passes_per_label: object, steps: 
 
 
 def describe_parameters(learner: type[Any]) -> str:
-    """Return the section of a docstring on the parameters of a class, in the order of its constructor.
+    """Return the section of a docstring on the parameters of a class, which are its fields, in their order.
 
     The text on a parameter is in `_documentation` of the class or of that base which has it.
     """
     lines = []
-    for name, parameter in list(inspect.signature(learner.__init__).parameters.items())[1:]:
+    for name in (name for name in learner.__annotations__ if not name.startswith("_")):
         allowed, text = next(vars(base)["_documentation"][name] for base in learner.__mro__ if _describes(base, name))
-        lines.append(f"    {name} : {allowed}, default={parameter.default!r}".replace("'", '"'))
+        lines.append(f"    {name} : {allowed}, default={getattr(learner, name)!r}".replace("'", '"'))
         lines.append(textwrap.fill(text, 120, initial_indent=8 * " ", subsequent_indent=8 * " "))
     return "Parameters\n    ----------\n" + "\n".join(lines)
 

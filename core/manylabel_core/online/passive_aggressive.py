@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from manylabel_core.online.margin import AggressiveLearner
 from manylabel_core.online.models.linear.model import LinearModel
 
 
+@dataclass(eq=False, repr=False)
 class PassiveAggressive(AggressiveLearner):
     """Passive-aggressive binary relevance learns each label by itself.
 
@@ -43,31 +46,17 @@ class PassiveAggressive(AggressiveLearner):
            [1, 1, 0]], dtype=uint8)
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        variant: str = "PA-I",
-        average: bool = False,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.C = C
-        self.variant = variant
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    C: float = 1.0
+    variant: str = "PA-I"
+    average: bool = False
+    fit_intercept: bool = True
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"
 
     def _make_model(self) -> LinearModel:
         return LinearModel(self._read_update(), self._constant, self.average, self.dtype)

@@ -9,15 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online._examples import PROBLEMS, find_problem
-from manylabel_core.online.calibration.calibration import Calibration, NoCalibration
-from manylabel_core.online.drift.detectors import Alarms, Detectors, NoDetectors
+from manylabel_core.online.calibration.calibration import Calibration
+from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.scaling.scaling import Scaling
 from manylabel_core.rows import Rows, Targets
 
+UNCALIBRATED = "calibrate must be True for probabilities"
+"""The message where probabilities are asked of a learner that keeps none."""
+
 
 class Learnt(NamedTuple):
-    """The result of learning some examples.
+    """The result holds what was predicted for examples before they were learnt, and the alarms.
 
     Attributes
     ----------
@@ -44,8 +47,8 @@ class Pipeline:
     ----------
     scaling : Scaling
     model : Model
-    calibration : Calibration or NoCalibration
-    detectors : Detectors or NoDetectors
+    calibration : Calibration or None
+    detectors : Detectors or None
     on_drift : {"raise", "restart"} or None
         What an alarm does before the next example is learnt.
     dtype : str
@@ -62,40 +65,41 @@ class Pipeline:
         self,
         scaling: Scaling,
         model: Model,
-        calibration: Calibration | NoCalibration,
-        detectors: Detectors | NoDetectors,
+        calibration: Calibration | None,
+        detectors: Detectors | None,
         on_drift: str | None,
         dtype: str,
     ) -> None:
         self.n_features, self.n_labels = 0, 0
         self.model = model
         self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
-        self._on_drift, self._dtype = on_drift, dtype
+        self._of_labels = [part for part in (calibration, detectors) if part is not None]
+        self._on_drift, self._dtype = on_drift, np.dtype(dtype)
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """Have at least so many features and labels."""
+        """Grow to at least so many features and labels."""
         self.reserve(n_features, n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self.n_features = max(n_features, self.n_features)
             self.n_labels = max(n_labels, self.n_labels)
             self._scaling.grow(self.n_features)
-            self._calibration.grow(self.n_labels)
-            self._detectors.grow(self.n_labels)
+            for part in self._of_labels:
+                part.grow(self.n_labels)
 
     def reserve(self, n_features: int, n_labels: int) -> None:
         """Take the memory for so many features and labels, changing nothing else."""
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self._scaling.reserve(n_features)
-            self._calibration.reserve(n_labels)
-            self._detectors.reserve(n_labels)
+            for part in self._of_labels:
+                part.reserve(n_labels)
             self.model.enlarge(n_features, n_labels)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the state once so many columns, and so many more examples, are learnt."""
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
         model = self.model.nbytes_after(n_features, n_labels, n_samples, n_scaled)
-        labels = self._calibration.nbytes(n_labels) + self._detectors.nbytes(n_labels, n_samples)
+        labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)
         return model + self._scaling.nbytes(n_features) + labels
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
@@ -105,11 +109,11 @@ class Pipeline:
         if problem:
             raise ValueError(PROBLEMS[problem])
         n_samples = len(rows.indptr) - 1
-        if probabilities:
-            self._calibration.check()
+        if probabilities and self._calibration is None:
+            raise ValueError(UNCALIBRATED)
         likely = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
-        if n_samples <= self._rows_at_once:  # the usual call; saves a third of what one example costs
+        if n_samples == 1 or n_samples <= self._rows_at_once:  # the usual calls, in one part
             return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely))
         alarms: list[tuple[int, int]] = []
         for first, last in _parts(n_samples, lambda: self._rows_at_once):
@@ -127,8 +131,9 @@ class Pipeline:
     ) -> list[tuple[int, int]]:
         """Learn checked rows in order; write their scores and probabilities, and return the alarms."""
         self.model.learn(self._scaling.learn(rows), targets, scores)
-        self._calibration.learn(scores, targets, probabilities)
-        alarms = self._detectors.watch(scores, targets)
+        if self._calibration is not None:
+            self._calibration.learn(scores, targets, probabilities)
+        alarms = [] if self._detectors is None else self._detectors.watch(scores, targets)
         if self._on_drift is not None:
             for _, column in alarms:
                 self._react(column)
@@ -140,41 +145,51 @@ class Pipeline:
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
         elif column > 0:
             self.model.forget(column - 1)
-            self._calibration.forget(column - 1)
+            if self._calibration is not None:
+                self._calibration.forget(column - 1)
 
     @property
     def _rows_at_once(self) -> int:
-        """Most rows learnt in one part of a call: what an alarm does must take effect before the next example."""
+        """Return the most rows of one part of a call: what an alarm does must take effect before the next example."""
         n_rows = self._scaling.rows_at_once
-        return n_rows if self._on_drift is None else min(n_rows, self._detectors.n_until_check)
+        if self._on_drift is None or self._detectors is None:
+            return n_rows
+        return min(n_rows, self._detectors.n_until_check)
 
     def score(self, rows: Rows) -> NDArray[np.float64]:
         """Score examples without learning; see `OnlineLearner.score`."""
         rows = self._plain(rows)
         n_samples = len(rows.indptr) - 1
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
-        if n_samples <= self._scaling.rows_at_once:
+        if n_samples == 1 or n_samples <= self._scaling.rows_at_once:
             self.model.score(self._scaling.score(rows), scores)
         else:
             for first, last in _parts(n_samples, lambda: self._scaling.rows_at_once):
                 self.model.score(self._scaling.score(rows.part(first, last)), scores[first:last])
-        self._calibration.decide(scores)
+        if self._calibration is not None:
+            self._calibration.decide(scores)
         return scores
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities that belong to what `score` gave at the present state."""
         if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
             raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")
+        if self._calibration is None:
+            raise ValueError(UNCALIBRATED)
         return self._calibration.probabilities(scores)
 
     def alarms(self) -> Alarms:
-        """Return what the detectors of drift have found."""
+        """Return what the detectors of drift have found; without them, no alarms."""
+        if self._detectors is None:
+            return Alarms(*np.zeros((2, 1 + self.n_labels), dtype=np.int64))
         return self._detectors.alarms()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state; views where possible."""
-        model = self.model.arrays(self.n_features, self.n_labels)
-        return {**model, **self._scaling.state(), **self._calibration.state(), **self._detectors.state()}
+        arrays = {**self.model.arrays(self.n_features, self.n_labels), **self._scaling.state()}
+        for part in self._of_labels:
+            arrays |= part.state()
+        return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises.
@@ -191,8 +206,8 @@ class Pipeline:
         owned = {name: np.array(arrays[name], order="C") for name in expected}
         self.n_features, self.n_labels = self.model.restore(owned)
         self._scaling.restore(owned, self.n_features)
-        self._calibration.restore(owned, self.n_labels)
-        self._detectors.restore(owned, self.n_labels)
+        for part in self._of_labels:
+            part.restore(owned, self.n_labels)
 
     def _plain(self, rows: Rows) -> Rows:
         """Return rows as functions are compiled for: values of the model's type, arrays that may be written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ SALT_DELTAS = MappingProxyType({PAIRED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 """The delta that suits each kind of step."""
 
 
+@dataclass(eq=False, repr=False)
 class SALT(ThresholdingLearner):
     """SALT is second-order adaptive label thresholding.
 
@@ -94,37 +96,20 @@ class SALT(ThresholdingLearner):
         ),
     }
 
-    def __init__(
-        self,
-        eta: float | None = None,
-        delta: float | None = None,
-        step: str | None = None,
-        passes: int | None = None,
-        passes_per_label: float | None = None,
-        average: bool = False,
-        fit_intercept: bool = True,
-        intercept_scaling: float = 0.3,
-        scaling: str | None = None,
-        calibrate: bool = True,
-        optimise: str | None = None,
-        drift: str | None = None,
-        on_drift: str | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        self.eta = eta
-        self.delta = delta
-        self.step = step
-        self.passes = passes
-        self.passes_per_label = passes_per_label
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.intercept_scaling = intercept_scaling
-        self.scaling = scaling
-        self.calibrate = calibrate
-        self.optimise = optimise
-        self.drift = drift
-        self.on_drift = on_drift
-        self.dtype = dtype
+    eta: float | None = None
+    delta: float | None = None
+    step: str | None = None
+    passes: int | None = None
+    passes_per_label: float | None = None
+    average: bool = False
+    fit_intercept: bool = True
+    intercept_scaling: float = 0.3
+    scaling: str | None = None
+    calibrate: bool = True
+    optimise: str | None = None
+    drift: str | None = None
+    on_drift: str | None = None
+    dtype: str = "float32"
 
     def _make_model(self) -> LinearModel:
         return LinearModel(self._read_update(), self._constant, self.average, self.dtype, paired=self._paired)

@@ -26,7 +26,7 @@ START_TOL = 0.1
 """How precisely the machines are solved whose weights are the start."""
 SEEDS = 7
 """Seeds that a round takes."""
-MOST_PASSES = 1000
+MAX_PASSES = 1000
 
 
 class Settings(NamedTuple):
@@ -178,7 +178,7 @@ class Alternation:
             X,
             self.problem,
             tol=tol,
-            max_iter=MOST_PASSES,
+            max_iter=MAX_PASSES,
             n_threads=self.settings.n_threads,
             seed=self.settings.seed + seed,
             progress=told,

@@ -21,7 +21,7 @@ from manylabel_core.checks import check_count, check_flag, check_positive, is_fi
 from manylabel_core.solvers import Privileged
 from manylabel_core.solvers.privileged.dual import Variables
 
-MOST_LABELS = 2**20
+MAX_LABELS = 2**20
 """The most labels that may be privileged information about one."""
 
 
@@ -48,6 +48,7 @@ class PrivilegedLearner(BatchLearner):
     coef0 = 0.0
     cache_mb = 2000.0
 
+    n_iter_: int
     C: float
     rho: float
     gamma2: float
@@ -87,7 +88,7 @@ class PrivilegedLearner(BatchLearner):
         if isinstance(self.privileged, str) and self.privileged == "all":
             return
         try:
-            check_count("privileged", self.privileged, MOST_LABELS)
+            check_count("privileged", self.privileged, MAX_LABELS)
         except ValueError as error:
             raise ValueError(f"{error}, or 'all'") from None
 

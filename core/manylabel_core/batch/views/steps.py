@@ -17,11 +17,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 Matrix = NDArray[np.float64]
 
-MOST_STEPS = 30
+MAX_STEPS = 30
 """Of the alternating direction method, for one basis in one iteration. What they leave undone, the next ones do."""
 PRECISION = 1e-5
 """Of a basis, in lengths of its columns: when the method may end earlier."""
-LEAST_MU, ABOVE = 1e-3, 1.1
+MIN_MU, ABOVE = 1e-3, 1.1
 """mu is at least this share of the largest eigenvalue, and this many times that of G."""
 
 
@@ -80,7 +80,7 @@ def in_ball(B: Matrix) -> Matrix:
     return np.asarray(B / np.maximum(1.0, np.linalg.norm(B, axis=0)))
 
 
-def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, most: int = MOST_STEPS) -> Matrix:
+def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, most: int = MAX_STEPS) -> Matrix:
     """Minimise over a basis by the alternating direction method of multipliers, Eq. (18).
 
     Parameters
@@ -155,7 +155,7 @@ def view_weights(residuals: Matrix, shares: Matrix, r: float) -> Matrix:
 def _penalty(values: Matrix, least: float) -> float:
     """Return mu, the geometric mean of the ends of the spectrum, where the method is fast; never too small for it."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
-    mu = np.sqrt(max(values[0], LEAST_MU**2 * largest) * largest)
+    mu = np.sqrt(max(values[0], MIN_MU**2 * largest) * largest)
     return float(max(mu, ABOVE * least, -2.0 * values[0]))
 
 

@@ -38,7 +38,7 @@ MAX_LOGIT = 30.0
 
 @compiled
 def sigmoid(logit):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(-logit)), to 1e-12 of itself, by products and sums alone: they are the same bits on any machine.
+    """Return 1 / (1 + exp(-logit)), to 1e-12 of itself, by products and sums alone: the same bits on any machine.
 
     exp(x) is the 64th power of exp(x / 64), and that 13 terms of its series.
     """
@@ -92,7 +92,7 @@ def gather(centre, spread, weight, signs, margins, probabilities):  # type: igno
 def correct(  # type: ignore[no-untyped-def]
     slope, intercept, centre, spread, weight, signs, margins, probabilities
 ):
-    """Newton's step, after `gather`. A slope that would be negative becomes 0, the intercept the best one for it."""
+    """Take Newton's step, after `gather`. A negative slope becomes 0, and the intercept the best one for it."""
     for label in range(len(signs)):
         known, true = np.float64(signs[label] != 0), np.float64(signs[label] > 0)
         error = (probabilities[label] - true) * known

@@ -32,12 +32,14 @@ RANGES = {
 }
 """What may stand in the rows of the table of labels."""
 
+_NOT_WANTED = np.empty((0, 0))
+
 MIN_TOTAL = 1e-20
 """No total gets there: probabilities end before it."""
 
 
-def make_calibration(calibrate: object, optimise: object) -> Calibration | NoCalibration:
-    """Check the two parameters; return what they ask for.
+def make_calibration(calibrate: object, optimise: object) -> Calibration | None:
+    """Check the two parameters; return what they ask for, None for nothing.
 
     Raises
     ------
@@ -51,49 +53,11 @@ def make_calibration(calibrate: object, optimise: object) -> Calibration | NoCal
         raise ValueError(
             f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"
         )
-    return NoCalibration()
-
-
-class NoCalibration:
-    """Scores stay as they are: there are no probabilities, no decision thresholds, no state."""
-
-    def reserve(self, n_labels: int) -> None:
-        """Do nothing."""
-
-    def grow(self, n_labels: int) -> None:
-        """Do nothing."""
-
-    def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Do nothing."""
-
-    def decide(self, scores: NDArray[np.float64]) -> None:
-        """Do nothing."""
-
-    def check(self) -> None:
-        """Raise ValueError: there are no probabilities."""
-        raise ValueError("calibrate must be True for probabilities")
-
-    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Raise ValueError: there are no probabilities."""
-        raise ValueError("calibrate must be True for probabilities")
-
-    def forget(self, label: int) -> None:
-        """Do nothing."""
-
-    def nbytes(self, n_labels: int) -> int:
-        """Return 0."""
-        return 0
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return nothing."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Do nothing."""
+    return None
 
 
 class Calibration:
-    """Calibrated probabilities of the labels, and decision thresholds chosen by them.
+    """Calibration makes probabilities of the labels, and chooses decision thresholds by them.
 
     Every label has a logistic curve from score minus threshold to probability, fitted online, as in Gupta and Ramdas:
     Online Platt Scaling with Calibeating, ICML 2023. It never falls: probabilities are in the order of the scores.
@@ -124,22 +88,19 @@ class Calibration:
             self._counts = _lengthened(self._counts, n_labels, _thresholds.START_COUNTS)
 
     def grow(self, n_labels: int) -> None:
-        """Have at least this many labels."""
+        """Grow to at least this many labels."""
         self.reserve(n_labels)
         self._n_labels = max(n_labels, self._n_labels)
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
         """Lower raw scores of examples by the thresholds, write their probabilities, and learn from them, in order."""
-        wanted = np.empty((0, 0)) if probabilities is None else probabilities
+        wanted = _NOT_WANTED if probabilities is None else probabilities
         calibrate_rows(self._labels, self._counts, self._measure, self._existing, *targets, scores, wanted)
 
     def decide(self, scores: NDArray[np.float64]) -> None:
         """Lower raw scores of shape (n_samples, 1 + n_labels) by the decision thresholds; learnt threshold first."""
         if self._measure != _thresholds.NONE:
             decide_rows(self._labels, self._counts, self._measure, scores)
-
-    def check(self) -> None:
-        """Do nothing: there are probabilities."""
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
@@ -153,8 +114,8 @@ class Calibration:
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, label] = _thresholds.START_COUNTS
 
-    def nbytes(self, n_labels: int) -> int:
-        """Return the bytes of the state for so many labels."""
+    def nbytes(self, n_labels: int, n_samples: int) -> int:
+        """Return the bytes of the state for so many labels, after any number of examples."""
         return self._existing.nbytes + 8 * (
             len(self._labels) * n_labels + len(self._counts) * self._n_counted(n_labels)
         )

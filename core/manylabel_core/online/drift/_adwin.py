@@ -117,7 +117,7 @@ def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-de
 
 @compiled
 def n_runs(length, row):  # type: ignore[no-untyped-def]
-    """Runs in a row of a window that has taken in so many errors.
+    """Return the number of runs in a row of a window that has taken in so many errors.
 
     Each row passes on a run for every two it gets once it has 4 left; so it gets (length + 4) >> row in all, less 4.
     """
@@ -157,7 +157,7 @@ def _add_run(run, length, column, runs):  # type: ignore[no-untyped-def]
 
 @compiled
 def _find_change(length, total, variance, column, runs):  # type: ignore[no-untyped-def]
-    """Cut a window, the oldest part first; 1 where the mean rises by more than chance allows, -1 where it falls."""
+    """Cut a window, the oldest part first; return 1 if the mean rises by more than chance allows, -1 if it falls."""
     chance = np.log(2.0 * np.log(length) / DELTA)
     if min(total, length - total) < 0.5 * chance:
         return 0  # a part of n errors can differ by total / n at most, and 2 / 3 chance / n is allowed

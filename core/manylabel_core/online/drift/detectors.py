@@ -35,8 +35,8 @@ class Alarms(NamedTuple):
     last: NDArray[np.int64]
 
 
-def make_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors:
-    """Check the two parameters; return what they ask for."""
+def make_detectors(drift: object, on_drift: object) -> Detectors | None:
+    """Check the two parameters; return what they ask for, None for nothing."""
     if on_drift is not None:
         check_choice("on_drift", on_drift, REACTIONS)
     if drift is not None:
@@ -44,41 +44,7 @@ def make_detectors(drift: object, on_drift: object) -> Detectors | NoDetectors:
         return Detectors()
     if on_drift is not None:
         raise ValueError(f"on_drift must be None without drift, not {on_drift!r}")
-    return NoDetectors()
-
-
-class NoDetectors:
-    """Nothing is watched: there are no alarms, and no state."""
-
-    n_until_check = 2**62
-    _n_labels = 0
-
-    def reserve(self, n_labels: int) -> None:
-        """Do nothing."""
-
-    def grow(self, n_labels: int) -> None:
-        """Have at least this many labels."""
-        self._n_labels = max(n_labels, self._n_labels)
-
-    def alarms(self) -> Alarms:
-        """Return no alarms."""
-        return Alarms(*np.zeros((2, 1 + self._n_labels), dtype=np.int64))
-
-    def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Return no alarms."""
-        return []
-
-    def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """Return 0."""
-        return 0
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return nothing."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over the number of labels."""
-        self._n_labels = n_labels
+    return None
 
 
 class Detectors:
@@ -131,7 +97,7 @@ class Detectors:
         self._runs = enlarged(self._runs, (len(self._runs), n_columns, RUNS))
 
     def grow(self, n_labels: int) -> None:
-        """Have at least this many labels."""
+        """Grow to at least this many labels."""
         self.reserve(n_labels)
         self._n_labels = max(n_labels, self._n_labels)
 

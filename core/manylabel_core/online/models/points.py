@@ -93,7 +93,7 @@ class Points:
 
     @property
     def n_values(self) -> int:
-        """Number of values of all examples."""
+        """Return the number of values of all examples."""
         place = self.place[: self.n_points]
         return int((place[:, 1] - place[:, 0]).sum())
 

@@ -21,7 +21,7 @@ VARIES = 1e-6
 
 @compiled
 def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, values):  # type: ignore[no-untyped-def]
-    """Give rows scaled by the statistics of the stream up to and including each of them.
+    """Return rows scaled by the statistics of the stream up to and including each of them.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, 
 
 @compiled
 def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
-    """Write the dense features; give their number."""
+    """Write the dense features; return their number."""
     n_dense = 0
     for feature in range(len(moments)):
         if _is_dense(moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES], count):
@@ -100,7 +100,7 @@ def _with_room(indices, values, size):  # type: ignore[no-untyped-def]
 
 @compiled
 def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
-    """The next feature, in the row or dense, and its value; one of the two lists is not at its end."""
+    """Return the next feature, in the row or dense, and its value; one of the two lists is not at its end."""
     if q == len(dense) or (p < len(features) and features[p] <= dense[q]):
         return features[p], np.float64(values[p])
     return dense[q], 0.0
@@ -108,7 +108,7 @@ def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
 
 @compiled
 def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
-    """A value as it counts. One value alone does not make a quantity of a feature that has said only yes or no."""
+    """Return a value as it counts. One value does not make a quantity of a feature that has said only yes or no."""
     if value == 0.0 or n_values < EARLY:
         return value
     varies = squares > VARIES * n_values * mean * mean
@@ -118,7 +118,7 @@ def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-de
 
 @compiled
 def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
-    """The moments of a feature's values other than 0, once this one is included."""
+    """Return the moments of a feature's values other than 0, once this one is included."""
     if value == 0.0:
         return n_values, mean, squares
     n_values += 1
@@ -129,7 +129,7 @@ def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
 
 @compiled
 def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
-    """A value as the model sees it: in deviations from the mean if the feature is dense, else over its usual size."""
+    """Return a value as the model sees it: in deviations from the mean if the feature is dense, else by its size."""
     if _is_dense(n_values, mean, squares, n):  # the variance of the values, and that between them and the zeros
         share = n_values / n
         shift, deviation = share * mean, np.sqrt(squares / n + mean * mean * share * (1.0 - share))

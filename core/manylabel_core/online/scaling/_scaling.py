@@ -7,7 +7,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
-    """Give the values with every row divided by its Euclidean norm; rows of zeros stay."""
+    """Return the values with every row divided by its Euclidean norm; rows of zeros stay."""
     scaled = np.empty_like(values)
     for i in range(len(indptr) - 1):
         row = values[indptr[i] : indptr[i + 1]]
@@ -26,7 +26,7 @@ def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
 
 @compiled
 def standardise(count, moments, store, indptr, indices, values):  # type: ignore[no-untyped-def]
-    """Give rows standardised by the statistics of the stream up to and including each of them.
+    """Return rows standardised by the statistics of the stream up to and including each of them.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def standardise(count, moments, store, indptr, indices, values):  # type: ignore
 
 @compiled
 def _include(mean, squares, value, n):  # type: ignore[no-untyped-def]
-    """Mean and sum of squared distances once the n-th value is included."""
+    """Return the mean and the sum of squared distances once the n-th value is included."""
     distance = value - mean
     mean += distance / n
     return mean, squares + distance * (value - mean)
@@ -82,7 +82,7 @@ def _include(mean, squares, value, n):  # type: ignore[no-untyped-def]
 
 @compiled
 def _standard(value, mean, squares, n):  # type: ignore[no-untyped-def]
-    """Distance from the mean in standard deviations; 0 where nothing varies."""
+    """Return the distance from the mean in standard deviations; 0 where nothing varies."""
     deviation = np.sqrt(squares / n)
     return (value - mean) / deviation if deviation > 0.0 else 0.0
 

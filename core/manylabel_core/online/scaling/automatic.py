@@ -34,7 +34,7 @@ class AutomaticScaling:
 
     @property
     def rows_at_once(self) -> int:
-        """Most rows that should be given in one call: each has all dense features when it is scaled."""
+        """Return the most rows that should be given in one call: each has all dense features when it is scaled."""
         return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
 
     def reserve(self, n_features: int) -> None:
@@ -43,7 +43,7 @@ class AutomaticScaling:
         self._dense = enlarged(self._dense, (n_features,))
 
     def grow(self, n_features: int) -> None:
-        """Have at least this many features."""
+        """Grow to at least this many features."""
         self.reserve(n_features)
         self._n_features = max(n_features, self._n_features)
 
@@ -58,8 +58,9 @@ class AutomaticScaling:
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self._n_features]
         given = rows.without_zeros()
-        scaled = Rows(*scale_automatically(self._count, moments, self._dense, self._n_dense, store, *given))
-        return scaled._replace(values=scaled.values.astype(rows.values.dtype, copy=False))
+        statistics = self._count, moments, self._dense, self._n_dense
+        indptr, indices, values = scale_automatically(*statistics, store, *given)
+        return Rows(indptr, indices, values.astype(rows.values.dtype, copy=False))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the number of their values, and as many dense features for each as there can be."""

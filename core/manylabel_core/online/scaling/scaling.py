@@ -23,11 +23,11 @@ class Scaling(Protocol):
         """Take the memory for this many features, changing nothing else."""
 
     def grow(self, n_features: int) -> None:
-        """Have at least this many features."""
+        """Grow to at least this many features."""
 
     @property
     def rows_at_once(self) -> int:
-        """Most rows that should be given in one call."""
+        """Return the most rows that should be given in one call."""
 
     def learn(self, rows: Rows) -> Rows:
         """Scale rows about to be learnt, in order, and take them into the statistics."""
@@ -115,7 +115,7 @@ class RunningStandardisation:
         self._moments = enlarged(self._moments, (n_features, 2))
 
     def grow(self, n_features: int) -> None:
-        """Have at least this many features."""
+        """Grow to at least this many features."""
         self.reserve(n_features)
         self._set_size(max(n_features, self._n_features))
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import GAINS, MIN_GAIN, SCRATCH, has_loss, implicit_update
@@ -15,9 +16,7 @@ MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 
 
 class Update(NamedTuple):
-    """How an example is learnt; a field that the kind does not use is 0.
-
-    Compiled functions take it as a plain tuple: numba takes a microsecond longer to tell the type of a named one.
+    """An update says how an example is learnt; a field that the kind does not use is 0.
 
     Attributes
     ----------
@@ -45,6 +44,14 @@ class Update(NamedTuple):
     delta: float = 0.0
     steady: float = 1.0
 
+    def as_array(self) -> NDArray[np.float64]:
+        """Return the fields as compiled functions take them: numba needs half a microsecond for a tuple of them."""
+        return np.array(self, dtype=np.float64)
+
+
+KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA, STEADY = range(len(Update._fields))
+"""Places of the fields in the array of an `Update`."""
+
 
 @compiled
 def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
@@ -52,7 +59,7 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
 
     Parameters
     ----------
-    update : tuple
+    update : array of shape (7,), float64
         The fields of an `Update`.
     eta : float
         In place of that of the update.
@@ -67,14 +74,14 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
     order, moves, work : arrays of shape (>= 1 + n_labels,), int32, and (SCRATCH, >= 1 + n_labels), float64
         Scratch.
     """
-    kind, _, passes, passes_per_label, slack, _, _ = update
+    kind = int(update[KIND])
     if kind == MULTIPASS:
-        limit = pass_limit(passes, passes_per_label, n_labels)
+        limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)
         return multipass_update(scores, signs, eta, k, limit, tau, order, work[0], moves)
     if k < MIN_GAIN or not has_loss(scores, signs):
         return False
     if kind == PASSIVE_AGGRESSIVE:
-        passive_aggressive_update(scores, signs, eta, slack, k, tau)
+        passive_aggressive_update(scores, signs, eta, update[SLACK], k, tau)
         return True
     gains = work[GAINS, : len(scores)]
     gains[:] = k
@@ -84,10 +91,9 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
 
 @compiled
 def update_one(update, n_labels, k, scores, listed, listed_signs, complete, tau):  # type: ignore[no-untyped-def]
-    """`run_update` of one example from its truth, with everything it needs."""
+    """Do `run_update` for one example from its truth, with everything it needs."""
     width = 1 + n_labels
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    _, eta, _, _, _, _, _ = update
-    return run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
+    return run_update(update, update[ETA], n_labels, k, scores, signs, tau, order, moves, work)

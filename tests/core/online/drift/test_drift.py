@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online.drift._adwin import RUNS, n_runs, take_in
-from manylabel_core.online.drift.detectors import Detectors, NoDetectors, n_rows
+from manylabel_core.online.drift.detectors import Detectors, n_rows
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Targets, as_rows, as_targets
@@ -251,15 +251,22 @@ def test_calm_ends_where_something_may_sound(seed: int) -> None:
 
 def test_a_bound_for_the_longest_stream() -> None:
     assert grown(6).nbytes(983, 2**53) < 984 * 2200
-    assert NoDetectors().nbytes(983, 2**53) == 0
 
 
 def test_nothing_is_watched_without_detectors() -> None:
-    detectors = NoDetectors()
-    detectors.grow(3)
-    assert detectors.watch(np.zeros((0, 4)), judged_stream(0).targets) == []
-    assert [array.tolist() for array in detectors.alarms()] == [[0] * 4] * 2
-    assert detectors.state() == {}
+    model, watched = FALT(), FALT(drift="adwin")
+    X, Y = drifting(0, 2000, ALL)
+    assert learnt(watched, X, Y).alarms
+    assert learnt(model, X, Y).alarms == []
+    assert [array.tolist() for array in model.alarms()] == [[0] * 7] * 2
+    assert {name for name in watched.state() if name not in model.state()} == {
+        "drift.seen",
+        "drift.alarms",
+        "drift.lengths",
+        "drift.sums",
+        "drift.runs",
+    }
+    assert watched.nbytes - model.nbytes == sum(a.nbytes for n, a in watched.state().items() if n.startswith("drift."))
 
 
 ALL = list(range(6))

@@ -28,7 +28,7 @@ MAX_DISTANCE = 690.0
 
 @compiled
 def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
-    """Give the vector to merge that of a slot with, and h.
+    """Return the vector to merge that of a slot with, and h.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[n
 
 @compiled
 def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
-    """Give h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
+    """Return h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
     c = -math.log(value) if value > 0.0 else MAX_DISTANCE
     low, high = 0.0, 0.5
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
@@ -81,7 +81,7 @@ def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
 
 @compiled
 def _kept(aa, bb, ab, c, h):  # type: ignore[no-untyped-def]
-    """|alpha_z|^2."""
+    """Return |alpha_z|^2."""
     u, v = math.exp(-c * (1.0 - h) * (1.0 - h)), math.exp(-c * h * h)
     return aa * u * u + bb * v * v + 2.0 * ab * u * v
 

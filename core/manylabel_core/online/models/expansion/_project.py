@@ -75,7 +75,7 @@ def border(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
 
 @compiled
 def least_missed(Q, product, rest, scales, alpha_norms, n_vectors):  # type: ignore[no-untyped-def]
-    """Give the vector that is best projected on the others: |alpha|^2 K(x, x) / q is smallest.
+    """Return the vector that is best projected on the others: |alpha|^2 K(x, x) / q is smallest.
 
     Q and `product` are those before the newest vector, `scales` and `alpha_norms` those with it.
     """

@@ -34,7 +34,7 @@ class Expansion:
     """
 
     def __init__(self, update: Update, settings: KernelSettings, strategy: Strategy) -> None:
-        self.update = update
+        self.set_update(update)
         self._settings, self._strategy = settings, strategy
         n_planes = 2 if settings.average else 1
         self._support = SupportVectors(settings.dtype, n_planes)
@@ -46,8 +46,12 @@ class Expansion:
 
     @property
     def n_support(self) -> int:
-        """Number of support vectors."""
+        """Return the number of support vectors."""
         return self._support.n_points
+
+    def set_update(self, update: Update) -> None:
+        """Learn the next examples by this update; its kind never changes."""
+        self._kind, self._update = update.kind, update.as_array()
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
         """Make room for at least so many features and labels, changing nothing else."""
@@ -70,7 +74,7 @@ class Expansion:
             truth = targets.indices[listed], targets.signs[listed], targets.complete[i]
             k, tau = x.own + self._constant**2, np.empty(1 + n_labels)
             # k is 0 where x is 0 in feature space: nothing can be learnt along it
-            if k > 0.0 and update_one(tuple(self.update), n_labels, k, planes[0], *truth, tau):
+            if k > 0.0 and update_one(self._update, n_labels, k, planes[0], *truth, tau):
                 self._add(x, tau)
             self._n_seen[: 1 + n_labels] += 1
 
@@ -152,7 +156,7 @@ class Expansion:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over a state; return the numbers of features and labels."""
-        if self.update.kind == PASSIVE_AGGRESSIVE:
+        if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "intercept", "coefficients", "accumulator")
         vectors = Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))
         n_features, n_labels = check_size(arrays["size"])

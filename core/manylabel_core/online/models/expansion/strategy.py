@@ -11,7 +11,7 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 
 
 class Example(NamedTuple):
-    """An example that is learnt: its values, kernel with the vectors and with itself, squared norm, and scratch."""
+    """An example has its values, its kernel with the vectors and with itself, its squared norm, and scratch."""
 
     features: NDArray[np.int32]
     values: NDArray[Any]

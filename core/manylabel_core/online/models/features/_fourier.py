@@ -38,7 +38,7 @@ def draw_frequencies(seed, column, scale, frequencies):  # type: ignore[no-untyp
 
 @compiled
 def _scramble(number):  # type: ignore[no-untyped-def]
-    """SplitMix64: Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014."""
+    """Scramble a number by SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014)."""
     number = np.uint64(number) + _STRIDE
     number = (number ^ (number >> np.uint64(30))) * _FIRST
     number = (number ^ (number >> np.uint64(27))) * _SECOND

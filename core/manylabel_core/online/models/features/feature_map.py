@@ -14,11 +14,11 @@ class FeatureMap(Protocol):
 
     @property
     def n_columns(self) -> int:
-        """Number of features at present."""
+        """Return the number of features at present."""
 
     @property
     def n_points(self) -> int:
-        """Number of examples held."""
+        """Return the number of examples held."""
 
     @property
     def grows(self) -> bool:

@@ -25,17 +25,12 @@ class FeatureModel:
 
     @property
     def n_support(self) -> int:
-        """Number of examples that the features are made of."""
+        """Return the number of examples that the features are made of."""
         return self._map.n_points
 
-    @property
-    def update(self) -> Update:
-        """The rule by which an example is learnt."""
-        return self._linear.update
-
-    @update.setter
-    def update(self, update: Update) -> None:
-        self._linear.update = update
+    def set_update(self, update: Update) -> None:
+        """Learn the next examples by this update."""
+        self._linear.set_update(update)
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
         """Make room for at least so many features and labels, changing nothing else."""

@@ -34,12 +34,12 @@ class Landmarks:
 
     @property
     def n_points(self) -> int:
-        """Number of landmarks."""
+        """Return the number of landmarks."""
         return self._points.n_points
 
     @property
     def n_columns(self) -> int:
-        """A feature for each landmark."""
+        """Return the number of landmarks: each makes a feature."""
         return self._points.n_points
 
     @property

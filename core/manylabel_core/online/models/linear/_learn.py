@@ -28,7 +28,16 @@ from manylabel_core.online.models.linear._table import (
 from manylabel_core.online.updates._implicit import SCRATCH
 from manylabel_core.online.updates._multipass import pass_limit
 from manylabel_core.online.updates._targets import set_signs
-from manylabel_core.online.updates._update import MULTIPASS, run_update
+from manylabel_core.online.updates._update import (
+    DELTA,
+    ETA,
+    KIND,
+    MULTIPASS,
+    PASSES,
+    PASSES_PER_LABEL,
+    STEADY,
+    run_update,
+)
 
 
 @compiled
@@ -64,12 +73,12 @@ def learn_linear(  # type: ignore[no-untyped-def]
         its step smaller; of length 0, all features have the same step.
     constant : float
         The constant feature; 0 for none.
-    update : tuple
+    update : array of shape (7,), float64
         The fields of an `Update`. With a `delta` above 0, every weight of the first expert has a metric of its own.
     scores : array of shape (n_samples, 1 + n_labels), float64
         Result.
     """
-    kind, eta, passes, passes_per_label, _, damping, steady = update
+    eta, damping = update[ETA], update[DELTA]
     width, longest, planes = padded(table, scores.shape[1]), longest_row(indptr), planes_scored(table, n_seen, counts)
     n_experts, scored = 1 + (len(counts) > 0), np.empty((len(planes), width), np.float64)
     rows, x, direction = np.empty(longest, np.int64), np.empty(longest, table.dtype), np.empty(longest, table.dtype)
@@ -78,7 +87,8 @@ def learn_linear(  # type: ignore[no-untyped-def]
     n_before = np.empty(len(n_seen), table.dtype)
     before = np.empty((longest if len(n_seen) > 0 else 0, width), table.dtype)
     adaptive = damping > 0.0
-    by_passes, implicit = adaptive and kind == MULTIPASS, adaptive and kind != MULTIPASS
+    by_passes = adaptive and int(update[KIND]) == MULTIPASS
+    implicit = adaptive and not by_passes
     columns = np.empty((width if by_passes else 0, 2, longest), table.dtype)
     changes, gradient = np.empty(longest if by_passes else 0), np.empty(width if by_passes else 0, table.dtype)
     out = np.empty(width if by_passes else 0, np.bool_)
@@ -103,14 +113,14 @@ def learn_linear(  # type: ignore[no-untyped-def]
                 copy_rows(table, 0, rows[here], before)
                 model = table, rows[here], x[here], eta, delta
                 if by_passes:
-                    limit = pass_limit(passes, passes_per_label, n_labels[i])
+                    limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
                     scratch = gradient, columns, changes, out
                     adaptive_multipass_update(*model, limit, scored[0, now], signs[now], scratch)
                 else:
                     adaptive_implicit_update(*model, scored[0, now], signs[now], (rates, sums, order, work))
                 accumulate(table, 0, planes[-n_experts], rows[here], n_before[now], before)
             else:
-                squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], steady * eta)
+                squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], update[STEADY] * eta)
                 k = _set_direction(squares, its, values[row], rows[here], x[here], direction)
                 if run_update(update, own, n_labels[i], k, scored[q, now], signs[now], tau[now], order, moves, work):
                     copy_rows(table, planes[q], rows[here], before)

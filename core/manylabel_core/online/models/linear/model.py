@@ -56,7 +56,7 @@ class LinearModel:
         paired: bool = False,
         by_feature: bool = False,
     ) -> None:
-        self.update = update
+        self.set_update(update)
         self._constant, self._average, self._paired, self._by_feature = constant, average, paired, by_feature
         metric = ("squares",) if update.delta > 0.0 else ()
         steady, accumulators = (
@@ -67,6 +67,10 @@ class LinearModel:
         self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
         self._counts = np.zeros((2 if paired else 0, 2))
         self._squares = np.zeros(1 if by_feature else 0)
+
+    def set_update(self, update: Update) -> None:
+        """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
+        self._kind, self._update = update.kind, update.as_array()
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
         """Make room for at least so many features and labels, changing nothing else."""
@@ -79,7 +83,7 @@ class LinearModel:
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         """Learn rows in order; write the scores of each before it was learnt."""
         model = self._table, self._n_seen, self._counts, self._squares
-        learn_linear(*model, self._constant, tuple(self.update), *rows, *targets, scores)
+        learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         """Write the scores of rows."""
@@ -118,7 +122,7 @@ class LinearModel:
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
         """Take over a state; return the numbers of features and labels."""
-        if self.update.kind == PASSIVE_AGGRESSIVE:
+        if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "weights", "accumulator")
         shapes = {arrays[name].shape for name in self._planes}
         if len(shapes) > 1 or 0 in arrays["weights"].shape:
