@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.sentences import is_sentence
 
 from manylabel_core import batch, metrics, priors
 from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
@@ -46,6 +47,8 @@ def test_every_parameter_has_its_description(trainer):
     learner = trainer.estimator_class()
     for text in (learner.__doc__, learner.fit.__doc__):
         assert "%(" not in text
+    for parameter in trainer.parameters:
+        assert is_sentence(parameter.description), parameter.name
     for name in inspect.signature(learner).parameters:
         assert re.search(rf"^    [\w, ]*\b{name}\b[\w, ]* ?(:|\n        As for)", learner.__doc__, re.MULTILINE), name
 
