@@ -17,10 +17,9 @@ from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import KIND, JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
-from manylabel_service.jobs.plan import plan
+from manylabel_service.jobs.plan import check, plan
 from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
-from manylabel_service.jobs.validation import check
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
 

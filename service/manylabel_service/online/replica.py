@@ -92,12 +92,10 @@ class Replica(HostedModel):
 
     @property
     def position(self) -> str:
-        """The position of the last log entry folded in."""
         return self._applier.model.position
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that the state takes."""
         return self._applier.model.nbytes
 
     @property
@@ -107,12 +105,10 @@ class Replica(HostedModel):
 
     @property
     def n_labels(self) -> int:
-        """The number of labels known."""
         return len(self._applier.model.labels)
 
     @property
     def events(self) -> Events:
-        """The events of the model."""
         return self._applier.events
 
     def status(self) -> dict[str, Any]:
@@ -182,7 +178,6 @@ class Replica(HostedModel):
 
     @property
     def busy(self) -> bool:
-        """True while it is reading the log anyway."""
         return self._applier.busy
 
     @property
@@ -191,15 +186,12 @@ class Replica(HostedModel):
         return bool(self._applier.waited_for or self._keys or self.snapshotter.busy)
 
     def poll(self) -> None:
-        """Have what others have added to the log read, in the background."""
         self._applier.poll()
 
     async def sync(self) -> ServiceError | None:
-        """Take in what others have done to the model by now; return what kept it from that, if anything."""
         return await self._applier.sync()
 
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait, for so long at most, until it is at or after a position; return whether it is."""
         return await self._applier.reach(position, seconds)
 
     async def cover(self) -> bool:
@@ -214,7 +206,6 @@ class Replica(HostedModel):
         return self.model.position == self.snapshotter.covered
 
     def end(self, state: State, refusal: ErrorFactory) -> None:
-        """Answer every request, those that wait included, with such an error from now on."""
         super().end(state, refusal)
         self.queue.refuse(refusal)
         self._applier.end(refusal())
@@ -227,7 +218,6 @@ class Replica(HostedModel):
             await self.snapshotter.take_last(self.model)
 
     async def drop(self) -> None:
-        """End without a trace, and wait for the end: the model has been deleted."""
         await super().drop()
         await self._applier.cancel()
         await self.snapshotter.drop()

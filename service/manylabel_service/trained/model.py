@@ -70,7 +70,6 @@ class TrainedModel(HostedModel):
 
     @property
     def events(self) -> Events:
-        """The events of the model."""
         return self._events
 
     @property
@@ -80,7 +79,6 @@ class TrainedModel(HostedModel):
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that the version served takes."""
         return 0 if self._active.serving is None else self._active.serving.nbytes
 
     @property
@@ -90,7 +88,6 @@ class TrainedModel(HostedModel):
 
     @property
     def n_labels(self) -> int:
-        """The number of labels of the version served."""
         return 0 if self._active.serving is None else len(self._active.serving.labels)
 
     def status(self) -> dict[str, Any]:
@@ -113,7 +110,6 @@ class TrainedModel(HostedModel):
         }
 
     def gauges(self) -> dict[str, float]:
-        """Return what GET /metrics shows; raises as `status`."""
         status = self.status()
         return {
             "model_labels": status["labels"],
@@ -139,20 +135,16 @@ class TrainedModel(HostedModel):
 
     @property
     def busy(self) -> bool:
-        """True while it is reading the catalogue anyway."""
         return self._busy
 
     @property
     def waited_for(self) -> bool:
-        """True while a request waits for what it does."""
         return bool(self._waiting or self._busy or self._active.busy)
 
     def poll(self) -> None:
-        """Have what others have changed read, in the background."""
         self._behind.set()
 
     async def sync(self) -> ServiceError | None:
-        """Take in what others have done to the model by now; return what kept it from that, if anything."""
         try:
             await self._versions.read()
         except Exception as error:
@@ -160,7 +152,6 @@ class TrainedModel(HostedModel):
         return None
 
     async def reach(self, position: str, seconds: float) -> bool:
-        """Wait, for so long at most, until what is served is at or after a position; return whether it is."""
         if not self._active.reached(position):
             self.poll()
             await self._active.arrival(position, seconds)
@@ -172,7 +163,6 @@ class TrainedModel(HostedModel):
         return True
 
     def end(self, state: State, refusal: ErrorFactory) -> None:
-        """Answer every request with such an error from now on."""
         super().end(state, refusal)
         if self._task is not None:
             self._task.cancel()
@@ -184,7 +174,6 @@ class TrainedModel(HostedModel):
         await self._ended()
 
     async def drop(self) -> None:
-        """End without a trace, and wait for the end: the model has been deleted."""
         await super().drop()
         await self._ended()
 

@@ -21,11 +21,15 @@ import structlog
 from manylabel_service.errors import DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable, Task
-from manylabel_service.jobs.supervision.checkpoints import CheckpointUploads
 from manylabel_service.jobs.supervision.child_process import ChildProcess
-from manylabel_service.jobs.supervision.inputs import FilesChanged, fetch_files
+from manylabel_service.jobs.supervision.files import (
+    CheckpointUploads,
+    FilesChanged,
+    InputFiles,
+    gather,
+    publish_result,
+)
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
-from manylabel_service.jobs.supervision.outputs import gather, publish_result
 from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.__main__ import ORPHANED
 
@@ -175,9 +179,8 @@ class Supervision:
     async def _trained(self, directory: Path) -> dict[str, Any]:
         """Let a process train, and return its result."""
         try:
-            await self._lease.retry_until_stored(
-                lambda: fetch_files(self._context, self._record, self._lease.number, directory)
-            )
+            files = InputFiles(self._context, self._record, self._lease.number, directory)
+            await self._lease.retry_until_stored(files.fetch)
         except (DatasetNotFound, FilesChanged) as error:
             raise TaskFailed("dataset_changed", str(error)) from error
         await self._lease.wait_until_valid()

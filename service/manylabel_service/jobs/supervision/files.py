@@ -1,0 +1,214 @@
+"""Files between the store and the directory of a task: data and a checkpoint in, checkpoints and the result out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from manylabel_service.datasets.from_stream import rows_of_stream
+from manylabel_service.errors import BlobNotFound, StorageFull, StorageGone
+from manylabel_service.jobs.context import JobContext
+from manylabel_service.jobs.job_record import Checkpoint, JobRecord, Task
+from manylabel_service.jobs.job_store import blobs_of, gathered_key
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows
+from manylabel_service.jobs.supervision.lease import TaskLease
+from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
+from manylabel_service.storage import blob_to_file, pieces_of_file
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import VersionMeta
+
+TEST_OF = {"train": "test"}
+"""The split to measure on, by the one that is learnt from, where no rows are named."""
+
+
+class FilesChanged(Exception):
+    """The data are not, or no longer, what they were when the job was submitted."""
+
+
+class InputFiles:
+    """Input files of a task are fetched into the directory of its training process."""
+
+    def __init__(self, context: JobContext, record: JobRecord, number: int, directory: Path) -> None:
+        self._context, self._record, self._directory = context, record, directory
+        self._task = record.tasks[number]
+        self._splits: dict[str, int] = {}
+        """Of the data set that is learnt from."""
+
+    async def fetch(self) -> None:
+        """Write all files and the request that names them.
+
+        Raises
+        ------
+        DatasetNotFound, FilesChanged
+        StorageGone
+            Call it again.
+        """
+        spec, settings = self._record.spec, self._context.settings
+        rows = await self._rows()
+        request = FitRequest(
+            kind="trial" if self._task.stage == "trial" else "fit",
+            trainer=spec.trainer,
+            params=self._task.params,
+            seed=spec.seed,
+            rows=rows,
+            held=await self._held(),
+            unlabelled=await self._unlabelled(),
+            folds=spec.search.folds if spec.search else 2,
+            measure=spec.search.measure if spec.search else "micro_f1",
+            threads=self._record.threads,
+            segment_work=self._record.segment_work,
+            memory_bytes=settings.job_memory_bytes,
+            niceness=settings.job_niceness,
+        )
+        await self._checkpoint()
+        request.write(self._directory)
+
+    async def _rows(self) -> Part:
+        data = self._record.spec.data
+        if isinstance(data, DataOfSet):
+            self._splits = await self._dataset(data.dataset, DATA)
+            return Part(file=DATA, split=data.split)
+        try:
+            await blob_to_file(self._context.store.blobs, gathered_key(self._record.id), self._directory / DATA)
+        except BlobNotFound as error:
+            raise FilesChanged("the examples taken from the stream are no longer there") from error
+        return Part(file=DATA, split=None)
+
+    async def _held(self) -> float | Part | None:
+        data, holdout = self._record.spec.data, self._record.spec.holdout
+        if isinstance(holdout, float):
+            return holdout
+        if self._task.stage == "trial":
+            return None  # the folds are what it is measured on
+        if holdout is not None:
+            return await self._part(holdout, HELD)
+        test = TEST_OF.get(data.split or "") if isinstance(data, DataOfSet) else None
+        return Part(file=DATA, split=test) if test in self._splits else None
+
+    async def _unlabelled(self) -> Part | None:
+        data = self._record.spec.data
+        if isinstance(data, DataOfSet) and data.unlabelled is not None:
+            return await self._part(data.unlabelled, UNLABELLED)
+        return None
+
+    async def _part(self, rows: Rows, file: Literal["held", "unlabelled"]) -> Part:
+        data = self._record.spec.data
+        if isinstance(data, DataOfSet) and rows.dataset == data.dataset:
+            return Part(file=DATA, split=rows.split)
+        await self._dataset(rows.dataset, file)
+        return Part(file=file, split=rows.split)
+
+    async def _dataset(self, name: str, file: str) -> dict[str, int]:
+        found = await self._context.datasets.fetch(name, self._directory / file)
+        if found.checksum != self._record.checksums[name]:
+            raise FilesChanged(f"the data set {name!r} is another one than when the job was submitted")
+        return found.splits
+
+    async def _checkpoint(self) -> None:
+        """Fetch the checkpoint to go on from; if it is lost, the fit begins anew, to the same result."""
+        if self._task.checkpoint is None:
+            return
+        try:
+            await blob_to_file(self._context.store.blobs, self._task.checkpoint.key, self._directory / CHECKPOINT)
+        except BlobNotFound:
+            (self._directory / CHECKPOINT).unlink(missing_ok=True)
+
+
+async def gather(context: JobContext, record: JobRecord, directory: Path) -> dict[str, Any]:
+    """Take the examples of a stream and keep them with the job; return how many there were."""
+    data = record.spec.data
+    assert isinstance(data, DataOfStream)
+    counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)
+    await context.store.blobs.put(gathered_key(record.id), pieces_of_file(directory / DATA))
+    return {"stream": data.stream, **counts._asdict()}
+
+
+class CheckpointUploads:
+    """An upload stores the checkpoints of one task; of several that wait, the latest.
+
+    Parameters
+    ----------
+    context : of this process.
+    lease : on the task.
+    kept : the checkpoint of an earlier attempt, if there is one.
+
+    Attributes
+    ----------
+    kept : the last checkpoint that the job's document names.
+    """
+
+    def __init__(self, context: JobContext, lease: TaskLease, kept: Checkpoint | None) -> None:
+        self._context, self._lease = context, lease
+        self._waiting: list[tuple[Path, int]] = []
+        self._added = asyncio.Event()
+        self.kept = kept
+
+    def add(self, path: Path, iteration: int) -> None:
+        """Queue a file to be stored, and then removed."""
+        self._waiting.append((path, iteration))
+        self._added.set()
+
+    async def store(self) -> None:
+        """Store what comes, without an end; raises LeaseLost."""
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            waiting, self._waiting = self._waiting, []
+            path, iteration = waiting[-1]
+            try:
+                await self._upload(path, iteration)
+            except StorageFull as error:
+                self._lease.add_log_line(f"the checkpoint at iteration {iteration} is not kept: {error}")
+            for path, _ in waiting:
+                path.unlink()
+
+    async def _upload(self, path: Path, iteration: int) -> None:
+        """Store the blob, then the document that names it; then remove what that named before."""
+        key = f"{blobs_of(self._lease.id)}{self._lease.number}/{self._lease.token}/{path.name}"
+        new, old = Checkpoint(key=key, iteration=iteration), self.kept
+
+        def set_checkpoint(_: JobRecord, task: Task, __: str) -> None:
+            task.checkpoint = new
+
+        await self._lease.retry_until_stored(lambda: self._context.store.blobs.put(key, pieces_of_file(path)))
+        await self._lease.commit(set_checkpoint)
+        self.kept = new
+        if old is not None:
+            with suppress(StorageGone):  # else it goes when the job does
+                await self._context.store.blobs.delete(old.key)
+
+
+async def publish_result(context: JobContext, record: JobRecord, directory: Path, made: dict[str, Any]) -> Result:
+    """Make the result of a fit a version of the job's model; it is the same version however often this is called.
+
+    Parameters
+    ----------
+    context : of this process.
+    record : the job.
+    directory : the directory of the training process.
+    made : the result that it reported: `rows`, `held_out`, `seconds`.
+    """
+    spec, task = record.spec, record.tasks[-1]
+    held_out = None if made["held_out"] is None else HeldOut.model_validate(made["held_out"])
+    meta = VersionMeta(
+        job=record.id,
+        trainer=spec.trainer,
+        params=task.params,
+        rows=made["rows"],
+        measures=None if held_out is None else held_out.measures,
+        created_unix_ms=time.time_ns() // 1_000_000,
+    )
+    artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
+    number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
+    return Result(
+        model=spec.model,
+        version=number,
+        rows=made["rows"],
+        held_out=held_out,
+        params=task.params,
+        trials=record.trials(),
+        seconds=made["seconds"],
+    )
