@@ -5,15 +5,19 @@ answer is made by one version alone, and its position says up to which change of
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from manylabel_service.errors import (
     NoProbabilities,
+    NoVersionServed,
     ServiceError,
+    StorageGone,
+    VersionNotFound,
+    VersionServed,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
@@ -25,7 +29,6 @@ from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
 from manylabel_service.trained.spec import TRAINED
 from manylabel_service.trained.version import Version
-from manylabel_service.trained.version_service import VersionService
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue, VersionStore
 
 INLINE_EXAMPLES = 100
@@ -34,6 +37,8 @@ INLINE_WORK = 1_000_000
 
 LONG_AT_A_TIME = 2
 """Threads that predict for one model."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -61,7 +66,6 @@ class TrainedModel(HostedModel):
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events)
-        self._service = VersionService(record.name, self._versions, self._active, self.handle_error)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
@@ -235,24 +239,72 @@ class TrainedModel(HostedModel):
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None]:
-        """Return the versions as `VersionService.versions`; raise NotReady too."""
+        """Return the versions, the newest first, and the number of the one served.
+
+        Raises
+        ------
+        NotReady, VersionDamaged, StorageGone, ModelGone
+        """
         self.check_serving()
-        return await self._service.versions()
+        versions, served = await self._stored(self._versions.all())
+        return sorted(versions, key=lambda version: -version.number), served
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
-        """Return a version as `VersionService.version`; raise NotReady too."""
+        """Return a version, or the one served, with its artifact as it is stored.
+
+        Raises
+        ------
+        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        """
         self.check_serving()
-        return await self._service.version(number)
+        catalogue = await self._stored(self._versions.read())
+        if number is None:
+            number = catalogue.served
+        if number is None:
+            raise NoVersionServed(self.name)
+        listed = catalogue.versions.get(number)
+        if listed is None:
+            raise VersionNotFound(self.name, number)
+        version = await self._stored(self._versions.version(listed))
+        return version, await self._versions.artifact(version)
 
     async def promote(self, number: int) -> Promoted:
-        """Promote a version as `VersionService.promote`; raise NotReady too."""
+        """Have a version served, here and on every other server, from one position on.
+
+        It is loaded here first: one that cannot be is never promoted.
+
+        Raises
+        ------
+        NotReady, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        """
         with self._changing():
-            return await self._service.promote(number)
+            loaded = await self._active.load(await self._stored(self._versions.find(number)))
+            promoted = await self._stored(self._versions.promote(number))
+            self._active.is_current(loaded)
+            return promoted
 
     async def retire(self, number: int) -> None:
-        """Delete a version as `VersionService.retire`; raise NotReady too."""
+        """Delete a version.
+
+        Raises
+        ------
+        NotReady, VersionNotFound, VersionServed, StorageGone, ModelGone
+        """
         with self._changing():
-            await self._service.retire(number)
+            await self._stored(self._versions.delete(number))
+            try:
+                await self._versions.collect_garbage()
+            except StorageGone as error:  # there is no such version any more; its bytes go with the next one
+                log.warning("version_delete_failed", model=self.name, version=number, error=str(error))
+
+    async def _stored(self, call: Awaitable[T]) -> T:
+        """Return what the store answers; draw the consequence of an error that is not about the version."""
+        try:
+            return await call
+        except (VersionNotFound, VersionServed):
+            raise
+        except Exception as error:
+            raise self.handle_error(error) from error
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

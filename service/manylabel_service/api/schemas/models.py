@@ -78,9 +78,7 @@ class Ignored(Answer):
     labels: int
 
 
-class ModelStatus(At):
-    """A model as it is now."""
-
+class _Spec(Answer):
     name: str
     algorithm: str
     params: dict[str, Any]
@@ -88,6 +86,11 @@ class ModelStatus(At):
     limits: Limits | None
     """The limits are as they were given."""
     durability: Durability
+
+
+class ModelStatus(At, _Spec):
+    """A model as it is now."""
+
     updates: int
     """The model has learnt so many examples."""
     labels: int
@@ -103,16 +106,9 @@ class ModelStatus(At):
     """The model is in the memory of this server."""
 
 
-class StoredModel(Answer):
+class StoredModel(_Spec):
     """A model that is not in the memory of this server; it is loaded when it is asked for."""
 
-    name: str
-    algorithm: str
-    params: dict[str, Any]
-    scaling: str
-    limits: Limits | None
-    """The limits are as they were given."""
-    durability: Durability
     loaded: Literal[False]
 
 
