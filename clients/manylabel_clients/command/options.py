@@ -22,6 +22,7 @@ Url = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Input = Annotated[
     str,
     typer.Argument(
@@ -42,6 +43,12 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
     """Return a client that soon gives up: a person is waiting."""
     return Client(url, retry=retry)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask a person, unless the answer was given; end the command if it is no."""
+    if not yes:
+        typer.confirm(question, abort=True)
 
 
 def refuse_options_of(context: typer.Context, command: str) -> None:

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.data.files import label_columns
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, refuse_options_of
-from manylabel_clients.command.output.text import human_size, print_facts, print_json, print_table
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, Yes, confirm, connect, refuse_options_of
+from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
 
@@ -32,15 +32,7 @@ def list_datasets(context: typer.Context, as_json: AsJson = False, url: Url = DE
         return refuse_options_of(context, context.invoked_subcommand)
     with connect(url) as client:
         found = client.datasets()
-    if as_json:
-        for one in found:
-            print_json(one)
-    elif found:
-        columns = ("data set", "rows", "features", "labels", "labels a row", "size")
-        print_table(columns, [_row(one) for one in found])
-    else:
-        typer.echo("no data sets; manylabel datasets add NAME FILE makes one")
-    return None
+    return print_as(as_json, found, _print_all)
 
 
 def add(
@@ -71,33 +63,34 @@ def add(
     columns = None if labels is None else label_columns(labels)
     with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
         added = client.upload_dataset(name, file, format=format, labels=columns, train_rows=train_rows, report=report)
-    if as_json:
-        print_json(added)
-    else:
-        typer.echo(f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels")
+    told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
+    print_as(as_json, added, lambda _: typer.echo(told))
 
 
 def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show all there is to know about a data set."""
     with connect(url) as client:
         found = client.dataset(name, details=True)
-    if as_json:
-        print_json(found)
-    else:
-        _print(found)
+    print_as(as_json, found, _print)
 
 
 def delete(
     name: DatasetName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Delete a data set. Models trained from it stay."""
-    if not yes:
-        typer.confirm(f"Delete {name}?", abort=True)
+    confirm(f"Delete {name}?", yes)
     with connect(url) as client:
         client.delete_dataset(name)
     typer.echo(f"deleted {name}")
+
+
+def _print_all(found: list[DatasetInfo]) -> None:
+    if not found:
+        return typer.echo("no data sets; manylabel datasets add NAME FILE makes one")
+    columns = ("data set", "rows", "features", "labels", "labels a row", "size")
+    return print_table(columns, [_row(one) for one in found])
 
 
 def _row(found: DatasetInfo) -> tuple[str, ...]:

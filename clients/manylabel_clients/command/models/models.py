@@ -10,12 +10,14 @@ from manylabel_clients.command.options import (
     AsJson,
     ModelName,
     Url,
+    Yes,
+    confirm,
     connect,
     named_values,
     refuse_options_of,
 )
 from manylabel_clients.command.output.models import print_models, print_status
-from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.output.text import print_as
 
 
 def register(app: typer.Typer) -> None:
@@ -37,14 +39,7 @@ def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFA
         return refuse_options_of(context, context.invoked_subcommand)
     with connect(url) as client:
         models = client.models()
-    if as_json:
-        for model in models:
-            print_json(model)
-    elif models:
-        print_models(models)
-    else:
-        typer.echo("no models; manylabel models create NAME makes one")
-    return None
+    return print_as(as_json, models, print_models)
 
 
 def create(
@@ -95,30 +90,23 @@ def create(
             limits=_limits(limit),
         )
         status = model.status()
-    if as_json:
-        print_json(status)
-    else:
-        typer.echo(f"created {name}")
+    print_as(as_json, status, lambda _: typer.echo(f"created {name}"))
 
 
 def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show all there is to know about a model."""
     with connect(url) as client:
         status = client.model(name).status()
-    if as_json:
-        print_json(status)
-    else:
-        print_status(status)
+    print_as(as_json, status, print_status)
 
 
 def delete(
     name: ModelName,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Delete a model and all it has learnt. There is no way back."""
-    if not yes:
-        typer.confirm(f"Delete {name} and all it has learnt?", abort=True)
+    confirm(f"Delete {name} and all it has learnt?", yes)
     with connect(url) as client:
         client.model(name).delete()
     typer.echo(f"deleted {name}")

@@ -18,7 +18,7 @@ from manylabel_clients.command.options import (
     Url,
     connect,
 )
-from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Updated
@@ -47,10 +47,7 @@ def update(
     with connect(url, PATIENT) as client:
         items = read_items(source, labelled=True)
         learnt, receipt = _learn(client.model(model), items, batch_size, key or uuid.uuid4().hex)
-    if as_json:
-        print_json(receipt)
-    else:
-        _print(model, learnt, receipt)
+    print_as(as_json, receipt, lambda receipt: _print(model, learnt, receipt))
 
 
 def _learn(model: Model, items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
-from manylabel_clients.command.output.text import human_size, print_json, print_table
+from manylabel_clients.command.output.text import human_size, print_as, print_table
 from manylabel_clients.http.resources.versions import Version
 
 MEASURE = "micro_f1"
@@ -16,12 +16,8 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -
     """List the versions that jobs have made of a model."""
     with connect(url) as client:
         found = client.model(name).versions()
-    if as_json:
-        for one in found:
-            print_json(one)
-    else:
-        columns = ("version", "trainer", "created", "rows", "size", "micro-F1")
-        print_table(columns, [_row(one) for one in found], words=3)
+    columns = ("version", "trainer", "created", "rows", "size", "micro-F1")
+    print_as(as_json, found, lambda found: print_table(columns, map(_row, found), words=3))
 
 
 def promote(
@@ -33,11 +29,8 @@ def promote(
     """Serve a version of a model, in one step; also an earlier one than the one that is served."""
     with connect(url) as client:
         done = client.model(name).promote(version)
-    if as_json:
-        print_json(done)
-    else:
-        before = "" if done.previous is None else f" in place of version {done.previous}"
-        typer.echo(f"{name} serves version {done.version}{before}")
+    before = "" if done.previous is None else f" in place of version {done.previous}"
+    print_as(as_json, done, lambda done: typer.echo(f"{name} serves version {done.version}{before}"))
 
 
 def _row(one: Version) -> tuple[str, ...]:

@@ -12,9 +12,11 @@ from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:
     """Print a line for each job."""
+    if not jobs:
+        return typer.echo("no jobs; manylabel jobs submit makes one")
     columns = ("job", "state", "trainer", "model", "data", "created")
     rows = [(job.id, job.state, job.trainer, job.model, _data(job.data), job.created) for job in jobs]
-    print_table(columns, rows, words=len(columns))
+    return print_table(columns, rows, words=len(columns))
 
 
 def print_job(job: JobStatus) -> None:

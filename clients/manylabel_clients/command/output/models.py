@@ -13,8 +13,10 @@ from manylabel_clients.http.resources.predictions import Prediction
 
 def print_models(models: Sequence[AnySummary]) -> None:
     """Print a line for each model."""
+    if not models:
+        return typer.echo("no models; manylabel models create NAME makes one")
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
-    print_table(columns, [_row(model) for model in models])
+    return print_table(columns, [_row(model) for model in models])
 
 
 def _row(model: AnySummary) -> tuple[str, ...]:

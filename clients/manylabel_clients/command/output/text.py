@@ -2,11 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+
+T = TypeVar("T")
 
 MAX_LABELS = 20
 """Most labels shown to a person; JSON has all."""
@@ -23,6 +25,15 @@ def print_json(value: Any) -> None:
     """Print one line of JSON, at once: something may wait for it at the other end of a pipe."""
     typer.echo(as_json(value))
     sys.stdout.flush()
+
+
+def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
+    """Print what was found as JSON, of a list one line for each, or show it to a person."""
+    if not as_json:
+        show(found)
+        return
+    for one in found if isinstance(found, list) else [found]:
+        print_json(one)
 
 
 def print_table(

@@ -6,7 +6,7 @@ import typer
 
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, named_values, refuse_options_of
 from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
-from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
 from manylabel_clients.command.training.watch import follow
 
@@ -35,14 +35,7 @@ def list_jobs(
         return refuse_options_of(context, context.invoked_subcommand)
     with connect(url) as client:
         found = client.jobs(state=state)
-    if as_json:
-        for job in found:
-            print_json(job)
-    elif found:
-        print_jobs(found)
-    else:
-        typer.echo("no jobs; manylabel jobs submit makes one")
-    return None
+    return print_as(as_json, found, print_jobs)
 
 
 def submit(
@@ -104,10 +97,7 @@ def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """Show how far a job is, and what came of it."""
     with connect(url) as client:
         status = client.job(job).status()
-    if as_json:
-        print_json(status)
-    else:
-        print_job(status)
+    print_as(as_json, status, print_job)
 
 
 def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
@@ -121,10 +111,7 @@ def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     with connect(url) as client:
         lines = client.job(job).log()
     for line in lines:
-        if as_json:
-            print_json(line)
-        else:
-            typer.echo(f"{line.time}  {line.text}")
+        print_as(as_json, line, lambda line: typer.echo(f"{line.time}  {line.text}"))
 
 
 def cancel(job: JobId, url: Url = DEFAULT_URL) -> None:
@@ -154,8 +141,4 @@ def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
     """List what the server can train, with the parameters of each."""
     with connect(url) as client:
         found = client.trainers()
-    if as_json:
-        for one in found:
-            print_json(one)
-    else:
-        print_trainers(found)
+    print_as(as_json, found, print_trainers)
