@@ -48,7 +48,7 @@ class UploadSlots:
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:
-        """An upload that has its room inside; raises NotReady if there is none, and no other stands still."""
+        """Give room to an upload inside; raise NotReady if there is none, and no other stands still."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
             raise NotReady("as many data sets are being uploaded as the server takes at a time")
         upload = Upload(self._clock())

@@ -83,7 +83,7 @@ class UpdateQueue:
 
     @property
     def seconds(self) -> float:
-        """How long an update would wait for those before it, by how fast the model learnt lately."""
+        """Return how long an update would wait for those before it, by how fast the model learnt lately."""
         if not self._rate:
             return 0.0
         under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0
