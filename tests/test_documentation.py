@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from manylabel_service.api.web.problems import ANYWHERE
 from manylabel_service.app import create_app
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.settings import Settings
@@ -145,7 +146,7 @@ def test_the_events_that_the_operations_page_names_are_logged() -> None:
     assert named - logged == set()
 
 
-OF_ALL_CALLS = {"internal_error", "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
+OF_ALL_CALLS = {*ANYWHERE, "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
     "unsupported_media_type", "invalid_request", "model_not_found"
 }  # fmt: skip
 """The errors that the page names once, for all calls that they fit."""
