@@ -1,4 +1,7 @@
-"""The kinds of store that tests run through: a new one needs an entry in STORES, and nothing else."""
+"""The kinds of store that tests run through: a new one needs an entry in STORES.
+
+Servers that share one are made by the fixture `any_fleet`.
+"""
 
 import socket
 from collections.abc import Callable

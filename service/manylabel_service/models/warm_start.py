@@ -4,6 +4,7 @@ from manylabel_core import FALT, Vocabulary
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotWarmStart, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, Limits
+from manylabel_service.online.spec.params import FaltParams
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.artifact import ModelArtifact
@@ -51,7 +52,7 @@ def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> O
 
 
 def _check_kind(spec: ModelSpec, estimator: object, contents: ModelArtifact) -> None:
-    if spec.algorithm != "falt":
+    if not isinstance(spec.params, FaltParams):
         raise CannotWarmStart(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if spec.scaling not in ("none", "unit"):
         raise CannotWarmStart(

@@ -25,12 +25,13 @@ def warm_up() -> None:
 
 def _variants(params: type[Params]) -> Iterator[dict[str, Any]]:
     """Yield parameters that other compiled functions serve, or the same for arrays of other forms."""
+    average = {"average": True} if "average" in params.model_fields else {}
     for step in [{"step": name} for name in params.choices("step")] or [{}]:
         yield {**step, "calibrate": False}
-        yield {**step, "average": True, "drift": "adwin", "on_drift": "restart"}
+        yield {**step, **average, "drift": "adwin", "on_drift": "restart"}
     for strategy in params.choices("strategy"):
         yield {"strategy": strategy, "budget": 2}
-        yield {"strategy": strategy, "budget": 2, "average": True}
+        yield {"strategy": strategy, "budget": 2, **average}
 
 
 def _exercise(**spec: object) -> None:

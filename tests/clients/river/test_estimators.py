@@ -64,8 +64,8 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
     assert [(p.name, p.default) for p in parameters.values()] == [
         (p.name, p.default) for p in inspect.signature(there).parameters.values()
     ]
-    other = {"C": 0.75} if "C" in parameters else {"eta": 0.75, "passes": 3}
-    other |= {"scaling": "unit", "average": True, "drift": "adwin"}
+    values = {"C": 0.75, "eta": 0.75, "passes": 3, "scaling": "unit", "average": True, "drift": "adwin"}
+    other = {name: value for name, value in values.items() if name in parameters}
     assert estimator(**other)._learner.get_params() == there(**other).get_params()
     assert estimator().clone(other)._get_params() == there(**other).get_params()
 

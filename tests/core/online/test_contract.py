@@ -60,7 +60,7 @@ def streams(draw: st.DrawFn) -> Stream:
 
 @st.composite
 def configured(draw: st.DrawFn, make: Make) -> OnlineLearner:
-    """A learner of the catalogue, with parameters that every one has."""
+    """A learner of the catalogue, with those of its parameters that most have."""
     common = {
         "scaling": draw(st.sampled_from(["auto", "auto", "none", "unit", "standard"])),
         "fit_intercept": draw(st.booleans()),
@@ -69,8 +69,9 @@ def configured(draw: st.DrawFn, make: Make) -> OnlineLearner:
         "drift": draw(st.sampled_from([None, None, "adwin"])),
         "dtype": draw(st.sampled_from(["float32", "float32", "float64"])),
     }
-    size = "C" if "C" in make().get_params() else "eta"
-    return make(**common, **{size: draw(st.sampled_from([0.01, 0.5, 3.0]))})
+    sizes = {name: draw(st.sampled_from([0.01, 0.5, 3.0])) for name in ("C", "eta")}
+    possible = make().get_params()
+    return make(**{name: value for name, value in {**common, **sizes}.items() if name in possible})
 
 
 def as_arrays(batch: Stream) -> tuple[Rows, Targets]:

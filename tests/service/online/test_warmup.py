@@ -20,7 +20,8 @@ assert before
 for algorithm, params in PARAMS.items():
     steps, strategies = params.choices("step") or [None], params.choices("strategy") or [None]
     for step, strategy, scaling in itertools.product(steps, strategies, SCALINGS):
-        own = {"average": len(scaling) % 2 == 0, "optimise": "macro_f1", "drift": "adwin"}
+        own = {"optimise": "macro_f1", "drift": "adwin"}
+        own |= {"average": len(scaling) % 2 == 0} if "average" in params.model_fields else {}
         own |= {} if step is None else {"step": step}
         own |= {} if strategy is None else {"strategy": strategy, "budget": 2}
         warmup._exercise(algorithm=algorithm, params=own, scaling=scaling)

@@ -35,12 +35,6 @@ class Params(BaseModel):
 
     _learner: ClassVar[type[OnlineLearner]]
 
-    average: StrictBool = False
-    """If true, the mean of the weights so far predicts, in place of the present ones."""
-    fit_intercept: StrictBool = True
-    """If true, a constant feature is added."""
-    intercept_scaling: _Positive = 0.3
-    """This is the constant feature."""
     calibrate: StrictBool = True
     """If true, there are calibrated probabilities, label by label."""
     optimise: Literal["none", "micro_f1", "macro_f1", "hamming"] | None = None
@@ -64,7 +58,18 @@ class Params(BaseModel):
         return self._learner(**self.model_dump(), scaling=scaling)
 
 
-class _ThresholdingParams(Params):
+class _MarginParams(Params):
+    """Parameters of learners that learn weights by margins."""
+
+    average: StrictBool = False
+    """If true, the mean of the weights so far predicts, in place of the present ones."""
+    fit_intercept: StrictBool = True
+    """If true, a constant feature is added."""
+    intercept_scaling: _Positive = 0.3
+    """This is the constant feature."""
+
+
+class _ThresholdingParams(_MarginParams):
     """Parameters of FALT, SALT and their kernel versions."""
 
     eta: _Positive | None = None
@@ -86,7 +91,7 @@ class FaltParams(_ThresholdingParams):
     (implicit), or by two such experts of which the better one predicts (paired); or by passes (gradient)."""
 
 
-class _DampedParams(Params):
+class _DampedParams(_MarginParams):
     """Parameters of SALT and its kernel version."""
 
     delta: _Positive | None = None
@@ -104,7 +109,7 @@ class SaltParams(_ThresholdingParams, _DampedParams):
     one predicts (paired); or by passes (gradient)."""
 
 
-class _KernelParams(Params):
+class _KernelParams(_MarginParams):
     """Parameters of kernel learners."""
 
     fit_intercept: StrictBool = False
@@ -153,7 +158,7 @@ class KernelSaltParams(_KernelThresholdingParams, _DampedParams):
     """The features are those of examples (nystroem), or random ones (rff). Null takes the best ones."""
 
 
-class _AggressiveParams(Params):
+class _AggressiveParams(_MarginParams):
     """Parameters of the baselines."""
 
     C: _Positive = 1.0

@@ -82,7 +82,7 @@ class ModelSpec(BaseModel):
 
     name: Annotated[str, Field(pattern=names.PATTERN)]
     """The name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
-    algorithm: Literal["falt", "salt", "kernel_falt", "kernel_salt", "passive_aggressive", "kernel_passive_aggressive"]
+    algorithm: Literal[*PARAMS]  # type: ignore[valid-type]
     """The learner."""
     params: SerializeAsAny[Params] = Field(default_factory=dict, validate_default=True)
     """The learner's parameters; those left out get their defaults."""

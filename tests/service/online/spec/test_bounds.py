@@ -10,6 +10,7 @@ from tests.service.online.folds import append, learn, new_model, ulid
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.bounds import max_learner_bytes
+from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import stream_offsets as stream_lines
@@ -31,6 +32,10 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "kernel-salt": {"algorithm": "kernel_salt", "params": {"budget": 8}},
     "kernel-passive-aggressive": {"algorithm": "kernel_passive_aggressive", "params": {"budget": 7}},
 }
+
+
+def test_every_algorithm_is_here() -> None:
+    assert {spec["algorithm"] for spec in LEARNERS.values()} == set(PARAMS)
 
 
 def limits(features: str, labels: str = "ignore", most_features: int = 40, most_labels: int = 12) -> dict[str, Any]:
