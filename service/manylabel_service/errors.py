@@ -417,6 +417,25 @@ class StorageFull(StorageGone):
     heals: bool = True
 
 
+class ModelDamaged(StorageError):
+    """A model is damaged in the store, so it answers no more; the others do."""
+
+    code = "model_damaged"
+    message = "model {self.name!r} is damaged, {self.detail}: restore the store from a backup, or delete the model"
+    name: str
+    detail: str
+    """What does not match, and where."""
+
+
+class DocumentDamaged(StorageError):
+    """A document is not what was put there."""
+
+    code = "storage_damaged"
+    message = "the document {self.name!r} of {self.kind} does not match its checksum: restore the store from a backup"
+    kind: str
+    name: str
+
+
 class DocumentChanged(StorageError):
     """A document is not at the revision that the caller knows; nothing was changed."""
 
@@ -448,6 +467,14 @@ class BlobGone(BlobNotFound):
     """The blob was replaced or removed, or some of it was lost, while the caller read it."""
 
     message = "the blob under the key {self.key!r} was replaced or removed while it was read; read it anew"
+
+
+class BlobDamaged(StorageError):
+    """The bytes of a blob are not those that were put there."""
+
+    code = "storage_damaged"
+    message = "the blob under the key {self.key!r} does not match its checksum: restore the store from a backup"
+    key: str
 
 
 class LogTrimmed(StorageError):

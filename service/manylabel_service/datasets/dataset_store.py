@@ -29,6 +29,7 @@ from manylabel_service.errors import (
     DatasetInUse,
     DatasetNotFound,
     DocumentChanged,
+    DocumentDamaged,
     LimitExceeded,
     StorageError,
     StorageFull,
@@ -89,10 +90,10 @@ class DatasetStore:
         ------
         DatasetExists, LimitExceeded
         """
-        listed = {document.name: _stored(document) for document in await self._store.documents.all(KIND)}
-        if name in listed and not listed[name].deleting:
+        documents = await self._store.documents.all(KIND)
+        if any(document.name == name and not _stored(document).deleting for document in documents):
             raise DatasetExists(name)
-        n_others = len(listed.keys() - {name})
+        n_others = sum(document.name != name for document in documents)
         if n_others >= self._settings.max_datasets:
             raise LimitExceeded("the number of data sets", n_others + 1, self._settings.max_datasets)
 
@@ -194,7 +195,11 @@ class DatasetStore:
 
     async def list(self) -> list[DatasetRecord]:
         """Return all data sets, by name."""
-        stored = map(_stored, await self._store.documents.all(KIND))
+        documents = await self._store.documents.all(KIND)
+        for document in documents:
+            if document.damaged:
+                log.error("dataset_damaged", dataset=document.name, action="mend the store")
+        stored = (_stored(document) for document in documents if not document.damaged)
         return sorted((one.record for one in stored if not one.deleting), key=lambda record: record.name)
 
     async def fetch(self, name: str, to: Path) -> DatasetRecord:
@@ -267,7 +272,10 @@ class DatasetStore:
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
-        known = {_stored(document).id for document in await self._store.documents.all(KIND)}
+        documents = await self._store.documents.all(KIND)
+        if any(document.damaged for document in documents):
+            return  # nobody knows which blobs are theirs
+        known = {_stored(document).id for document in documents}
         for key in keys:
             id = id_of(key)
             if id not in known and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
@@ -275,6 +283,8 @@ class DatasetStore:
 
 
 def _stored(document: Document) -> DatasetDocument:
+    if document.damaged:
+        raise DocumentDamaged(KIND, document.name)
     return DatasetDocument.model_validate_json(document.value)
 
 

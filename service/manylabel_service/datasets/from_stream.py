@@ -73,6 +73,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     record = await store.models.find(model)
     if record is None:
         raise ModelNotFound(model)
+    record.check()
     if is_trained(record.spec):
         raise ModelIsTrained(model)  # it has no examples in its log
     limits = ModelSpec.from_bytes(record.spec).limits

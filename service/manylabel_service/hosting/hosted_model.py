@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import structlog
 
-from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ServiceError, StorageGone
+from manylabel_service.errors import ModelDamaged, ModelGone, ModelNotFound, NotReady, ServiceError, StorageGone
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
@@ -221,6 +221,10 @@ class HostedModel(ABC):
             self._store_health.lost()  # when the store is heard again, this model is polled
             return error
         if isinstance(error, self._answered):
+            return error
+        if isinstance(error, ModelDamaged):
+            log.error("model_damaged", model=self.name, position=self.position, error=str(error))
+            self.fail(lambda: ModelDamaged(error.name, error.detail))
             return error
         # What was being done may have stopped half-way: this state must neither answer nor be kept.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)

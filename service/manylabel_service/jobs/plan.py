@@ -101,6 +101,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
     record = await context.store.models.find(data.stream)
     if record is None:
         raise ModelNotFound(data.stream)
+    record.check()
     if is_trained(record.spec):
         raise InvalidJob(("data", "stream"), f"must be a model that learns online; {data.stream} is trained by jobs")
     limits = ModelSpec.from_bytes(record.spec).limits

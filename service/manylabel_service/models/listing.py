@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from typing import Any
 
 from manylabel_service.errors import StorageGone
@@ -41,9 +42,12 @@ class Listing:
         statuses = []
         for record in sorted(await self._store.models.all(), key=lambda record: record.name):
             hosted = self._resident.get(record.name)
+            if record.damaged:
+                continue  # named by /readyz, as one that failed
             if hosted is None or hosted.record != record or not hosted.serving:
                 if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
-                    statuses.append(self._described(record))
+                    with suppress(ValueError):  # nor has one whose spec says nothing
+                        statuses.append(self._described(record))
             else:
                 statuses.append({**hosted.status(), "loaded": True})
             await asyncio.sleep(0)  # others may be served between two models

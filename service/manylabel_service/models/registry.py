@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 import structlog
 
 from manylabel_service.errors import (
+    DocumentDamaged,
     DurabilityUnavailable,
     LogLost,
     LogTrimmed,
+    ModelDamaged,
     ModelExists,
     ModelGone,
     ModelNotFound,
@@ -46,6 +48,8 @@ H = TypeVar("H", bound=HostedModel)
 _HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
 """Why a model cannot be restored, now or later."""
 
+_ACTION = "delete it, or mend the store"
+
 
 class Registry:
     """Creates, finds, lists and deletes models; loads them when they are asked for, and lets idle ones go.
@@ -61,6 +65,7 @@ class Registry:
         self._store = store
         self._settings = settings
         self._replicas: dict[str, HostedModel] = {}
+        self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
         self._loader = ModelLoader(self._load, settings.load_wait_seconds)
@@ -97,7 +102,7 @@ class Registry:
     async def _preload(self, record: ModelRecord) -> None:
         try:
             await self._restored(record)
-        except ModelGone:
+        except (ModelGone, ModelDamaged):
             pass
         except StorageGone as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
@@ -107,15 +112,18 @@ class Registry:
 
     async def _restored(self, record: ModelRecord) -> HostedModel:
         """Restore a model and host it; one that cannot be restored is hosted as failed."""
-        name, replica = record.name, self._hosted(record)
+        name, replica = record.name, self._readable(record)
         try:
             await replica.restore()
         except (ModelGone, StorageGone):
             raise
+        except (ModelDamaged, DocumentDamaged) as error:
+            damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(name, str(error))
+            log.error("model_damaged", model=name, error=str(error), action=_ACTION)
+            replica.fail(lambda: ModelDamaged(name, damaged.detail))
         except Exception as error:  # whatever it is, it must not keep the other models from serving
-            action = "delete it, or mend the store"
             unexpected = not isinstance(error, _HOPELESS)
-            log.error("model_restore_failed", model=name, error=str(error), action=action, exc_info=unexpected)
+            log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
         else:
             log.info("model_restored", model=name, position=replica.position)
@@ -140,8 +148,8 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """The names of models that could not be restored, or broke; they answer 503, the others are not held up."""
-        return [replica.record.name for replica in self.resident() if replica.failed]
+        """The names of models that could not be restored, or broke, or are damaged; the others are not held up."""
+        return sorted(self._damaged.union(replica.record.name for replica in self.resident() if replica.failed))
 
     @property
     def storage_gone_seconds(self) -> float | None:
@@ -270,13 +278,27 @@ class Registry:
         if record is None:
             raise ModelNotFound(name)
         await self._store.models.delete(record)
-        if is_trained(record.spec):
+        self._damaged.discard(name)
+        if not record.damaged and is_trained(record.spec):
             with suppress(StorageGone):  # what is left goes later
                 await VersionStore(record, self._store).delete_all()
         replica = self._replicas.get(name)
         if replica is not None and replica.record == record:
             del self._replicas[name]
             await replica.drop()
+
+    def _readable(self, record: ModelRecord) -> HostedModel:
+        """Return a model that is to be restored; raise `ModelDamaged` for one whose record says nothing."""
+        try:
+            record.check()
+            hosted = self._hosted(record)
+        except Exception as error:  # whatever stands in it, it must not keep the other models from serving
+            damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
+            log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
+            self._damaged.add(record.name)
+            raise damaged from error
+        self._damaged.discard(record.name)
+        return hosted
 
     def _hosted(self, record: ModelRecord) -> HostedModel:
         if is_trained(record.spec):
@@ -302,6 +324,8 @@ class Registry:
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
+        if record.damaged:
+            self._readable(record)
         async with self._loader.slots:
             resident = self._replicas.get(name)
             if resident is not None and resident.record == record:

@@ -3,13 +3,84 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, Self
+
+from manylabel_service.errors import BlobDamaged
 
 PIECE_BYTES = 4 << 20
 """Redis does nothing else while it takes in a piece, nor does the event loop while it copies one."""
+
+
+HASHED_AT_ONCE = 1 << 16
+"""Larger pieces are hashed in a thread."""
+
+
+@dataclass(slots=True)
+class BlobHead:
+    """A head says where the pieces of a blob are, how far they are written, and the checksum of all bytes so far."""
+
+    token: str = field(default_factory=lambda: secrets.token_hex(8))
+    pieces: int = 0
+    size_bytes: int = 0
+    _hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
+
+    def text(self) -> str:
+        """Return the head as a store keeps it."""
+        return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
+
+    @property
+    def checksum(self) -> str:
+        """The checksum, in hexadecimal digits."""
+        return str(self._hash.hexdigest())
+
+    async def count(self, piece: bytes) -> None:
+        """Count a piece that was written, or read."""
+        if len(piece) <= HASHED_AT_ONCE:
+            self._hash.update(piece)
+        else:
+            await asyncio.to_thread(self._hash.update, piece)
+        self.pieces += 1
+        self.size_bytes += len(piece)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHead:
+    """A stored head tells of a blob that is whole."""
+
+    token: str
+    pieces: int
+    size_bytes: int
+    checksum: str
+
+    @classmethod
+    def parse(cls, key: str, text: str) -> Self:
+        """Return the head of a key; raise `BlobDamaged` for what is none."""
+        try:
+            token, pieces, size, checksum = text.split(" ")
+            return cls(token, int(pieces), int(size), checksum)
+        except ValueError:
+            raise BlobDamaged(key) from None
+
+    async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+        """Pass on the pieces of the blob; raise `BlobDamaged` before the last of those that are not what was put."""
+        found = BlobHead()
+        async with aclosing(pieces):
+            async for piece in pieces:
+                await found.count(piece)
+                if found.size_bytes >= self.size_bytes and not self._is_of(found):
+                    raise BlobDamaged(key)
+                yield piece
+        if not self._is_of(found):
+            raise BlobDamaged(key)
+
+    def _is_of(self, found: BlobHead) -> bool:
+        return (found.size_bytes, found.checksum) == (self.size_bytes, self.checksum)
 
 
 class _Readable(Protocol):

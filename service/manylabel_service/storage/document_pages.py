@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 
+from manylabel_service.errors import DocumentDamaged
+from manylabel_service.storage.checksums import unseal
 from manylabel_service.storage.protocol import MAX_DOCUMENT_BYTES, Document
 
 MAX_NAME_BYTES = 256
@@ -32,6 +34,19 @@ def check_key(key: str) -> None:
     """Raise ValueError for what cannot be the key of a blob, or the name of a document."""
     if not 0 < len(key.encode()) <= MAX_NAME_BYTES:
         raise ValueError(f"a name or key is 1 to {MAX_NAME_BYTES} bytes of UTF-8, not {key!r}")
+
+
+def sealed_document(kind: str, name: str, revision: int, sealed: object) -> Document:
+    """Return a document whose value is sealed with its kind and name."""
+    value = unseal(sealed, kind, name)
+    return Document(name, revision, value or b"", damaged=value is None)
+
+
+def intact(kind: str, document: Document | None) -> Document | None:
+    """Return a document; raise `DocumentDamaged` for one that is damaged."""
+    if document is not None and document.damaged:
+        raise DocumentDamaged(kind, document.name)
+    return document
 
 
 async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:

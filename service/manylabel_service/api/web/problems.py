@@ -59,6 +59,8 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "headers_too_large": (431, "Headers too large"),
     "internal_error": (500, "Internal error"),
     "version_damaged": (500, "Version damaged"),
+    "model_damaged": (500, "Model damaged"),
+    "storage_damaged": (500, "Storage damaged"),
     "not_ready": (503, "Not ready"),
     "server_busy": (503, "Server busy"),
     "storage_unavailable": (503, "Storage unavailable"),
@@ -144,7 +146,8 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the answer to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if isinstance(error, StorageError) else None)
+    heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500  # what is damaged stays so
+    seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
     return Problem(error.code, str(error), headers=headers)
 

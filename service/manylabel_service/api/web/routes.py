@@ -66,10 +66,14 @@ def content(*models: type[BaseModel], media_type: str, example: Any = None) -> d
     return {"content": {media_type: {"schema": schema, **({} if example is None else {"example": example})}}}
 
 
+_IMPLIED = {"model_not_found": "model_damaged", "storage_unavailable": "storage_damaged"}
+"""Who looks for a thing may find it damaged."""
+
+
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Return the error answers of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
-    for code in (*codes, *ANYWHERE):
+    for code in (*codes, *(_IMPLIED[code] for code in codes if code in _IMPLIED), *ANYWHERE):
         by_status.setdefault(STATUS_AND_TITLE[code][0], []).append(code)
     content = {MEDIA_TYPE: {"schema": reference(ProblemDocument)}}
     return {

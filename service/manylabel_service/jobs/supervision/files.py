@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from manylabel_service.datasets.from_stream import rows_of_stream
-from manylabel_service.errors import BlobNotFound, StorageFull, StorageGone
+from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobRecord, Task
 from manylabel_service.jobs.job_store import blobs_of, gathered_key
@@ -73,7 +73,7 @@ class InputFiles:
             return Part(file=DATA, split=data.split)
         try:
             await blob_to_file(self._context.store.blobs, gathered_key(self._record.id), self._directory / DATA)
-        except BlobNotFound as error:
+        except (BlobNotFound, BlobDamaged) as error:
             raise FilesChanged("the examples taken from the stream are no longer there") from error
         return Part(file=DATA, split=None)
 
@@ -113,7 +113,7 @@ class InputFiles:
             return
         try:
             await blob_to_file(self._context.store.blobs, self._task.checkpoint.key, self._directory / CHECKPOINT)
-        except BlobNotFound:
+        except (BlobNotFound, BlobDamaged):
             (self._directory / CHECKPOINT).unlink(missing_ok=True)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import structlog
 
-from manylabel_service.errors import DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
+from manylabel_service.errors import BlobDamaged, DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable, Task
 from manylabel_service.jobs.supervision.child_process import ChildProcess
@@ -181,7 +181,7 @@ class Supervision:
         try:
             files = InputFiles(self._context, self._record, self._lease.number, directory)
             await self._lease.retry_until_stored(files.fetch)
-        except (DatasetNotFound, FilesChanged) as error:
+        except (DatasetNotFound, BlobDamaged, FilesChanged) as error:
             raise TaskFailed("dataset_changed", str(error)) from error
         await self._lease.wait_until_valid()
         process = await ChildProcess.start(directory, self._record.threads, self._lease.valid_until)

@@ -7,13 +7,11 @@ however slow, prolongs it; the last step ends it.
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from contextlib import aclosing, asynccontextmanager, suppress
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
-from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobHead, StoredHead, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.redis.engine import Part
@@ -80,23 +78,6 @@ return {'ok'}
 )
 
 
-@dataclass(slots=True)
-class _Head:
-    """A head says where the pieces of a blob are, and how far they are written."""
-
-    token: str
-    pieces: int = 0
-    size_bytes: int = 0
-
-    @classmethod
-    def parse(cls, value: bytes) -> _Head:
-        token, pieces, size = value.decode().split(" ")
-        return cls(token, int(pieces), int(size))
-
-    def text(self) -> str:
-        return f"{self.token} {self.pieces} {self.size_bytes}"
-
-
 class RedisBlobs(Part):
     """Implements `Blobs` on the engine of a store.
 
@@ -105,7 +86,7 @@ class RedisBlobs(Part):
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
-        head = _Head(secrets.token_hex(8))
+        head = BlobHead()
         try:
             async with self._kept_alive(head):
                 async for piece in evenly(pieces, PIECE_BYTES):
@@ -117,35 +98,35 @@ class RedisBlobs(Part):
             raise
         return head.size_bytes
 
-    async def _claim(self, key: str, head: _Head) -> None:
+    async def _claim(self, key: str, head: BlobHead) -> None:
         with self.gate:
             answer = await self._engine.connection.run(_CLAIM, (BLOBS,), key, head.token, head.pieces, head.text())
         if answer[0] == "missing":
             raise StorageGone("a part of a blob was evicted, or took too long to be written", heals=True)
 
-    async def _discard(self, key: str, head: _Head) -> None:
+    async def _discard(self, key: str, head: BlobHead) -> None:
         with suppress(StorageGone):  # they go by themselves
             await self._engine.connection.run(_DISCARD, (BLOBS,), key, head.text())
 
     @asynccontextmanager
-    async def _kept_alive(self, head: _Head) -> AsyncIterator[None]:
+    async def _kept_alive(self, head: BlobHead) -> AsyncIterator[None]:
         task = asyncio.create_task(self._prolong(head))
         try:
             yield
         finally:
             task.cancel()
 
-    async def _prolong(self, head: _Head) -> None:
+    async def _prolong(self, head: BlobHead) -> None:
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
             with suppress(StorageGone), self.gate:  # the claim finds out what is missing
                 await self._engine.connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
 
-    async def _write(self, head: _Head, piece: bytes) -> None:
-        number, head.pieces = head.pieces, head.pieces + 1
+    async def _write(self, head: BlobHead, piece: bytes) -> None:
+        await head.count(piece)
         with self.gate:
-            await self._engine.connection.command("SET", piece_key(head.token, number), piece, "EX", ORPHAN_SECONDS)
-        head.size_bytes += len(piece)
+            key = piece_key(head.token, head.pieces - 1)
+            await self._engine.connection.command("SET", key, piece, "EX", ORPHAN_SECONDS)
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         check_key(key)
@@ -156,7 +137,12 @@ class RedisBlobs(Part):
             value = await self._engine.connection.command("HGET", BLOBS, key)
         if value is None:
             raise BlobNotFound(key)
-        head = _Head.parse(value)
+        head = StoredHead.parse(key, value.decode(errors="replace"))
+        async with aclosing(head.checked(key, self._pieces(key, head))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _pieces(self, key: str, head: StoredHead) -> AsyncGenerator[bytes, None]:
         for number in range(head.pieces):
             with self.gate:
                 piece = await self._engine.connection.command("GET", piece_key(head.token, number))
@@ -172,4 +158,4 @@ class RedisBlobs(Part):
     @gated
     async def keys(self, prefix: str = "") -> list[str]:
         keys = await self._engine.connection.command("HKEYS", BLOBS)
-        return sorted(text for key in keys if (text := key.decode()).startswith(prefix))
+        return sorted(text for key in keys if (text := key.decode(errors="replace")).startswith(prefix))

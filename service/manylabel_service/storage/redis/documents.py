@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, check_document, collect
+from manylabel_service.storage.checksums import seal
+from manylabel_service.storage.document_pages import (
+    PAGE_BYTES,
+    PAGE_DOCUMENTS,
+    Page,
+    check_document,
+    collect,
+    intact,
+    sealed_document,
+)
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
 from manylabel_service.storage.redis.engine import Part
@@ -66,7 +75,7 @@ class RedisDocuments(Part):
         check_document(kind, name, value)
         known = "" if revision is None else revision
         keys = (*document_keys(kind), LAST_REVISION)
-        answer = await self._engine.connection.run(_PUT, keys, name, known, value)
+        answer = await self._engine.connection.run(_PUT, keys, name, known, seal(value, kind, name))
         _check(answer, kind, name, revision)
         return int(answer[1])
 
@@ -74,7 +83,7 @@ class RedisDocuments(Part):
     async def get(self, kind: str, name: str) -> Document | None:
         check_document(kind, name)
         value = await self._engine.connection.command("HGET", document_keys(kind)[0], name)
-        return None if value is None else _document(name, value)
+        return None if value is None else intact(kind, _document(kind, name, value))
 
     @gated
     async def all(self, kind: str, after: int = 0) -> list[Document]:
@@ -83,7 +92,7 @@ class RedisDocuments(Part):
         async def page(after: int) -> Page:
             answer = await self._engine.connection.run(_LIST, document_keys(kind), after, PAGE_DOCUMENTS, PAGE_BYTES)
             pairs = zip(answer[1][::2], answer[1][1::2], strict=True)
-            return [_document(name.decode(), value) for name, value in pairs], answer[2] == b"1"
+            return [_document(kind, name.decode(errors="replace"), value) for name, value in pairs], answer[2] == b"1"
 
         return await collect(page, after)
 
@@ -94,9 +103,9 @@ class RedisDocuments(Part):
         _check(answer, kind, name, revision)
 
 
-def _document(name: str, value: bytes) -> Document:
-    revision, _, rest = value.partition(b" ")
-    return Document(name, int(revision), rest)
+def _document(kind: str, name: str, value: bytes) -> Document:
+    revision, _, sealed = value.partition(b" ")
+    return sealed_document(kind, name, int(revision) if revision.isdigit() and len(revision) < 20 else 0, sealed)
 
 
 def _check(answer: list[Any], kind: str, name: str, revision: int | None) -> None:

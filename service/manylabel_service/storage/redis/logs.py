@@ -6,10 +6,12 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
+from zlib import crc32
 
 from manylabel_service.errors import DurabilityUnavailable
+from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Durability, Entry, ModelRecord
+from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
@@ -53,6 +55,7 @@ class RedisLogs(Part):
         """Add entries, and read those before them: one round trip, unless there is a lot to read."""
         keys = Keys.of(record)
         entries: list[Entry] = []
+        digested = [part for payload in payloads for part in (payload, crc32(payload))]
         known = entry_id(after)
         await self._wait_for_left_behind(record)
         while True:
@@ -64,15 +67,15 @@ class RedisLogs(Part):
                 PAGE_ENTRIES,
                 PAGE_BYTES,
                 first,
-                *payloads,
+                *digested,
                 sync=sync,
                 left_behind=lambda task: self._leave(task, record),
             )
             check(answer, record, after)
-            between = _entries(answer[1])
+            between = _checked(record, answer[1], answer[2])
             entries += between
             if answer[0] == "ok":
-                prefix = answer[2].decode()
+                prefix = answer[3].decode()
                 entries += [Entry(f"{prefix}{number}", payload) for number, payload in enumerate(payloads, first)]
                 return entries
             # Too much to come in one answer, so nothing was added yet.
@@ -91,7 +94,7 @@ class RedisLogs(Part):
         await self._wait_for_left_behind(record)
         answer = await self._engine.connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
         check(answer, record, after)
-        return _entries(answer[1])
+        return _checked(record, answer[1], answer[2])
 
     @gated
     async def trim(self, record: ModelRecord, through: str) -> None:
@@ -120,5 +123,13 @@ def check_durability(durability: str) -> None:
         raise ValueError(f"durability must be one of {', '.join(get_args(Durability))}, not {durability!r}")
 
 
-def _entries(flat: Sequence[bytes]) -> list[Entry]:
-    return [Entry(id.decode(), payload) for id, payload in zip(flat[::2], flat[1::2], strict=True)]
+def _checked(record: ModelRecord, flat: Sequence[bytes], link: bytes) -> list[Entry]:
+    """Return entries that follow the one with a link; raise `ModelDamaged` where one does not fit."""
+    entries, expected = [], int(link)
+    for id, payload, found in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        position = id.decode()
+        expected = next_link(expected, sum(position_key(position)), payload)
+        if found != b"%d" % expected:
+            raise damaged_entry(record.name, position)
+        entries.append(Entry(position, payload))
+    return entries

@@ -8,6 +8,7 @@ between is written down (`NEW`, `GONE`), and anybody may finish it.
 from __future__ import annotations
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageGone
+from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import SEED, START, ModelRecord
 from manylabel_service.storage.redis.engine import Engine, Part
@@ -32,18 +33,18 @@ PURGED_AT_ONCE = 1_000
 
 INIT = Script(
     """
-redis.call('HSET', KEYS[1], 'trimmed', ARGV[1], 'last', ARGV[1])
-if ARGV[2] then
+redis.call('HSET', KEYS[1], 'trimmed', ARGV[1], 'last', ARGV[1], 'trimmed_link', ARGV[2], 'last_link', ARGV[2])
+if ARGV[3] then
   for i = 2, #KEYS do
     if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
     redis.call('PERSIST', KEYS[i])
   end
-  redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+  redis.call('HSET', KEYS[1], ARGV[3], ARGV[4])
 end
 return {'ok'}
 """
 )
-"""KEYS head, chunks... ARGV id of the beginning, field and value of the first snapshot."""
+"""KEYS head, chunks... ARGV id and link of the beginning, field and value of the first snapshot."""
 
 
 class RedisModels(Part):
@@ -63,7 +64,8 @@ class RedisModels(Part):
             raise ModelExists(name)
         record = ModelRecord(name, int(answer[1]), spec)
         await self._init(record, state)
-        answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, spec)
+        sealed = seal(spec, name, record.incarnation)
+        answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, sealed)
         if answer[0] == "ok":
             return record
         await self.purge(name, record.incarnation)
@@ -73,13 +75,14 @@ class RedisModels(Part):
 
     async def _init(self, record: ModelRecord, state: bytes | None) -> None:
         keys, id = Keys.of(record), entry_id(START if state is None else SEED)
+        link = first_link(record.incarnation)
         if state is None:
-            await self._engine.connection.run(INIT, (keys.head,), id)
+            await self._engine.connection.run(INIT, (keys.head,), id, link)
             return
         stored = await self._snapshots.upload(keys, id, state)
         chunks = stored.keys(keys, id)
         answer = await self._engine.connection.run(
-            INIT, (keys.head, *chunks), id, FIELD + id.encode(), f"{stored.text()} 0"
+            INIT, (keys.head, *chunks), id, link, FIELD + id.encode(), f"{stored.text()} 0"
         )
         if answer[0] == "missing":
             raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
@@ -87,12 +90,12 @@ class RedisModels(Part):
     @gated
     async def find(self, name: str) -> ModelRecord | None:
         value = await self._engine.connection.command("HGET", MODELS, name)
-        return None if value is None else _record(name, value)
+        return None if value is None else _record(name.encode(), value)
 
     @gated
     async def all(self) -> list[ModelRecord]:
         values = await self._engine.connection.command("HGETALL", MODELS)
-        records = [_record(name.decode(), value) for name, value in values.items()]
+        records = [_record(name, value) for name, value in values.items()]
         return sorted(records, key=lambda record: record.incarnation)
 
     async def missing(self, records: list[ModelRecord]) -> set[int]:
@@ -111,6 +114,9 @@ class RedisModels(Part):
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )
+        if answer[0] == "gone" and record.damaged:  # so much that not even its number can be read
+            await self._engine.connection.command("HDEL", MODELS, record.name)
+            return
         await self._purge_head(Keys.of(record))
         if answer[0] == "gone":
             raise ModelGone(record.name, record.incarnation)
@@ -133,6 +139,8 @@ class RedisModels(Part):
         await self._engine.connection.run(PURGE, (keys.head, keys.log))
 
 
-def _record(name: str, value: bytes) -> ModelRecord:
-    incarnation, _, spec = value.partition(b" ")
-    return ModelRecord(name, int(incarnation), spec)
+def _record(raw: bytes, value: bytes) -> ModelRecord:
+    number, _, sealed = value.partition(b" ")
+    name, incarnation = raw.decode(errors="replace"), int(number) if number.isdigit() and len(number) < 20 else 0
+    spec = unseal(sealed, name, incarnation)
+    return ModelRecord(name, incarnation, spec or b"", damaged=spec is None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage.checksums import seal, unsealed_prediction
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import ModelRecord
 from manylabel_service.storage.redis.engine import Part
@@ -28,7 +29,7 @@ class RedisPredictions(Part):
             max(1, round(seconds * 1000)),
             most,
             *predictions,
-            *predictions.values(),
+            *(seal(payload, record.incarnation, id) for id, payload in predictions.items()),
         )
         check(answer, record, "")
         if answer[0] == "full":
@@ -42,5 +43,5 @@ class RedisPredictions(Part):
             part = ids[start : start + AT_ONCE]
             answer = await self._engine.connection.run(GET_PREDICTIONS, (keys.head, *map(keys.prediction, part)))
             check(answer, record, "")
-            found += answer[1]
+            found += [unsealed_prediction(record, *pair) for pair in zip(part, answer[1], strict=True)]
         return found

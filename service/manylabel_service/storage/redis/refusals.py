@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelGone
+from manylabel_service.storage.checksums import damaged_entry
 from manylabel_service.storage.protocol import ModelRecord
 from manylabel_service.storage.redis.keys import position_of
 
@@ -19,3 +20,5 @@ def check(answer: Sequence[Any], record: ModelRecord, position: str) -> None:
             raise LogTrimmed(record.name, position, position_of(answer[1].decode()))
         case "lost":
             raise LogLost(record.name, position)
+        case "damaged":
+            raise damaged_entry(record.name, position_of(answer[1].decode()))

@@ -2,7 +2,7 @@
 
 They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
 made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
-``trimmed`` (with the position), ``lost``, and so on.
+``trimmed`` (with the position), ``lost``, ``damaged`` (with the position), and so on.
 """
 
 from __future__ import annotations
@@ -19,20 +19,26 @@ local function before(a, b)
   local b_ms, b_number = parts(b)
   return a_ms < b_ms or (a_ms == b_ms and a_number < b_number)
 end
-local trimmed, last = unpack(redis.call('HMGET', KEYS[1], 'trimmed', 'last'))
+local trimmed, last, trimmed_link, last_link = unpack(
+  redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link'))
 if not trimmed then return {'gone'} end
+-- Why an id is refused, or nil and the link of its entry.
 local function refused(id)
-  if id == last or id == trimmed then return nil end
+  if id == last then return nil, last_link end
+  if id == trimmed then return nil, trimmed_link end
   if before(id, trimmed) then return {'trimmed', trimmed} end
-  if #redis.call('XRANGE', KEYS[2], id, id) == 0 then return {'lost'} end
+  local found = redis.call('XRANGE', KEYS[2], id, id)[1]
+  if not found then return {'lost'} end
+  return nil, found[2][4]
 end
 """
 
-# Entries after one, so many and so many bytes of them at most, as a flat array of ids and payloads; whether those are
-# all. The size of the next step follows from what came so far: a step of large entries would hold up every client.
+# Entries after one, so many and so many bytes of them at most, as a flat array of ids, payloads and links; whether
+# those are all; and whether the log goes as far as it should. The size of the next step follows from what came so far:
+# a step of large entries would hold up every client.
 _PAGE = """
 local function page(after, limit, limit_bytes)
-  local found, entries, bytes, step = {}, 0, 0, 8
+  local found, entries, bytes, step, link = {}, 0, 0, 8, nil
   while true do
     local wanted = math.min(step, limit - entries)
     local range = redis.call('XRANGE', KEYS[2], '(' .. after, '+', 'COUNT', wanted)
@@ -40,11 +46,14 @@ local function page(after, limit, limit_bytes)
       after = entry[1]
       found[#found + 1] = after
       found[#found + 1] = entry[2][2]
+      link = entry[2][4]
+      found[#found + 1] = link
       entries = entries + 1
       bytes = bytes + #entry[2][2]
     end
-    if #range < wanted then return found, true end
-    if entries >= limit or bytes >= limit_bytes then return found, after == last end
+    local ended = #range < wanted or after == last
+    if ended then return found, true, after == last and link == last_link end
+    if entries >= limit or bytes >= limit_bytes then return found, false, true end
     step = math.max(1, math.min(512, math.floor((limit_bytes - bytes) * entries / (bytes + 1))))
   end
 end
@@ -74,30 +83,32 @@ class Script:
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-# KEYS head, log. ARGV after, most entries, most bytes in between, first number, payloads...
+# KEYS head, log. ARGV after, most entries, most bytes in between, first number, payloads and their CRC-32 in turn.
 # Ids are made here, one millisecond for each append and a number that starts at random within it: a position that was
 # lost (by a Redis restarted with older data, or a failover) is not met again by chance, not even if the clock of the
-# new master is behind.
+# new master is behind. A link is that of `checksums.next_link`.
 APPEND = Script(
     _POSITIONS,
     _PAGE,
     _NOW,
     """
-local refusal = refused(ARGV[1])
+local refusal, known_link = refused(ARGV[1])
 if refusal then return refusal end
-local between, all = {}, true
-if ARGV[1] ~= last then between, all = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])) end
-if not all then return {'behind', between} end
+local between, all, whole = {}, true, true
+if ARGV[1] ~= last then between, all, whole = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])) end
+if not whole then return {'damaged', last} end
+if not all then return {'behind', between, known_link} end
 local ms = math.max(now_ms(), parts(last) + 1)
 local prefix = string.format('%.0f-', ms)
-local number, id = tonumber(ARGV[4]), nil
-for i = 5, #ARGV do
+local number, id, link = tonumber(ARGV[4]), nil, tonumber(last_link)
+for i = 5, #ARGV, 2 do
   id = prefix .. string.format('%.0f', number)
-  redis.call('XADD', KEYS[2], id, 'p', ARGV[i])
+  link = (link * 1000003 + tonumber(ARGV[i + 1]) + ms + number) % 4294967296
+  redis.call('XADD', KEYS[2], id, 'p', ARGV[i], 'l', string.format('%.0f', link))
   number = number + 1
 end
-redis.call('HSET', KEYS[1], 'last', id)
-return {'ok', between, prefix}
+redis.call('HSET', KEYS[1], 'last', id, 'last_link', string.format('%.0f', link))
+return {'ok', between, known_link, prefix}
 """,
 )
 
@@ -106,10 +117,12 @@ READ = Script(
     _POSITIONS,
     _PAGE,
     """
-local refusal = refused(ARGV[1])
+local refusal, known_link = refused(ARGV[1])
 if refusal then return refusal end
-if ARGV[1] == last then return {'ok', {}} end
-return {'ok', (page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])))}
+if ARGV[1] == last then return {'ok', {}, known_link} end
+local found, _, whole = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]))
+if not whole then return {'damaged', last} end
+return {'ok', found, known_link}
 """,
 )
 
@@ -120,8 +133,9 @@ TRIM = Script(
 local through = ARGV[1]
 if before(last, through) then through = last end
 if before(trimmed, through) then
-  trimmed = through
-  redis.call('HSET', KEYS[1], 'trimmed', trimmed)
+  local entry = redis.call('XREVRANGE', KEYS[2], through, '-', 'COUNT', 1)[1]
+  trimmed, trimmed_link = through, entry and entry[2][4] or trimmed_link
+  redis.call('HSET', KEYS[1], 'trimmed', trimmed, 'trimmed_link', trimmed_link)
 end
 return {'ok', trimmed}
 """,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 from manylabel_service.errors import BlobGone, BlobNotFound, StorageGone
-from manylabel_service.storage.blob_pieces import PIECE_BYTES, evenly
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobHead, StoredHead, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.sqlite.engine import Part
@@ -24,29 +23,26 @@ class SQLiteBlobs(Part):
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         check_key(key)
-        token = secrets.token_hex(8)
+        head = BlobHead()
         try:
-            size = await self._write(token, pieces)
+            await self._write(head, pieces)
             with self.gate:
-                old = await self._engine.threads.write(self._engine.blob_rows.put, key, token, size)
+                old = await self._engine.threads.write(self._engine.blob_rows.put, key, head.text())
         except BaseException:
-            await self._engine.background.finish(self._discard(key, token))
+            await self._engine.background.finish(self._discard(key, head.token))
             raise
         if old is not None:
             await self._engine.background.finish(self._remove(old))
-        return size
+        return head.size_bytes
 
-    async def _write(self, token: str, pieces: AsyncIterable[bytes]) -> int:
-        size, number = 0, 0
+    async def _write(self, head: BlobHead, pieces: AsyncIterable[bytes]) -> None:
         async for piece in evenly(pieces, PIECE_BYTES):
-            number += 1
+            await head.count(piece)
             with self.gate:
                 add = self._engine.blob_files.add
-                await self._engine.threads.file(add, token, piece, number % PIECES_PER_SYNC == 0)
-            size += len(piece)
+                await self._engine.threads.file(add, head.token, piece, head.pieces % PIECES_PER_SYNC == 0)
         with self.gate:
-            await self._engine.threads.file(self._engine.blob_files.complete, token)
-        return size
+            await self._engine.threads.file(self._engine.blob_files.complete, head.token)
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         check_key(key)
@@ -57,11 +53,15 @@ class SQLiteBlobs(Part):
             found = await self._engine.threads.write(self._engine.blob_rows.find, key)
         if found is None:
             raise BlobNotFound(key)
-        token, size = found
-        for start in range(0, size, PIECE_BYTES):
+        async with aclosing(found.checked(key, self._pieces(key, found))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _pieces(self, key: str, head: StoredHead) -> AsyncGenerator[bytes, None]:
+        for start in range(0, head.size_bytes, PIECE_BYTES):
             with self.gate:
-                read, wanted = self._engine.blob_files.read, min(PIECE_BYTES, size - start)
-                piece = await self._engine.threads.file(read, token, start, wanted)
+                read, wanted = self._engine.blob_files.read, min(PIECE_BYTES, head.size_bytes - start)
+                piece = await self._engine.threads.file(read, head.token, start, wanted)
             if piece is None:
                 raise BlobGone(key)
             yield piece
@@ -81,7 +81,7 @@ class SQLiteBlobs(Part):
         """Remove a file, unless its row was written after all. What stays here, the next opening sweeps away."""
         with suppress(StorageGone), self.gate:
             found = await self._engine.threads.write(self._engine.blob_rows.find, key)
-            if found is None or found[0] != token:
+            if found is None or found.token != token:
                 await self._engine.threads.file(self._engine.blob_files.remove, token)
 
     async def _remove(self, token: str) -> None:

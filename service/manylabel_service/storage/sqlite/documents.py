@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from manylabel_service.storage.document_pages import check_document, collect
+from manylabel_service.storage.document_pages import check_document, collect, intact
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document
 from manylabel_service.storage.sqlite.engine import Part
@@ -21,7 +21,7 @@ class SQLiteDocuments(Part):
     @gated
     async def get(self, kind: str, name: str) -> Document | None:
         check_document(kind, name)
-        return await self._engine.threads.write(self._engine.document_rows.get, kind, name)
+        return intact(kind, await self._engine.threads.write(self._engine.document_rows.get, kind, name))
 
     @gated
     async def all(self, kind: str, after: int = 0) -> list[Document]:

@@ -25,7 +25,7 @@ from manylabel_service.storage.sqlite.database.document_rows import DocumentRows
 from manylabel_service.storage.sqlite.database.errors import while_opening
 from manylabel_service.storage.sqlite.database.maintenance import Maintenance
 from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
-from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new
+from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new, mend_indexes
 from manylabel_service.storage.sqlite.database.tables import Tables
 from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
@@ -95,6 +95,7 @@ class Engine:
             if is_new(writer):
                 self._check_empty()
                 create_tables(writer)
+            mend_indexes(writer, self._path)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self.tables = Tables(writer)
             self.prediction_rows = PredictionRows(writer, self.tables)
@@ -112,10 +113,10 @@ class Engine:
                 raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
 
     def _sweep(self) -> None:
-        """Remove the files that no row leads to."""
-        alive = [record.incarnation for record in self.tables.models()]
-        self.snapshot_files.sweep(alive, self.tables.all_snapshots())
-        self.blob_files.sweep(self.blob_rows.tokens())
+        """Remove the files that no row leads to; none where a row is damaged that may have led to them."""
+        alive, tokens = [record.incarnation for record in self.tables.models()], self.blob_rows.tokens()
+        self.snapshot_files.sweep(alive, self.tables.all_snapshots(), keep_others=not self.tables.intact())
+        self.blob_files.sweep(tokens or (), keep_others=tokens is None)
 
     async def close(self) -> None:
         """Close the directory; does nothing where it is closed."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
+import structlog
+
+from manylabel_service.errors import BlobDamaged
+from manylabel_service.storage.blob_pieces import StoredHead
+from manylabel_service.storage.checksums import seal, unseal
 from manylabel_service.storage.sqlite.database.tables import Tables
+
+log = structlog.get_logger()
 
 
 class BlobRows:
@@ -20,30 +27,43 @@ class BlobRows:
         self._connection = connection
         self._tables = tables
 
-    def put(self, key: str, token: str, size_bytes: int) -> str | None:
+    def put(self, key: str, head: str) -> str | None:
         """Let a key lead to a file; return the token of the one before, which can go."""
         with self._tables.transaction("fsync"):
-            old = self.find(key)
-            self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?, ?)", (key, token, size_bytes))
-        return old and old[0]
+            old = self._token(key)
+            self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(head.encode(), key)))
+        return old
 
-    def find(self, key: str) -> tuple[str, int] | None:
-        """Return token and size of the file that a key leads to."""
-        row = self._connection.execute("SELECT token, size_bytes FROM blobs WHERE key = ?", (key,)).fetchone()
-        return row and (str(row[0]), int(row[1]))
+    def find(self, key: str) -> StoredHead | None:
+        """Return the head of the file that a key leads to; raise `BlobDamaged`."""
+        row = self._connection.execute("SELECT head FROM blobs WHERE key = ?", (key,)).fetchone()
+        return row and StoredHead.parse(key, (unseal(row[0], key) or b"").decode())
 
     def delete(self, key: str) -> str | None:
         """Remove the row of a key; return the token of its file, which can go."""
         with self._tables.transaction("fsync"):
-            old = self.find(key)
+            old = self._token(key)
             self._connection.execute("DELETE FROM blobs WHERE key = ?", (key,))
-        return old and old[0]
+        return old
+
+    def _token(self, key: str) -> str | None:
+        """Return the token of a key, whose file can go; of a damaged row it is not known."""
+        try:
+            found = self.find(key)
+        except BlobDamaged:
+            return None
+        return None if found is None else found.token
 
     def keys(self, prefix: str) -> list[str]:
         """Return the keys that begin with a prefix, sorted."""
         keys = [str(key) for (key,) in self._connection.execute("SELECT key FROM blobs")]
         return sorted(key for key in keys if key.startswith(prefix))
 
-    def tokens(self) -> set[str]:
-        """Return the tokens of all files that a key leads to."""
-        return {str(token) for (token,) in self._connection.execute("SELECT token FROM blobs")}
+    def tokens(self) -> set[str] | None:
+        """Return the tokens of all files that a key leads to; None where a row is damaged."""
+        try:
+            keys = [str(key) for (key,) in self._connection.execute("SELECT key FROM blobs")]
+            return {head.token for key in keys if (head := self.find(key)) is not None}
+        except BlobDamaged as error:
+            log.error("blob_damaged", error=str(error))
+            return None

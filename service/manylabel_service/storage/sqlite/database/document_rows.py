@@ -6,7 +6,8 @@ import sqlite3
 from contextlib import closing
 
 from manylabel_service.errors import DocumentChanged
-from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page
+from manylabel_service.storage.checksums import seal
+from manylabel_service.storage.document_pages import PAGE_BYTES, PAGE_DOCUMENTS, Page, sealed_document
 from manylabel_service.storage.protocol import Document
 from manylabel_service.storage.sqlite.database.tables import Tables
 
@@ -28,7 +29,7 @@ class DocumentRows:
         with self._tables.transaction("fsync"):
             self._take(kind, name, revision)
             row = self._connection.execute(
-                "INSERT INTO documents (kind, name, value) VALUES (?, ?, ?)", (kind, name, value)
+                "INSERT INTO documents (kind, name, value) VALUES (?, ?, ?)", (kind, name, seal(value, kind, name))
             )
         assert row.lastrowid is not None
         return row.lastrowid
@@ -37,7 +38,7 @@ class DocumentRows:
         row = self._connection.execute(
             "SELECT name, revision, value FROM documents WHERE kind = ? AND name = ?", (kind, name)
         ).fetchone()
-        return row and Document(*row)
+        return row and sealed_document(kind, *row)
 
     def page(self, kind: str, after: int) -> Page:
         """Return the next of those that changed after a revision."""
@@ -49,7 +50,7 @@ class DocumentRows:
         )
         with closing(cursor):  # one left half-way would hold up checkpoints
             for row in cursor:
-                documents.append(Document(*row))
+                documents.append(sealed_document(kind, *row))
                 size_bytes += len(documents[-1].value)
                 if size_bytes >= PAGE_BYTES:
                     return documents, False

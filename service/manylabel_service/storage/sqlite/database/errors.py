@@ -34,6 +34,8 @@ def while_running(path: Path) -> Iterator[None]:
         advice, heals = _SQLITE.get(_primary(error), ("see the cause", False))
         detail = f"{path}: {_text(error)}; {advice}"
         raise (StorageFull(detail) if _is_full(error) else StorageGone(detail, heals)) from error
+    except UnicodeDecodeError as error:  # SQLite's message, about a name that is damaged
+        raise StorageGone(f"{path}: {error.object!r}; restore it from a backup", heals=False) from error
     except OSError as error:
         place = f"{error.filename or path}: {error.strerror}"
         if error.errno in _SPACE:
@@ -51,6 +53,8 @@ def while_opening(path: Path) -> Iterator[None]:
             raise StoreDamaged(path, _text(error)) from error
         advice, _ = _SQLITE.get(_primary(error), ("see the cause", False))
         raise StoreUnusable(f"{path} cannot be opened ({_text(error)}): {advice}") from error
+    except UnicodeDecodeError as error:
+        raise StoreDamaged(path, repr(error.object)) from error
     except OSError as error:
         raise StoreUnusable(
             f"{error.filename or path} cannot be opened ({error.strerror}): "

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.errors import PredictionsFull
+from manylabel_service.storage.checksums import seal, unsealed_prediction
 from manylabel_service.storage.protocol import ModelRecord
 from manylabel_service.storage.sqlite.database.tables import Tables
 
@@ -36,7 +37,10 @@ class PredictionRows:
             self._connection.execute("DELETE FROM predictions WHERE expires_unix_ms <= ?", (now_ms,))
             self._connection.executemany(
                 "INSERT OR REPLACE INTO predictions VALUES (?, ?, ?, ?)",
-                [(record.incarnation, id, expires_ms, payload) for id, payload in predictions.items()],
+                [
+                    (record.incarnation, id, expires_ms, seal(payload, record.incarnation, id))
+                    for id, payload in predictions.items()
+                ],
             )
             if self._count(record.incarnation) > most:
                 raise PredictionsFull(record.name, most)
@@ -54,7 +58,7 @@ class PredictionRows:
                     (record.incarnation, now_ms, *part),
                 )
             )
-        return [found.get(id) for id in ids]
+        return [unsealed_prediction(record, id, found.get(id)) for id in ids]
 
     def forget(self, incarnation: int) -> None:
         """Remove all of a model that is gone."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import structlog
+
 from manylabel_service.errors import StoreDamaged, StoreTooNew, StoreUnusable
 
 APPLICATION_ID = 0x4D4C4142
@@ -14,9 +16,12 @@ our tables."""
 VERSION = 1
 """Of the schema; kept in the file's user_version."""
 
+log = structlog.get_logger()
+
 _SCHEMA = (
     # AUTOINCREMENT: a number is never given again, also when the newest model is deleted. A model
-    # whose name is NULL is deleted; its row stays until nothing else of it is left.
+    # whose name is NULL is deleted; its row stays until nothing else of it is left. The spec is
+    # sealed with the rest of the row.
     """CREATE TABLE models (
         incarnation INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT UNIQUE,
@@ -25,8 +30,9 @@ _SCHEMA = (
     )""",
     # One integer (tables.py: incarnation and number in the log) as the key, because then an append
     # fills the last page of its model's range and nothing else: measured, half the bytes written of
-    # a two-column key.
-    "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB NOT NULL)",
+    # a two-column key. A row has the link before its entry (checksums.py); the last of each log has
+    # no payload, and is replaced by the next entry: so it shows when the end of a log gets lost.
+    "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB, link INTEGER NOT NULL)",
     """CREATE TABLE snapshots (
         incarnation INTEGER NOT NULL,
         position INTEGER NOT NULL,
@@ -52,11 +58,7 @@ _SCHEMA = (
         UNIQUE (kind, name)
     )""",
     "CREATE INDEX documents_by_revision ON documents (kind, revision)",
-    """CREATE TABLE blobs (
-        key TEXT PRIMARY KEY,
-        token TEXT NOT NULL,
-        size_bytes INTEGER NOT NULL
-    ) WITHOUT ROWID""",
+    "CREATE TABLE blobs (key TEXT PRIMARY KEY, head BLOB NOT NULL) WITHOUT ROWID",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {VERSION}",
 )
@@ -79,6 +81,8 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
         check_same_thread=False,
         cached_statements=256,
     )
+    # A name that is damaged is told by its checksum, and must not keep the others from being read.
+    connection.text_factory = lambda raw: raw.decode(errors="replace")
     try:
         _check(connection, path)
         _set_up(connection, path)
@@ -86,6 +90,30 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the tables that are small, and make their indexes anew where they do not go with them.
+
+    Entries and predictions are many, and checked where they are read.
+
+    Raises
+    ------
+    StoreDamaged
+        If a table itself is damaged.
+    """
+    for table in ("models", "snapshots", "documents", "blobs"):
+        if _problem(connection, "integrity_check", table) is None:
+            continue
+        if (problem := _problem(connection, "quick_check", table)) is not None:
+            raise StoreDamaged(path, f"table {table}: {problem}")
+        log.error("index_damaged", database=str(path), table=table, action="it is made anew from the table")
+        connection.execute(f"REINDEX {table}")
+
+
+def _problem(connection: sqlite3.Connection, check: str, table: str) -> str | None:
+    text: str = connection.execute(f"PRAGMA {check}({table})").fetchone()[0]
+    return None if text == "ok" else text
 
 
 def is_new(connection: sqlite3.Connection) -> bool:
@@ -108,6 +136,9 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreDamaged(path, "it is a database of another program")
     if (found := _pragma(connection, "user_version")) > VERSION:
         raise StoreTooNew(path, found, VERSION)
+    found_tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    if not {statement for statement in _SCHEMA if statement.startswith("CREATE")} <= found_tables:
+        raise StoreDamaged(path, "its tables are not those of this version")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path) -> None:

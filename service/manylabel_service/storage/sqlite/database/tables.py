@@ -12,10 +12,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone
-from manylabel_service.storage.protocol import SEED, Durability, Entry, ModelRecord, SnapshotRecord, position_key
+from manylabel_service.storage.checksums import (
+    damaged_entry,
+    first_link,
+    next_link,
+    seal,
+    unseal,
+)
+from manylabel_service.storage.protocol import (
+    SEED,
+    START,
+    Durability,
+    Entry,
+    ModelRecord,
+    SnapshotRecord,
+    position_key,
+)
 
 NUMBER_BITS = 40
 """Of an entry's 63-bit key: its number in the log; those above are the incarnation. Room for 10^12
@@ -33,10 +48,23 @@ READ_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class _Log:
-    """A log begins after the number of the last entry trimmed, and ends with that of the last entry."""
+    """A log begins after the number of the last entry trimmed, and ends with that of the last entry, and its link."""
 
     trimmed: int
     last: int
+    link: int
+
+
+class _Model(NamedTuple):
+    """A row of the table of models."""
+
+    record: ModelRecord
+    trimmed: int
+
+    @classmethod
+    def of(cls, incarnation: int, name: str | None, sealed: object, trimmed: int) -> _Model:
+        spec = unseal(sealed, incarnation, name, trimmed)
+        return cls(ModelRecord(str(name), incarnation, spec or b"", damaged=spec is None), trimmed)
 
 
 class Tables:
@@ -52,59 +80,63 @@ class Tables:
     def create_model(self, name: str, spec: bytes) -> ModelRecord:
         try:
             with self.transaction("fsync"):
-                row = self._connection.execute("INSERT INTO models (name, spec) VALUES (?, ?)", (name, spec))
+                return ModelRecord(name, self._insert_model(name, spec, int(START)), spec)
         except sqlite3.IntegrityError:
             raise ModelExists(name) from None
-        assert row.lastrowid is not None
-        return ModelRecord(name, row.lastrowid, spec)
 
     def prepare_model(self, name: str, spec: bytes) -> ModelRecord:
         """Add a hidden model whose log is trimmed through `SEED`; `reveal_model` ends what this begins."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
-            row = self._connection.execute(
-                "INSERT INTO models (name, spec, trimmed) VALUES (NULL, ?, ?)", (spec, int(SEED))
-            )
-        assert row.lastrowid is not None
-        return ModelRecord(name, row.lastrowid, spec)
+            return ModelRecord(name, self._insert_model(None, spec, int(SEED)), spec)
+
+    def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
+        """Add a model, and the row that ends its log; return the incarnation."""
+        incarnation = self._connection.execute("INSERT INTO models (name, spec) VALUES (?, ?)", (name, b"")).lastrowid
+        assert incarnation is not None
+        self._write_model(incarnation, name, spec, trimmed)
+        self._insert(incarnation, trimmed + 1, (), first_link(incarnation))
+        return incarnation
+
+    def _write_model(self, incarnation: int, name: str | None, spec: bytes, trimmed: int) -> None:
+        self._connection.execute(
+            "UPDATE models SET name = ?, spec = ?, trimmed = ? WHERE incarnation = ?",
+            (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
+        )
 
     def reveal_model(self, record: ModelRecord, size_bytes: int) -> None:
         """Store the name of a prepared model and its snapshot at `SEED`."""
         try:
             with self.transaction("fsync"):
-                self._connection.execute(
-                    "UPDATE models SET name = ? WHERE incarnation = ?", (record.name, record.incarnation)
-                )
+                self._write_model(record.incarnation, record.name, record.spec, int(SEED))
                 self.put_snapshot_row(record, SEED, size_bytes)
         except sqlite3.IntegrityError:
             raise ModelExists(record.name) from None
 
     def find_model(self, name: str) -> ModelRecord | None:
-        row = self._connection.execute("SELECT name, incarnation, spec FROM models WHERE name = ?", (name,)).fetchone()
-        return row and ModelRecord(*row)
+        found = self._models("name = ?", name)
+        return found[0].record if found else None
 
     def models(self) -> list[ModelRecord]:
-        rows = self._connection.execute(
-            "SELECT name, incarnation, spec FROM models WHERE name IS NOT NULL ORDER BY incarnation"
-        )
-        return [ModelRecord(*row) for row in rows]
+        return [model.record for model in self._models("name IS NOT NULL ORDER BY incarnation")]
 
     def hide_model(self, record: ModelRecord) -> None:
         """Free the name and let every later call with the record fail; `forget_model` ends what
         this begins."""
         with self.transaction("fsync"):
-            self._log(record)
-            self._connection.execute(
-                "UPDATE models SET name = NULL, trimmed = ? WHERE incarnation = ?",
-                (LAST_NUMBER, record.incarnation),
-            )
-        del self._logs[record.incarnation]
+            self._find(record)
+            self._write_model(record.incarnation, None, b"", LAST_NUMBER)
+        self._logs.pop(record.incarnation, None)
 
     def hidden_models(self) -> list[int]:
         """Return the incarnations that are deleted, but not yet gone."""
-        rows = self._connection.execute("SELECT incarnation FROM models WHERE name IS NULL")
-        return [incarnation for (incarnation,) in rows]
+        hidden = self._models("name IS NULL")
+        return [model.record.incarnation for model in hidden if not model.record.damaged]
+
+    def intact(self) -> bool:
+        """Return whether all rows of models are, so that what no row leads to is nobody's."""
+        return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
         """Remove the last traces of a hidden model, once its entries and files are gone."""
@@ -120,16 +152,16 @@ class Tables:
         known = number_of(after)
         log = self._log(record)
         self._refuse_unknown(record, log, known)
-        one_statement = known >= log.last and len(payloads) <= ROWS_PER_INSERT
+        one_statement = known >= log.last and len(payloads) < ROWS_PER_INSERT
         self._synchronize(durability)
         try:
             with nullcontext() if one_statement else self.transaction(durability):
-                entries = self._select(record.incarnation, known, -1) if known < log.last else []
-                self._insert(record.incarnation, log.last + 1, payloads)
+                entries = self._select(record, log.last, known, -1) if known < log.last else []
+                link = self._insert(record.incarnation, log.last + 1, payloads, log.link)
         except sqlite3.Error:
             self._logs.pop(record.incarnation, None)  # whatever became of it, the file knows
             raise
-        first, log.last = log.last + 1, log.last + len(payloads)
+        first, log.last, log.link = log.last + 1, log.last + len(payloads), link
         entries += [Entry(str(number), payload) for number, payload in enumerate(payloads, first)]
         return entries
 
@@ -137,8 +169,9 @@ class Tables:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit}")
         known = number_of(after)
-        self._refuse_unknown(record, self._log(record), known)
-        return self._select(record.incarnation, known, limit, READ_BYTES)
+        log = self._log(record)
+        self._refuse_unknown(record, log, known)
+        return self._select(record, log.last, known, limit, READ_BYTES)
 
     def mark_trimmed(self, record: ModelRecord, through: str) -> int:
         """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
@@ -146,16 +179,14 @@ class Tables:
         log = self._log(record)
         trimmed = max(log.trimmed, min(number, log.last))
         with self.transaction("log"):
-            self._connection.execute(
-                "UPDATE models SET trimmed = ? WHERE incarnation = ?", (trimmed, record.incarnation)
-            )
+            self._write_model(record.incarnation, record.name, self._intact(record).record.spec, trimmed)
         log.trimmed = trimmed
         return trimmed
 
     def trimmed_logs(self) -> list[tuple[int, int]]:
         """Return (incarnation, last number cut) of every log that was ever cut, those of hidden models included."""
-        rows = self._connection.execute("SELECT incarnation, trimmed FROM models WHERE trimmed > 0")
-        return list(rows)
+        trimmed = self._models("trimmed > 0")
+        return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
     def drop_entries(self, incarnation: int, through: int, rows: int) -> int | None:
         """Remove up to so many of the entries through a number, the oldest first.
@@ -174,7 +205,7 @@ class Tables:
                 "SELECT sum(length(payload)) FROM entries WHERE key BETWEEN ? AND ?", piece
             ).fetchone()
             self._connection.execute("DELETE FROM entries WHERE key BETWEEN ? AND ?", piece)
-        return int(size_bytes)
+        return int(size_bytes or 0)
 
     # -- snapshots ------------------------------------------------------------------------------------
 
@@ -251,16 +282,31 @@ class Tables:
         return log
 
     def _read_log(self, record: ModelRecord) -> _Log:
-        row = self._connection.execute(
-            "SELECT trimmed FROM models WHERE incarnation = ? AND name IS NOT NULL", (record.incarnation,)
-        ).fetchone()
-        if row is None:
-            raise ModelGone(record.name, record.incarnation)
+        trimmed = self._intact(record).trimmed
         base = record.incarnation << NUMBER_BITS
-        (last,) = self._connection.execute(
-            "SELECT max(key) FROM entries WHERE key > ? AND key <= ?", (base, base + LAST_NUMBER)
+        row = self._connection.execute(
+            "SELECT key, payload, link FROM entries WHERE key > ? AND key <= ? ORDER BY key DESC LIMIT 1",
+            (base, base + LAST_NUMBER),
         ).fetchone()
-        return _Log(row[0], max(row[0], 0 if last is None else last - base))
+        if row is None or row[1] is not None or not isinstance(row[2], int) or row[0] - base - 1 < trimmed:
+            raise damaged_entry(record.name, str(trimmed if row is None else row[0] - base))
+        return _Log(trimmed, row[0] - base - 1, row[2])
+
+    def _models(self, condition: str, *values: object) -> list[_Model]:
+        rows = self._connection.execute(
+            f"SELECT incarnation, name, spec, trimmed FROM models WHERE {condition}", values
+        )
+        return [_Model.of(*row) for row in rows]
+
+    def _find(self, record: ModelRecord) -> _Model:
+        for model in self._models("incarnation = ? AND name IS NOT NULL", record.incarnation):
+            return model
+        raise ModelGone(record.name, record.incarnation)
+
+    def _intact(self, record: ModelRecord) -> _Model:
+        model = self._find(record)
+        model.record.check()
+        return model
 
     @staticmethod
     def _refuse_unknown(record: ModelRecord, log: _Log, known: int) -> None:
@@ -269,28 +315,48 @@ class Tables:
         if known > log.last:
             raise LogLost(record.name, str(known))
 
-    def _select(self, incarnation: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
-        base = incarnation << NUMBER_BITS
+    def _select(self, record: ModelRecord, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
+        """Return entries after a number, so many and so many bytes at most; a negative limit is none.
+
+        Raises `ModelDamaged` unless they fit together, and go on to the last one or another.
+        """
+        base = record.incarnation << NUMBER_BITS
         entries: list[Entry] = []
         size_bytes = 0
+        link: int | None = None
         cursor = self._connection.execute(
-            "SELECT key, payload FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
-            (base + after, base + LAST_NUMBER, limit),
+            "SELECT key, payload, link FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            (base + after, base + LAST_NUMBER, limit + 1 if limit >= 0 else -1),
         )
         with closing(cursor):  # one left half-way would hold up checkpoints
-            for key, payload in cursor:
-                entries.append(Entry(str(key - base), payload))
-                size_bytes += len(payload)
-                if 0 <= limit_bytes <= size_bytes:
+            # The link of a row is that before its entry, so each row vouches for the one before it.
+            for number, (key, payload, before) in enumerate(cursor, after + 1):
+                if key != base + number or link not in (None, before):
                     break
-        return entries
+                if number > last or len(entries) == limit or 0 <= limit_bytes <= size_bytes:
+                    return entries
+                if not isinstance(payload, bytes) or not isinstance(before, int):
+                    break
+                entries.append(Entry(str(number), payload))
+                size_bytes += len(payload)
+                link = next_link(before, number, payload)
+        raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
-    def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes]) -> None:
-        key = (incarnation << NUMBER_BITS) + first
-        for start in range(0, len(payloads), ROWS_PER_INSERT):
-            block = payloads[start : start + ROWS_PER_INSERT]
-            values = [value for row in enumerate(block, key + start) for value in row]
-            self._connection.execute(_insert_statement(len(block)), values)
+    def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int) -> int:
+        """Add entries in place of the row that ended the log, and another row that ends it; return its link."""
+        key = incarnation << NUMBER_BITS
+        values: list[int | bytes | None] = []
+        for number, payload in enumerate(payloads, first):
+            values += key + number, payload, link
+            link = next_link(link, number, payload)
+        values += key + first + len(payloads), None, link
+        if len(payloads) < ROWS_PER_INSERT:
+            self._connection.execute(_insert_statement(len(payloads) + 1), values)
+            return link
+        for start in range(0, len(values), 3 * ROWS_PER_INSERT):
+            block = values[start : start + 3 * ROWS_PER_INSERT]
+            self._connection.execute(_insert_statement(len(block) // 3), block)
+        return link
 
     def _synchronize(self, durability: Durability) -> None:
         if durability == self._synchronous:
@@ -317,7 +383,7 @@ class Tables:
 
 @lru_cache(maxsize=ROWS_PER_INSERT)
 def _insert_statement(rows: int) -> str:
-    return "INSERT INTO entries (key, payload) VALUES " + ", ".join(["(?, ?)"] * rows)
+    return "INSERT OR REPLACE INTO entries (key, payload, link) VALUES " + ", ".join(["(?, ?, ?)"] * rows)
 
 
 def number_of(position: str) -> int:

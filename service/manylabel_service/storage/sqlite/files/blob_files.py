@@ -48,10 +48,12 @@ class BlobFiles:
         """Return whether there is any file."""
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
-    def sweep(self, tokens: Collection[str]) -> None:
-        """Create the folder if need be, and remove from it all that is none of these."""
+    def sweep(self, tokens: Collection[str], keep_others: bool = False) -> None:
+        """Create the folder if need be, and remove from it all that is none of these, unless others are kept."""
         self._root.mkdir(exist_ok=True)
         sync_folder(self._root.parent)
+        if keep_others:
+            return
         for file in self._root.iterdir():
             if file.name not in tokens:
                 file.unlink()

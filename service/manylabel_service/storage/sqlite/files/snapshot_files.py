@@ -60,10 +60,14 @@ class SnapshotFiles:
         """Return whether there is any file or folder."""
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
-    def sweep(self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]]) -> None:
-        """Create the folder if need be, and remove from it all that belongs to none of the given."""
+    def sweep(
+        self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]], keep_others: bool = False
+    ) -> None:
+        """Create the folder if need be, and remove from it all that belongs to none of the given, unless it is kept."""
         self._root.mkdir(exist_ok=True)
         sync_folder(self._root.parent)
+        if keep_others:
+            return
         folders = {str(incarnation) for incarnation in incarnations}
         files = {self._file(incarnation, position) for incarnation, position in snapshots}
         for folder in self._root.iterdir():

@@ -1,0 +1,77 @@
+"""Checksums: how a store tells what it was given from what a disk has made of it.
+
+An entry of a log has a link, which follows from the link before it, its position and its payload. The first link of a
+log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit in. Who
+appends makes the links where the order is decided (SQLite's writer, a script in Redis), who reads checks them.
+
+What stands by itself (records, documents, kept predictions) is sealed: a checksum stands in front of it. Blobs have
+one over all of their bytes, and snapshots one of their own, inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from zlib import crc32
+
+import structlog
+
+from manylabel_service.errors import ModelDamaged
+from manylabel_service.storage.protocol import ModelRecord
+
+MULTIPLIER = 1_000_003
+"""Of a link: a prime, small enough that a script of Redis, which has doubles, computes without rounding."""
+
+SEAL_BYTES = 8
+
+log = structlog.get_logger()
+
+
+def first_link(incarnation: int) -> int:
+    """Return the link before the first entry of a log, 32 bits as all links."""
+    return crc32(b"log %d" % incarnation)
+
+
+def next_link(link: int, number: int, payload: bytes) -> int:
+    """Return the link of an entry; the script APPEND of Redis computes the same from the CRC-32 of the payload.
+
+    Parameters
+    ----------
+    link : of the entry before it.
+    number : sum of the parts of its position.
+    payload : of the entry.
+    """
+    return (link * MULTIPLIER + crc32(payload) + number) & 0xFFFFFFFF
+
+
+def damaged_entry(name: str, position: str) -> ModelDamaged:
+    """Return the error of an entry that does not fit into the log of a model."""
+    return ModelDamaged(name, f"its log does not match its checksums at position {position}")
+
+
+def seal(value: bytes, *context: object) -> bytes:
+    """Return a value with its checksum in front; `context` says where it belongs, and is part of the checksum."""
+    return _seal_of(value, context) + value
+
+
+def unseal(sealed: object, *context: object) -> bytes | None:
+    """Return what was sealed with this context; None if it is not, or no longer, what `seal` has returned."""
+    if not isinstance(sealed, bytes):  # SQLite gives what a damaged row says that it has
+        return None
+    value = sealed[SEAL_BYTES:]
+    return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None
+
+
+def unsealed_prediction(record: ModelRecord, id: str, sealed: object) -> bytes | None:
+    """Return a kept prediction; None where there is none, or, with a line in the log, a damaged one."""
+    if sealed is None:
+        return None
+    payload = unseal(sealed, record.incarnation, id)
+    if payload is None:
+        log.error("prediction_damaged", model=record.name, prediction=id, action="it counts as expired")
+    return payload
+
+
+def _seal_of(value: bytes, context: tuple[object, ...]) -> bytes:
+    checksum = hashlib.blake2b(repr(context).encode(errors="replace"), digest_size=SEAL_BYTES)
+    checksum.update(value)
+    return checksum.digest()
