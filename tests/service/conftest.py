@@ -100,7 +100,7 @@ def any_fleet(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
+def serve(tmp_path_factory: pytest.TempPathFactory, warm: None) -> Serve:
     """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
 
     @contextlib.contextmanager
@@ -114,10 +114,12 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
-        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
-            assert ready.wait(READY_SECONDS)
-            assert not failed.is_set()
-            yield client
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(registry_module, "warm_up", lambda: None)  # it was done once
+            with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+                assert ready.wait(READY_SECONDS)
+                assert not failed.is_set()
+                yield client
 
     return make
 

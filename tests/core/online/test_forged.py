@@ -46,6 +46,9 @@ def on_random_features() -> OnlineLearner:
 
 
 FORGED: dict[str, tuple[Make, str, Forge]] = {
+    "weights-short": (FALT, "weights", lambda w: w[:-1]),
+    "weights-narrow": (FALT, "weights", lambda w: w[:, :-1]),
+    "weights-none": (FALT, "weights", lambda w: w[:0]),
     "weights-huge": (lambda: FALT(dtype="float64"), "weights", lambda w: w + 1e61),
     "squares-negative": (SALT, "squares", lambda s: s - 1),
     "planes-unlike": (SALT, "squares", lambda s: s[:-1]),
@@ -59,6 +62,7 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "moments-short": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: m[:2]),
     "moments-long": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: np.vstack([m, m])),
     "moments-wide": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: np.hstack([m, m])),
+    "moments-narrow": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: m[:, :1]),
     "moments-negative": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: m - [0, 99]),
     "means-huge": (lambda: FALT(scaling="standard"), "scaling.moments", lambda m: m + np.array([1e16, 0])),
     "count-negative": (lambda: FALT(scaling="standard"), "scaling.count", lambda c: -c),
@@ -116,6 +120,7 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "size-small": (KernelFALT, "size", lambda s: [2, 2]),
     "labels": (KernelFALT, "size", lambda s: [3, 3]),
     "labels-huge": (KernelFALT, "size", lambda s: [3, 2**62]),
+    "coefficients-fewer": (KernelFALT, "coefficients", lambda c: c[:-1]),
     "coefficients-more": (KernelFALT, "coefficients", lambda c: np.vstack([c, c])),
     "indptr-none": (KernelFALT, "vectors.indptr", lambda p: p[:0]),
     "indptr-falls": (KernelFALT, "vectors.indptr", lambda p: [p[0], p[2], p[1], p[3]]),
