@@ -8,7 +8,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 2
 INSTALLED := .venv/installed
 
-.PHONY: demo test types kernels test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test types compiled test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -16,15 +16,15 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --jobs 2 types kernels
+	$(MAKE) --no-print-directory --jobs 2 types compiled
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
 
 types: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# In a fresh clone, else each process of the tests would compile them, at the same time.
-kernels: $(INSTALLED)
+# What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
+compiled: $(INSTALLED)
 	$(BIN)/python -m tests.support.loaded_server
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed.
