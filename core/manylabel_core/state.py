@@ -9,24 +9,34 @@ whose value is one JSON object, the caller's header with two more keys:
 
 So a flipped bit, a cut or an appended byte is noticed wherever it matters: `State.from_bytes` gives back
 what was written, or it raises. What it does not notice is another spelling of the same content (a space in the JSON).
+
+The files are written and read here rather than by the safetensors library, which holds the interpreter's lock and
+copies everything several times: arrays go straight into the one buffer, and come back as views of one, while other
+threads run. Nothing is built of what is read before names, types, shapes and offsets agree with the number of bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 FORMAT = 1
 KEY = "manylabel"
 _RESERVED = ("format", "checksum")
 _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON header, little-endian
+_ALIGNMENT = 8  # of the arrays: the header is filled up with blanks
+
+_CODES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
+"""The codes of types in the header; arrays stand in the file by type, the last of these first, and then by name."""
+
+_TYPES = {code: np.dtype("?" if code == "BOOL" else f"<{code[0].lower()}{int(code[1:]) // 8}") for code in _CODES}
+_RANKS = {_TYPES[code]: (-rank, code) for rank, code in enumerate(_CODES)}
 
 
 class DamagedState(Exception):
@@ -73,31 +83,59 @@ class State(NamedTuple):
         ValueError
             If a key or a name is taken, or JSON or safetensors cannot hold some value.
         """
+        return bytes(self.to_buffer())
+
+    def to_buffer(self) -> memoryview:
+        """Return what `to_bytes` does as a buffer of its own, which holds the only copy; raise as it does.
+
+        However large the arrays are, other threads run while they are copied and summed.
+        """
         if taken := [key for key in _RESERVED if key in self.header]:
             raise ValueError(f"header: the key {taken[0]!r} is taken")
         if "__metadata__" in self.arrays:
             raise ValueError("arrays: the name '__metadata__' is taken")
         plain = _plain(self.header)
-        dense = {name: _dense(name, array) for name, array in self.arrays.items()}
-        document = {"format": FORMAT, "checksum": _checksum(dense, plain), **plain}
-        return safetensors.numpy.save(dense, metadata={KEY: json.dumps(document, sort_keys=True)})
+        sources = {name: _storable(name, array) for name, array in self.arrays.items()}
+        names = sorted(sources, key=lambda name: (_RANKS[_plain_type(sources[name])], name))
+        head = _head(sources, names, plain, "0" * hashlib.sha256().digest_size * 2)
+        begin = len(head)
+        buffer = np.empty(begin + sum(array.nbytes for array in sources.values()), dtype=np.uint8)
+        packed: dict[str, NDArray[Any]] = {}
+        for name in names:
+            array = sources[name]
+            end = begin + array.nbytes
+            packed[name] = buffer[begin:end].view(_plain_type(array)).reshape(array.shape)
+            packed[name][...] = array
+            begin = end
+        head = _head(sources, names, plain, _checksum(packed, plain))
+        buffer[: len(head)] = np.frombuffer(head, dtype=np.uint8)
+        return buffer.data
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> State:
+    def from_bytes(cls, data: bytes | bytearray | memoryview, max_header_bytes: int | None = None) -> State:
         """Return the state that `to_bytes` wrote.
+
+        Parameters
+        ----------
+        data : bytes-like
+            Of a buffer that can be written the arrays are views, where they are aligned; of bytes they are copies.
+        max_header_bytes : int, optional
+            Most bytes of JSON that are parsed, which holds the interpreter's lock; None: any number.
 
         Raises
         ------
         DamagedState
             If anything that matters differs from what was written; `NewerState` if a later version wrote it.
         """
-        header = _header(data)
+        view = memoryview(data).cast("B")
+        outer, begin = _outer(view, max_header_bytes)
+        header = _header(outer)
         version, checksum = header.pop("format", None), header.pop("checksum", None)
         if type(version) is not int or version < 1:
             raise DamagedState("the header names no format")
         if version > FORMAT:
             raise NewerState(f"written in format {version}; this version reads up to format {FORMAT}")
-        arrays = _arrays(data)
+        arrays = _arrays(outer, view[begin:])
         try:
             sound = checksum == _checksum(arrays, header)
         except (ValueError, RecursionError) as error:
@@ -115,12 +153,29 @@ def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"header: {error}") from error
 
 
-def _dense(name: str, array: NDArray[Any]) -> NDArray[Any]:
+def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
     array = np.asarray(array)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise ValueError(f"arrays[{name!r}]: expected booleans, integers or floats, not {array.dtype}")
-    # Not ascontiguousarray, which would turn a scalar array into a vector.
-    return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+    return array
+
+
+def _plain_type(array: NDArray[Any]) -> np.dtype[Any]:
+    return array.dtype.newbyteorder("<")
+
+
+def _head(arrays: Mapping[str, NDArray[Any]], names: list[str], plain: dict[str, Any], checksum: str) -> bytes:
+    """Return the first bytes of the file, up to the arrays, which follow in the order of `names`."""
+    document = {"format": FORMAT, "checksum": checksum, **plain}
+    outer: dict[str, Any] = {"__metadata__": {KEY: json.dumps(document, sort_keys=True)}}
+    end = 0
+    for name in names:
+        begin, end = end, end + arrays[name].nbytes
+        _, code = _RANKS[_plain_type(arrays[name])]
+        outer[name] = {"dtype": code, "shape": arrays[name].shape, "data_offsets": [begin, end]}
+    text = json.dumps(outer, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(_LENGTH_BYTES, "little") + text
 
 
 def _checksum(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> str:
@@ -134,12 +189,27 @@ def _checksum(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
     return digest.hexdigest()
 
 
-def _header(data: bytes) -> dict[str, Any]:
-    # safetensors gives the metadata only of files, not of bytes.
-    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int]:
+    """Return the JSON header of the file, and where the arrays begin."""
+    length = int.from_bytes(view[:_LENGTH_BYTES], "little")
+    begin = _LENGTH_BYTES + length
+    if begin > len(view):
+        raise DamagedState(f"the header has {length:,} bytes, the file has {len(view):,}")
+    if max_bytes is not None and length > max_bytes:
+        raise DamagedState(f"the header has {length:,} bytes, where at most {max_bytes:,} are possible")
     try:
-        outer = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
-        header = json.loads(outer["__metadata__"][KEY])
+        outer = json.loads(str(view[_LENGTH_BYTES:begin], "utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedState(f"the header is not JSON: {error}") from error
+    if not isinstance(outer, dict):
+        raise DamagedState("the header is not a JSON object")
+    return outer, begin
+
+
+def _header(outer: dict[str, Any]) -> dict[str, Any]:
+    """Return the header that was given, with format and checksum, and take it out of that of the file."""
+    try:
+        header = json.loads(outer.pop("__metadata__")[KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedState(f"no header under {KEY!r}: {error}") from error
     if not isinstance(header, dict):
@@ -147,11 +217,37 @@ def _header(data: bytes) -> dict[str, Any]:
     return header
 
 
-def _arrays(data: bytes) -> dict[str, NDArray[Any]]:
+def _arrays(entries: dict[str, Any], view: memoryview) -> dict[str, NDArray[Any]]:
+    """Return the arrays that the entries of the header name; together they are all of the bytes."""
+    places = {name: _place(name, entry) for name, entry in entries.items()}
+    at = 0
+    for name in sorted(places, key=lambda name: places[name][2:]):
+        _, _, begin, end = places[name]
+        if begin != at:
+            raise DamagedState(f"array {name!r} begins at {begin}, not where the one before ends, at {at}")
+        at = end
+    if at != len(view):
+        raise DamagedState(f"the arrays have {at:,} bytes, the file has {len(view):,} for them")
+    return {name: _array(view, *place) for name, place in places.items()}
+
+
+def _place(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+    """Return the type and the shape of an array, and where it begins and ends."""
     try:
-        arrays = safetensors.numpy.load(data)
-    except safetensors.SafetensorError as error:
-        raise DamagedState(f"not a safetensors file: {error}") from error
-    except (KeyError, ValueError) as error:
-        raise DamagedState(f"an array of a type that is never written: {error}") from error
-    return {name: array if array.flags.writeable else array.copy() for name, array in arrays.items()}
+        dtype, shape, (begin, end) = _TYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamagedState(f"array {name!r} is not of a type that is written: {error!r}") from error
+    counts = (*shape, begin, end)
+    if len(entry) != 3 or len(shape) > 32 or not all(type(count) is int and 0 <= count < 2**63 for count in counts):
+        raise DamagedState(f"array {name!r} has no shape or no offsets")
+    if end - begin != math.prod(shape) * dtype.itemsize:
+        raise DamagedState(f"array {name!r} does not have the bytes that its shape asks for")
+    return dtype, shape, begin, end
+
+
+def _array(view: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...], begin: int, end: int) -> NDArray[Any]:
+    try:
+        array = np.frombuffer(view[begin:end], dtype=dtype).reshape(shape)
+    except ValueError as error:  # empty, with an axis that no array can have
+        raise DamagedState(f"no array can have the shape {shape}: {error}") from error
+    return array if array.flags.writeable and array.flags.aligned else array.copy()

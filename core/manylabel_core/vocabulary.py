@@ -10,6 +10,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+_AT_ONCE = 4096
+"""Names written or read in one go, which other threads wait for."""
+
 
 class Vocabulary:
     """A vocabulary maps names to columns, in order of first appearance.
@@ -127,10 +130,14 @@ class Vocabulary:
             "bytes", uint8 (total,): the names in UTF-8, joined. "offsets", int64 (n_names + 1,): name i
             is `bytes[offsets[i]:offsets[i + 1]]`.
         """
-        encoded = [name.encode() for name in self._columns]
-        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
-        return {"bytes": np.frombuffer(bytearray(b"".join(encoded)), dtype=np.uint8), "offsets": offsets}
+        offsets = np.zeros(len(self._columns) + 1, dtype=np.int64)
+        parts, names = [], iter(self._columns)
+        for begin in range(0, len(self._columns), _AT_ONCE):
+            encoded = [name.encode() for name in itertools.islice(names, _AT_ONCE)]
+            offsets[1 + begin : 1 + begin + len(encoded)] = list(map(len, encoded))
+            parts.append(b"".join(encoded))
+        np.cumsum(offsets, out=offsets)
+        return {"bytes": np.frombuffer(bytearray(b"".join(parts)), dtype=np.uint8), "offsets": offsets}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
@@ -142,13 +149,15 @@ class Vocabulary:
             If the two arrays do not describe distinct UTF-8 names.
         """
         data, offsets = _checked(arrays)
-        encoded, ends = data.tobytes(), offsets.tolist()
-        try:
-            names = [encoded[start:end].decode() for start, end in itertools.pairwise(ends)]
-        except UnicodeDecodeError as error:
-            raise ValueError(f"bytes: a name is not valid UTF-8 ({error.reason})") from error
-        vocabulary = cls(names)
-        if len(vocabulary) != len(names):
+        vocabulary = cls()
+        for begin in range(0, len(offsets) - 1, _AT_ONCE):
+            ends = offsets[begin : begin + _AT_ONCE + 1].tolist()
+            encoded = data[ends[0] : ends[-1]].tobytes()
+            try:
+                vocabulary.add([encoded[a - ends[0] : b - ends[0]].decode() for a, b in itertools.pairwise(ends)])
+            except UnicodeDecodeError as error:
+                raise ValueError(f"bytes: a name is not valid UTF-8 ({error.reason})") from error
+        if len(vocabulary) != len(offsets) - 1:
             raise ValueError("bytes: names must be distinct, one occurs twice")
         return vocabulary
 

@@ -136,6 +136,10 @@ class Settings(BaseSettings):
     """Most bytes of all request bodies that have come in part; beyond it those that need more are answered 503. It is
     also the most of all answers that clients have not taken; beyond it the largest is cut off."""
 
+    max_snapshot_bytes: PositiveInt = 2**35
+    """Most bytes of the snapshots of all models in the store; beyond it none is taken, and who asks for one is answered
+    507. Updates go on, and the log of a model without new snapshots grows."""
+
     max_body_bytes: PositiveInt = 4 * 2**20
     """Largest request body. Parsing holds the interpreter, so this bounds a prediction's wait as well."""
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import struct
+import time
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,61 @@ def test_any_memory_layout_is_taken() -> None:
     for name, array in arrays.items():
         np.testing.assert_array_equal(loaded[name], array)
     assert loaded["big"].dtype == np.dtype("<f8")
+
+
+def test_it_is_the_file_that_safetensors_writes() -> None:
+    types = ("?", "u1", "i1", "<u2", "<i2", "<f2", "<u4", "<i4", "<f4", "<u8", "<i8", "<f8")
+    arrays = {f"{n} {dtype} \u00e9\n": np.arange(4).astype(dtype) for dtype in types for n in (2, 1)} | ARRAYS
+    data = State(arrays, HEADER).to_bytes()
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    assert data == safetensors.numpy.save(arrays, metadata=metadata)
+    assert State(arrays, HEADER).to_buffer() == data
+
+
+def test_arrays_of_a_buffer_are_views_of_it() -> None:
+    buffer = State(ARRAYS, HEADER).to_buffer()
+    state = State.from_bytes(buffer)
+    assert _same(state, ARRAYS, HEADER)
+    whole = np.frombuffer(buffer, dtype=np.uint8)
+    assert np.shares_memory(state.arrays["W"], whole)
+
+
+def test_a_header_beyond_its_bound_is_not_parsed() -> None:
+    length = int.from_bytes(DATA[:8], "little")
+    assert _same(State.from_bytes(DATA, max_header_bytes=length), ARRAYS, HEADER)
+    with pytest.raises(DamagedState, match=f"{length:,} bytes, where at most {length - 1:,}"):
+        State.from_bytes(DATA, max_header_bytes=length - 1)
+    started = time.process_time()
+    with pytest.raises(DamagedState, match="at most"):
+        State.from_bytes(_file(b"[" + b"[]," * 10_000_000 + b"0]"), max_header_bytes=2**18)
+    assert time.process_time() - started < 1.0, "the parser would take some seconds"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]},
+        {"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2.0], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [True, 2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2, 2**70, 0], "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [2**62, 0], "data_offsets": [0, 0]},
+        {"dtype": "F32", "shape": [1] * 40 + [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], "more": 1},
+        {"dtype": ["F32"], "shape": [2], "data_offsets": [0, 8]},
+        {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]},
+        {"dtype": "F32", "shape": {"2": 1}, "data_offsets": [0, 8]},
+        ["F32", [2], [0, 8]],
+        None,
+    ],
+    ids=range(14),
+)
+def test_shapes_and_offsets_agree_with_the_bytes(entry: Any) -> None:
+    metadata = {"manylabel": '{"format": 1, "checksum": ""}'}
+    with pytest.raises(DamagedState, match="array"):
+        State.from_bytes(_file({"__metadata__": metadata, "a": entry}, bytes(8)))
 
 
 def test_any_flipped_bit_is_noticed() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,13 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
+
+
+async def snapshot_bytes(replica: Replica, position: str) -> bytes:
+    """A snapshot as it is stored."""
+    file = io.BytesIO()
+    await replica.copy_snapshot(position, file)
+    return file.getvalue()
 
 
 class Fleet:

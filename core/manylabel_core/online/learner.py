@@ -308,7 +308,11 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that, with the parameters, are the learner."""
-        return {name: np.array(array, order="C") for name, array in self._in_use().arrays().items()}
+        return {name: np.array(array, order="C") for name, array in self.arrays().items()}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays of `state`, views where possible: they change as the learner learns."""
+        return self._in_use().arrays()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take over the `state` of a learner with the same parameters.

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
+from manylabel_service.api.web.streaming import DownloadSlots
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
@@ -20,7 +21,7 @@ class Context:
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload that may be under way: it has a whole model in memory. `examining` is held by those that have a
-    whole version in memory to show it.
+    whole version in memory to show it, `downloads` by those that have a file to send.
     """
 
     settings: Settings
@@ -30,6 +31,7 @@ class Context:
     jobs: JobService
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
+    downloads: DownloadSlots = field(default_factory=DownloadSlots)
     examining: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 
 

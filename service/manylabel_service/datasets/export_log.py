@@ -36,8 +36,11 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         model = folded.played(recorder)
     except DamagedState as error:
         return {"damaged": str(error)}
-    names = None if model.features.layout.kind == "numbered" else model.features.names.names
-    data = recorder.last_rows.dataset(len(model.features), names, model.labels.names)
+    features, labels = model.features, model.labels.names
+    if features.layout.kind == "numbered":
+        data = recorder.last_rows.dataset(len(features), None, labels, features.columns.indices)
+    else:
+        data = recorder.last_rows.dataset(len(features), features.names.names, labels)
     if not data.n_rows:
         raise BadDataset("the log has no example of which all labels are known")
     result.write(data.to_bytes())

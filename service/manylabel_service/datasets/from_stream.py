@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from manylabel_core.state import DamagedState
-from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame
+from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_frame, write_head
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.errors import InvalidDataset, LogLost, LogTrimmed, ModelIsTrained, ModelNotFound
 from manylabel_service.online.spec.spec import ModelSpec
@@ -155,10 +156,13 @@ async def _gather(store: Store, record: ModelRecord, base: str | None, file: IO[
 
 
 async def _put_snapshot(store: Store, record: ModelRecord, at: str, file: IO[bytes], kind: int) -> None:
-    data = await store.snapshots.get(record, at)
-    if data is None:
+    due = next((s.size_bytes for s in await store.snapshots.all(record) if s.position == at), 0)
+    await asyncio.to_thread(write_head, file, kind, at, due)
+    async with aclosing(store.snapshots.read(record, at)) as pieces:
+        async for piece in pieces:
+            due -= await asyncio.to_thread(file.write, piece)
+    if due:
         raise DamagedState(f"there is no snapshot at {at}")
-    await asyncio.to_thread(write_frame, file, kind, at, data)
 
 
 def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:

@@ -95,8 +95,17 @@ class LastRows:
             shifted = np.frombuffer(ends, dtype=np.int64) - begin
             ends[:] = array("q", shifted.tobytes())
 
-    def dataset(self, n_features: int, features: Sequence[str] | None, labels: Sequence[str]) -> Dataset:
-        """Return the last rows of which all labels are known, with so many columns; raise BadDataset as `add`."""
+    def dataset(
+        self,
+        n_features: int,
+        features: Sequence[str] | None,
+        labels: Sequence[str],
+        indices: NDArray[np.int32] | None = None,
+    ) -> Dataset:
+        """Return the last rows of which all labels are known, with so many columns; raise BadDataset as `add`.
+
+        `indices` are the columns there that the columns of the rows added become; None: they stay.
+        """
         self._drop()
         if self._nbytes > self._most_bytes:
             raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
@@ -105,9 +114,13 @@ class LastRows:
         values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)
         ends = _array(self._ends, np.int64)
         full = n_features > 0 and bool((np.diff(ends) == n_features).all())
-        X: View = values.reshape(-1, n_features) if full else _csr(values, columns, self._ends, n_features)
+        if indices is not None:
+            columns = indices[columns]
+        rows = _csr(values, columns, self._ends, n_features)
+        rows.sort_indices()
+        X: View = rows.data.reshape(-1, n_features) if full else rows
         if not full:
-            X.eliminate_zeros()  # type: ignore[union-attr]
+            rows.eliminate_zeros()
         names = None if features is None else tuple(features)
         data = Dataset.of(X, Y, tuple(labels), feature_names=names)
         is_whole = np.array(self._known, dtype=np.int64) >= len(labels)

@@ -23,9 +23,14 @@ class Frame(NamedTuple):
 
 def write_frame(file: IO[bytes], kind: int, position: str, payload: bytes) -> None:
     """Add a snapshot or an entry at the end."""
-    name = position.encode()
-    file.write(_HEAD.pack(kind, len(name), len(payload)) + name)
+    write_head(file, kind, position, len(payload))
     file.write(payload)
+
+
+def write_head(file: IO[bytes], kind: int, position: str, size: int) -> None:
+    """Add a frame at the end, of which so many bytes are to follow."""
+    name = position.encode()
+    file.write(_HEAD.pack(kind, len(name), size) + name)
 
 
 def read_frames(file: IO[bytes]) -> Iterator[Frame]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from manylabel_service.errors import ModelNotFound, NotReady, StorageError
+from manylabel_service.errors import LimitExceeded, ModelNotFound, NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.settings import Settings
 
@@ -74,7 +74,7 @@ class Eviction:
         used_at = replica.used_at
         try:
             covered = await replica.cover()
-        except (ModelNotFound, NotReady):
+        except (ModelNotFound, NotReady, LimitExceeded):
             return False  # it goes another way
         except StorageError as error:
             log.warning("model_eviction_failed", model=replica.record.name, error=str(error))

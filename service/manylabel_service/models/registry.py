@@ -30,6 +30,7 @@ from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
+from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import TargetLost
@@ -58,6 +59,7 @@ class Registry:
 
     Attributes
     ----------
+    snapshot_room : what the models share for their snapshots.
     ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
     """
 
@@ -68,6 +70,7 @@ class Registry:
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
+        self.snapshot_room = SnapshotRoom(store, settings.max_snapshot_bytes)
         self._loader = ModelLoader(self._load, settings.load_wait_seconds)
         self._listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
@@ -236,7 +239,7 @@ class Registry:
     # -- coming and going -------------------------------------------------------------------------
 
     async def create(self, spec: ModelSpec, state: OnlineModel | None = None) -> HostedModel:
-        """Create a model, ready to learn; with a state, it goes on from there.
+        """Create a model, ready to learn; with a state, which is used up, it goes on from there.
 
         Raises
         ------
@@ -249,7 +252,9 @@ class Registry:
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:
-            return await self._created(spec, state)
+            created = self._created(spec, state)
+            del state  # its memory is needed by the model that is restored from it
+            return await created
         finally:
             self._creating.discard(spec.name)
 
@@ -262,9 +267,12 @@ class Registry:
             replica = self._online(await self._store.models.create(spec.name, spec.to_bytes()))
             replica.start()
             return await self._host(replica)
-        seed = await asyncio.to_thread(state.as_seed, spec.name)
-        data = await asyncio.to_thread(seed.to_bytes)
-        return await self._restored(await self._store.models.create(spec.name, seed.spec.to_bytes(), data))
+        data = await asyncio.to_thread(state.seed, spec.name)
+        del state
+        await self.snapshot_room.add_stored(len(data))
+        record = await self._store.models.create(spec.name, spec.to_bytes(), data)
+        del data
+        return await self._restored(record)
 
     async def delete(self, name: str) -> None:
         """Delete a model with its log and its snapshots.
@@ -306,7 +314,7 @@ class Registry:
         return self._online(record)
 
     def _online(self, record: ModelRecord) -> Replica:
-        return Replica(record, self._store, self._settings, self._store_health, self._forget)
+        return Replica(record, self._store, self._settings, self._store_health, self._forget, self.snapshot_room)
 
     async def _host(self, replica: HostedModel) -> HostedModel:
         """Take a replica in; answers the one that is there afterwards: one of a newer model, or an earlier one."""

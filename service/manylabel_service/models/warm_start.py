@@ -1,6 +1,7 @@
 """An online model that begins as a version predicts, and learns from there."""
 
 from manylabel_core import FALT, Vocabulary
+from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotWarmStart, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, Limits
@@ -45,7 +46,7 @@ def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> O
         raise CannotWarmStart(("init_from",), f"cannot be gone on from: {error}") from error
     model = OnlineModel(spec)
     model.learner.restore(learner.state())
-    if spec.features is None:
+    if spec.features is None or isinstance(features, int):
         _name_columns(model, features)
     model.labels = Vocabulary(contents.labels)
     return model
@@ -89,9 +90,11 @@ def _check_limits(limits: Limits, n_features: int, n_labels: int) -> None:
 
 def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
     """Settle the form of examples as if those with such columns had been learnt; more may come."""
-    _, layout = model.features.state()
+    arrays, layout = model.features.state()
     if isinstance(features, int):
-        names, layout = Vocabulary(), {**layout, "kind": "numbered", "size": features}
+        layout = {**layout, "kind": "numbered", "size": features}
+        arrays["indices"] = IndexColumns(features).to_array()
     else:
-        names, layout = Vocabulary(features), {**layout, "kind": "named"}
-    model.features.restore(names.state(), layout)
+        layout = {**layout, "kind": "named"}
+        arrays.update(Vocabulary(features).state())
+    model.features.restore(arrays, layout)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import IO, Any
 
 from manylabel_service.errors import (
     DurabilityUnavailable,
@@ -30,6 +30,7 @@ from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.limits import limits_to_dict
 from manylabel_service.online.spec.spec import ModelSpec
@@ -52,6 +53,7 @@ class Replica(HostedModel):
     ----------
     store : where its log and its snapshots are.
     record, settings, store_health, on_deleted : as of every hosted model.
+    snapshot_room : shared with the other models; None: its own.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -63,12 +65,13 @@ class Replica(HostedModel):
         settings: Settings,
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
+        snapshot_room: SnapshotRoom | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = ModelSpec.from_bytes(record.spec)
         self.durability = self.spec.durability or settings.durability
         self.queue = UpdateQueue(record.name, settings)
-        self.snapshotter = Snapshotter(record, store, settings, on_stored=self.queue.wake)
+        self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
         self._snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
             record,
@@ -439,7 +442,7 @@ class Replica(HostedModel):
 
         Raises
         ------
-        NotReady, StorageGone, ModelGone
+        NotReady, LimitExceeded, StorageGone, ModelGone
         """
         self.check_changeable()
         return await self._applier.snapshot()
@@ -448,6 +451,6 @@ class Replica(HostedModel):
         """Return the snapshots, the newest first; raise StorageGone, ModelGone."""
         return await self._snapshot_reader.list()
 
-    async def read_snapshot(self, position: str) -> bytes:
-        """Return a snapshot as it is stored; raise SnapshotNotFound, StorageGone, ModelGone."""
-        return await self._snapshot_reader.read(position)
+    async def copy_snapshot(self, position: str, file: IO[bytes]) -> None:
+        """Write a snapshot to a file; raise SnapshotNotFound, StorageGone, ModelGone, OSError."""
+        await self._snapshot_reader.copy(position, file)

@@ -1,10 +1,36 @@
 """How large a new model may be. What is added to it later passes `Admission`."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.spec.bounds import max_features, max_labels, max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
+
+NAME_BYTES = 200
+"""Memory of a name in a vocabulary beside its own bytes: its string, its column, and their places in a table."""
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
+    """Check the arrays of a state before a model is built of them, which may take much more memory than they do.
+
+    Raises
+    ------
+    LimitExceeded
+    """
+    sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
+    rows, columns = sizes.get("learner.weights", (0, 0))[:2]
+    n_features, n_labels = (sizes.get(f"{kind}.offsets", (1,))[0] - 1 for kind in ("features", "labels"))
+    n_indices = sizes.get("features.indices", (0,))[0]
+    check_limit("features of the snapshot", max(n_features, n_indices, rows - 1), settings.max_features)
+    check_limit("labels of the snapshot", max(n_labels, columns - 1), settings.max_labels)
+    learner_bytes = sum(array.nbytes for name, array in arrays.items() if name.startswith("learner."))
+    nbytes = learner_bytes + NAME_BYTES * (n_features + n_labels)
+    check_limit("bytes of the snapshot", nbytes, settings.max_model_bytes)
 
 
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:

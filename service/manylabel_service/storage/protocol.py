@@ -58,6 +58,9 @@ START = "0"
 SEED = "1"
 """The position of the snapshot that a model is created with: after `START`, before any entry."""
 
+Bytes = bytes | memoryview
+"""What is large may be handed over without a copy."""
+
 Durability = Literal["log", "fsync"]
 """What an append survives once it has returned: ``log`` any end of any process of ours, ``fsync`` loss of power too."""
 
@@ -132,7 +135,7 @@ class Document(NamedTuple):
 class Models(Protocol):
     """The records of all models: a name, an incarnation and a spec each."""
 
-    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
         """Add a model with an empty log.
 
         Without a state it has no snapshots. With one, that is its snapshot at `SEED`, and the log
@@ -235,7 +238,7 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
         It is listed, and can be had, only once all of it is in place, and nothing that takes it away
@@ -248,11 +251,24 @@ class Snapshots(Protocol):
         """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
         ...
 
-    async def get(self, record: ModelRecord, position: str) -> bytes | None:
+    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
         """Return the bytes of a snapshot as they are; whether they are intact, the reader tells by a checksum.
 
-        None if there is no snapshot at the position, or one whose bytes are lost. Raises `ModelGone`.
+        They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
+        bytes are lost. Raises `ModelGone`.
         """
+        ...
+
+    def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+        """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
+
+        None at all if there is no such snapshot; not all of them if it is removed meanwhile. `close` does not wait
+        for it. Raises `ModelGone`.
+        """
+        ...
+
+    async def total_bytes(self) -> int:
+        """Return the bytes of all snapshots of all models."""
         ...
 
     async def delete(self, record: ModelRecord, position: str) -> None:

@@ -238,6 +238,15 @@ async def test_numbered_features(sqlite_stream: Stream, form: Callable[..., Feat
 
 
 @here
+async def test_numbered_features_stand_where_their_indices_say(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn((sparse(5, 900), ["x"]), (sparse(2, 5), []), (sparse(0, 900), ["x"]))
+    _, dataset = await sqlite_stream.rows(10)
+    assert (dataset.X.shape, dataset.X.has_sorted_indices) == ((3, 901), True)
+    assert [dataset.X[[row]].indices.tolist() for row in range(3)] == [[5, 900], [2, 5], [0, 900]]
+
+
+@here
 async def test_declared_features_and_labels(sqlite_stream: Stream) -> None:
     await sqlite_stream.create(features=["b", "a"], labels=["q", "p"])
     await sqlite_stream.learn((named(a=1), ["p"]))

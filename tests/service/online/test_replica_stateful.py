@@ -26,6 +26,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.service.fleet import snapshot_bytes
 from tests.service.online.folds import append
 from tests.support.waiting import eventually_async
 
@@ -154,7 +155,7 @@ def plain_bytes(kind: str, learnt: Learnt) -> bytes:
 
 def learnt_bytes(model: OnlineModel) -> bytes:
     """All that a model has learnt, as bytes, without what it knows of requests."""
-    return model.as_seed("seed").to_bytes()
+    return bytes(model.seed("seed"))
 
 
 def facts(answer: UpdateResult) -> tuple[Any, ...]:
@@ -518,7 +519,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         replica = self.run(self.caught_up(known, place))
         listed = self.run(replica.list_snapshots())
         for n, snapshot in enumerate(listed):
-            data = self.run(replica.read_snapshot(snapshot.position))
+            data = self.run(snapshot_bytes(replica, snapshot.position))
             model = OnlineModel.from_bytes(data)
             assert model.position == snapshot.position
             if (learnt := known.states.get(snapshot.position)) is not None:
@@ -551,7 +552,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         replica = self.run(self.caught_up(other, place))
         position = self.run(replica.take_snapshot()).position
-        state = OnlineModel.from_bytes(self.run(replica.read_snapshot(position)))
+        state = OnlineModel.from_bytes(self.run(snapshot_bytes(replica, position)))
         self.delete(name, place)
         replica = self.run(self.registry(place).create(spec_of("salt", name), state))
         known = Known(name, other.kind, replica.record.incarnation, other.states[position], SEED)

@@ -107,6 +107,7 @@ CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "put_snapshot": lambda store, record: store.snapshots.put(record, "1", b"x"),
     "snapshots": lambda store, record: store.snapshots.all(record),
     "get_snapshot": lambda store, record: store.snapshots.get(record, "1"),
+    "read_snapshot": lambda store, record: anext(store.snapshots.read(record, "1")),
     "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
     "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
     "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
@@ -480,6 +481,8 @@ async def test_snapshots_are_listed_newest_first_and_kept(new_store: NewStore) -
         assert all(before_ms <= s.created_unix_ms <= after_ms for s in listed)
         for position, content in data.items():
             assert await store.snapshots.get(record, position) == content
+            assert b"".join([piece async for piece in store.snapshots.read(record, position)]) == content
+        assert await store.snapshots.total_bytes() == sum(map(len, data.values()))
         await store.close()
         store = new_store()
         await store.open()
@@ -505,6 +508,7 @@ async def test_a_snapshot_that_is_not_there_is_none(store: Store) -> None:
     record = await store.models.create("m", b"")
     for position in (START, "1", "99999"):
         assert await store.snapshots.get(record, position) is None
+        assert [piece async for piece in store.snapshots.read(record, position)] == []
     for call in (store.snapshots.get, store.snapshots.delete):
         with pytest.raises(ValueError, match="position"):
             await call(record, "../../etc")
@@ -518,6 +522,17 @@ async def test_large_snapshots_of_several_models_at_once(store: Store) -> None:
     data = [chooser.randbytes(6_000_000 + i) for i in range(3)]
     await asyncio.gather(*(store.snapshots.put(r, START, d) for r, d in zip(records, data, strict=True)))
     assert await asyncio.gather(*(store.snapshots.get(record, START) for record in records)) == data
+    assert await store.snapshots.total_bytes() == sum(map(len, data))
+    pieces = [piece async for piece in store.snapshots.read(records[1], START)]
+    assert (len(pieces), b"".join(pieces)) == (2, data[1])
+    reading = store.snapshots.read(records[1], START)
+    assert data[1].startswith(await anext(reading))
+    await store.snapshots.delete(records[1], START)
+    assert [piece async for piece in reading] == [], "it is there no longer"
+    found = await store.snapshots.get(records[0], START)
+    assert found is not None
+    found[:] = bytes(len(found))
+    assert await store.snapshots.get(records[0], START) == data[0]
 
 
 async def test_a_snapshot_put_and_deleted_at_once_is_there_or_not(store: Store) -> None:

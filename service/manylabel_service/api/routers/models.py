@@ -1,7 +1,10 @@
 """/v1/models: create (also from a snapshot), list, show, delete."""
 
 import asyncio
-from typing import Any
+from contextlib import ExitStack
+from functools import partial
+from mmap import MAP_PRIVATE, mmap
+from typing import IO, Any
 
 from fastapi import APIRouter
 from pydantic import ValidationError
@@ -13,7 +16,8 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import online, trained
-from manylabel_service.api.web.bodies import BYTES, read_body, read_json
+from manylabel_service.api.translation.scratch_files import scratch_file, write_body
+from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import wrong
 from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.routes import body, json_answer, problems
@@ -21,6 +25,7 @@ from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import warm_start
+from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -141,7 +146,7 @@ def created(replica: HostedModel) -> Response:
     summary="Create a model from a snapshot",
     status_code=201,
     response_model=schemas.ModelStatus,
-    responses=problems("stream_idle", *CREATING),
+    responses=problems("stream_idle", "storage_full", *CREATING),
     openapi_extra=body(media_type="application/octet-stream"),
 )
 async def upload(request: Request, context: ContextOf, name: str) -> Response:
@@ -152,17 +157,18 @@ async def upload(request: Request, context: ContextOf, name: str) -> Response:
     if context.uploading.locked():
         raise NotReady("another snapshot is being uploaded, and the server takes one at a time")
     async with context.uploading:
-        data = await _read(request, context.settings)
-        state = await asyncio.to_thread(_model, data)
-        del data
+        with ExitStack() as stack:
+            file = await scratch_file(context.datasets, stack)
+            size_bytes = await _receive(request, context.settings, file)
+            state = await asyncio.to_thread(_model, file, size_bytes, context.settings)
         replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
     return created(replica)
 
 
-async def _read(request: Request, settings: Settings) -> bytes:
+async def _receive(request: Request, settings: Settings, file: IO[bytes]) -> int:
     try:
         async with asyncio.timeout(UPLOAD_SECONDS):
-            return await read_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds)
+            return await write_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds, file)
     except TimeoutError:
         raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
 
@@ -175,8 +181,10 @@ def _check_name(name: str) -> None:
         raise wrong("name", detail) from error
 
 
-def _model(data: bytes) -> OnlineModel:
+def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
+    """Return what a snapshot in a file has learnt; the memory of its bytes is the system's, which may take it back."""
+    data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
-        return OnlineModel.from_bytes(data)
+        return OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
     except DamagedState as error:
         raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.routes import json_answer, problems
+from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
 
@@ -29,6 +31,13 @@ _GAUGES = {
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Size of the last snapshot.",
 }
+
+_TOTALS = {
+    "downloads": "Downloads under way.",
+    "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
+    "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
+}
+"""What is not of one model."""
 
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
@@ -76,6 +85,10 @@ async def exposition(context: Context) -> bytes:
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges = await _Gauges.of(replicas)
     gauges.add_jobs(context.jobs.counts())
+    gauges.add_total("downloads", context.downloads.taken)
+    gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
+    with suppress(StorageError):
+        gauges.add_total("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
     return await telemetry.exposition(*gauges.families)
 
 
@@ -83,7 +96,7 @@ class _Gauges:
     """The state of every model, and of jobs, as families of gauges."""
 
     def __init__(self) -> None:
-        texts = {**_GAUGES, "score": "Prequential measures.", "jobs": "Jobs that are remembered."}
+        texts = {**_GAUGES, **_TOTALS, "score": "Prequential measures.", "jobs": "Jobs that are remembered."}
         self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
 
     @property
@@ -100,6 +113,10 @@ class _Gauges:
                 gauges._add_model(replica)
             await asyncio.sleep(0)
         return gauges
+
+    def add_total(self, name: str, value: float) -> None:
+        """Add one of `_TOTALS`."""
+        self._add(name, value)
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
         """Add how many jobs are in each state."""

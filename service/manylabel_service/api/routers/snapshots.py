@@ -1,6 +1,7 @@
 """/v1/models/{name}/snapshots and /rollback: states of a model to look at, to take along, and to go back to."""
 
 from collections.abc import Awaitable
+from contextlib import ExitStack
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
@@ -49,7 +51,7 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     summary="Take a snapshot",
     status_code=201,
     response_model=schemas.Snapshot,
-    responses=problems(*_STORED),
+    responses=problems(*_STORED, "limit_exceeded"),
 )
 async def take_snapshot(context: ContextOf, name: str) -> Response:
     """The snapshot is of the state right now. Its address is in the header Location."""
@@ -65,15 +67,19 @@ async def take_snapshot(context: ContextOf, name: str) -> Response:
     response_class=Response,
     responses={
         200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
-        **problems(*_STORED, "snapshot_not_found"),
+        **problems(*_STORED, "snapshot_not_found", "storage_full"),
     },
 )
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
     replica = online(await context.registry.get(name))
     position = _position(position, name)
-    data = await context.registry.ask(replica, lambda replica: replica.read_snapshot(position))
-    return Download(data, context.settings.stream_idle_seconds)
+    with ExitStack() as stack:
+        stack.enter_context(context.downloads.take())
+        file = await scratch_file(context.datasets, stack)
+        with full_disk():
+            await context.registry.ask(replica, lambda replica: replica.copy_snapshot(position, file))
+        return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
 
 
 @router.post(

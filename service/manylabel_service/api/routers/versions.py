@@ -1,6 +1,7 @@
 """/v1/models/{name}/versions and /promote: the versions of a trained model, and which one is served."""
 
 import asyncio
+from contextlib import ExitStack
 from typing import Any
 
 from fastapi import APIRouter
@@ -12,6 +13,7 @@ from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
+from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import body, content, json_answer, problems
@@ -77,20 +79,25 @@ async def promote(request: Request, context: ContextOf, name: str) -> Response:
     response_class=Response,
     responses={
         200: {"description": "A safetensors file", **content(media_type="application/octet-stream")},
-        **problems(*STORED, "version_not_found", "version_damaged"),
+        **problems(*STORED, "version_not_found", "version_damaged", "storage_full"),
     },
 )
 async def download_version(context: ContextOf, name: str, version: str) -> Response:
     """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
-    async with context.examining:
-        found, data = await context.registry.ask(model, lambda model: model.version(number))
-        try:
-            contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
-        except DamagedState as error:
-            raise VersionDamaged(name, found.number, str(error)) from error
-    return Download(contents.estimator, context.settings.stream_idle_seconds)
+    with ExitStack() as stack:
+        stack.enter_context(context.downloads.take())
+        file = await scratch_file(context.datasets, stack)
+        async with context.examining:
+            found, data = await context.registry.ask(model, lambda model: model.version(number))
+            try:
+                contents = await asyncio.to_thread(ModelArtifact.from_bytes, data)
+            except DamagedState as error:
+                raise VersionDamaged(name, found.number, str(error)) from error
+            with full_disk():
+                await asyncio.to_thread(file.write, contents.estimator)
+        return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
 
 
 @router.delete(

@@ -1,8 +1,10 @@
 """Answers that are written bit by bit, for as long as their client reads them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from typing import IO
 
 import structlog
 from starlette.requests import ClientDisconnect
@@ -10,9 +12,13 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from manylabel_service.api.web.routes import RawHeaders
+from manylabel_service.errors import NotReady
 
 PORTION_BYTES = 2**18
 """Written at a time of a download."""
+
+MAX_DOWNLOADS = 8
+"""Downloads at a time: each has a copy on the disk of the data directory."""
 
 log = structlog.get_logger()
 
@@ -66,21 +72,55 @@ class Writer:
             raise ClientDisconnect from None
 
 
+class DownloadSlots:
+    """The downloads that are under way: each holds a file, of which a slow client may take its time to read.
+
+    Attributes
+    ----------
+    taken : how many there are.
+    """
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Take part in the downloads; raise NotReady where there are `MAX_DOWNLOADS`."""
+        if self.taken >= MAX_DOWNLOADS:
+            raise NotReady(f"{MAX_DOWNLOADS} downloads are under way, as many as the server has at a time")
+        self.taken += 1
+        try:
+            yield
+        finally:
+            self.taken -= 1
+
+
 class Download(Response):
-    """A download sends bytes in portions, so that no more than one waits for a slow client."""
+    """A download sends a file in portions, so that no more than one is in memory, however slow the client is.
+
+    Parameters
+    ----------
+    file : from its beginning.
+    idle_seconds : a client that takes nothing for so long is cut off.
+    held : closed at the end, with the file.
+    """
 
     background = None
 
-    def __init__(self, data: bytes, idle_seconds: float) -> None:
-        self._data = memoryview(data)
+    def __init__(self, file: IO[bytes], idle_seconds: float, held: ExitStack) -> None:
+        self._file = file
         self._idle_seconds = idle_seconds
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        writer = Writer(scope, send, self._idle_seconds)
-        await writer.start(b"application/octet-stream", [(b"content-length", b"%d" % len(self._data))])
-        for begin in range(0, len(self._data), PORTION_BYTES):
-            await writer.write(bytes(self._data[begin : begin + PORTION_BYTES]))
-        await writer.end()
+        with self._held:
+            size_bytes = await asyncio.to_thread(self._file.seek, 0, os.SEEK_END)
+            writer = Writer(scope, send, self._idle_seconds)
+            await writer.start(b"application/octet-stream", [(b"content-length", b"%d" % size_bytes)])
+            self._file.seek(0)
+            while portion := await asyncio.to_thread(self._file.read, PORTION_BYTES):
+                await writer.write(portion)
+            await writer.end()
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import aclosing
+from typing import IO
 
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import SnapshotNotFound
@@ -31,17 +33,25 @@ class SnapshotReader:
         data = await self._store.snapshots.get(self._record, position)
         return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
 
-    async def read(self, position: str) -> bytes:
-        """Return a snapshot as it is stored.
+    async def copy(self, position: str, file: IO[bytes]) -> None:
+        """Write a snapshot as it is stored to an empty file, piece by piece; a second call begins anew.
 
         Raises
         ------
         SnapshotNotFound
+            There is none, or no longer.
+        OSError
+            The file cannot be written.
         """
-        data = await self._store.snapshots.get(self._record, (await self._find(position)).position)
-        if data is None:
+        record, size_bytes = await self._find(position), 0
+        await asyncio.to_thread(file.truncate, 0)
+        file.seek(0)
+        async with aclosing(self._store.snapshots.read(self._record, record.position)) as pieces:
+            async for piece in pieces:
+                size_bytes += await asyncio.to_thread(file.write, piece)
+        if size_bytes < record.size_bytes:
             raise SnapshotNotFound(self._record.name, position)
-        return data
+        await asyncio.to_thread(file.flush)
 
     async def pin(self, position: str) -> str:
         """Make a snapshot stay for as long as the log needs it; its position as the store writes it.

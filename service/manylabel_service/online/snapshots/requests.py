@@ -44,6 +44,8 @@ class SnapshotRequests:
         """Begin one for all who have asked by now; they are answered when it is stored. As `Snapshotter.begin`."""
         n_covered = len(self._waiting)
         storing = await self._snapshots.begin(model)
+        if storing is None:
+            return
         covered, self._waiting = self._waiting[:n_covered], self._waiting[n_covered:]
         storing.add_done_callback(lambda storing: self._answer(covered, storing))
 

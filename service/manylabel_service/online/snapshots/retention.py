@@ -27,6 +27,11 @@ class Retention:
         self._kept = kept
         self._needless_since: dict[str, float] = {}
 
+    async def next_to_go_bytes(self) -> int:
+        """Return the bytes of the snapshots that will be dropped once one more is stored."""
+        snapshots = await self._store.snapshots.all(self._record)
+        return sum(old.size_bytes for old in snapshots[self._kept - 1 :] if not old.pinned)
+
     async def apply(self, model: OnlineModel) -> list[SnapshotRecord]:
         """Drop what is old, trim the log behind the oldest kept; answers the snapshots there were before."""
         snapshots = await self._store.snapshots.all(self._record)

@@ -12,13 +12,16 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from contextlib import aclosing
 
+import numpy as np
 import structlog
 
-from manylabel_core.state import DamagedState, State
-from manylabel_service.errors import LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
+from manylabel_core.state import DamagedState
+from manylabel_service.errors import LimitExceeded, LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
+from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
@@ -46,16 +49,25 @@ class Snapshotter:
     """
 
     def __init__(
-        self, record: ModelRecord, store: Store, settings: Settings, on_stored: Callable[[], None] = lambda: None
+        self,
+        record: ModelRecord,
+        store: Store,
+        settings: Settings,
+        room: SnapshotRoom | None = None,
+        on_stored: Callable[[], None] = lambda: None,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
+        self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
         self._retention = Retention(record, store, settings.snapshots_kept)
         self._storing: Storing | None = None
         self._patience = 1.0
         self._soon = False
+        self._room_free = asyncio.Event()
+        self._room_free.set()
+        self._room_taken = 0
         self.covered = START
         self.learnt = 0
         self.met_others = False
@@ -90,40 +102,67 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """True while a snapshot is being stored."""
-        return self._storing is not None and not self._storing.done()
+        """True while one is being stored, or waits until those of other models are."""
+        return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
 
     # -- how --------------------------------------------------------------------------------------
 
     async def take_if_due(self, model: OnlineModel) -> None:
         """Begin one if it is time, and no other replica has taken it."""
-        if not self.due(model.position):
+        if not (self.due(model.position) and self._take_room(model)):
             return
         must_cover = self._soon
+        began = False
         self._tried()
         try:
-            if await self._others_took(model.position, must_cover):
-                return
+            if not await self._others_took(model.position, must_cover):
+                began = True
         except StorageError:
-            return  # tried again when it is due again
-        await self.begin(model)
+            pass  # tried again when it is due again
+        if began:
+            await self._begin(model)
+        else:
+            self._give_room_back()
 
-    async def begin(self, model: OnlineModel) -> Storing:
+    async def begin(self, model: OnlineModel) -> Storing | None:
         """Turn the model into bytes, in a thread, and go on storing them in the background.
 
-        The caller must not fold anything in until this returns; predictions may go on.
+        The caller must not fold anything in until this returns; predictions may go on. None if there is no room in
+        memory for it at present; then it is `busy` until it is worth trying again.
         """
         await self._wait_until_stored()
+        return await self._begin(model) if self._take_room(model) else None
+
+    async def _begin(self, model: OnlineModel) -> Storing:
         self._tried()
         try:
-            data = await asyncio.to_thread(model.to_bytes)
+            data = await asyncio.to_thread(model.to_buffer)
         except MemoryError as error:
             log.warning("snapshot_failed", model=self._record.name, position=model.position, error=repr(error))
             self._storing = asyncio.create_task(_nothing())
+        except BaseException:
+            self._give_room_back()
+            raise
         else:
             self._storing = asyncio.create_task(self._put(model, model.position, data))
         self._storing.add_done_callback(self._ended)
         return self._storing
+
+    def _take_room(self, model: OnlineModel) -> bool:
+        n_bytes = model.nbytes
+        if not self._room.take(n_bytes, self._try_again):
+            self._room_free.clear()
+            return False
+        self._room_taken = n_bytes
+        return True
+
+    def _try_again(self) -> None:
+        self._room_free.set()
+        self._on_stored()
+
+    def _give_room_back(self) -> None:
+        taken, self._room_taken = self._room_taken, 0
+        self._room.give_back(taken)
 
     async def covers(self, position: str) -> bool:
         """Return whether a snapshot of any replica covers all up to a position, once none is being stored.
@@ -145,7 +184,8 @@ class Snapshotter:
         StorageError, ModelGone
         """
         if not await self.covers(model.position):
-            await self.begin(model)
+            while await self.begin(model) is None:
+                await self._room_free.wait()
             await self._wait_until_stored()
 
     async def drop(self) -> None:
@@ -181,14 +221,16 @@ class Snapshotter:
             await asyncio.gather(self._storing, return_exceptions=True)
 
     def _ended(self, storing: Storing) -> None:
+        self._give_room_back()
         if not storing.cancelled():
             storing.exception()  # it has been logged: no need to be told that nobody waited for it
         self._on_stored()
 
-    async def _put(self, model: OnlineModel, position: str, data: bytes) -> SnapshotRecord | None:
+    async def _put(self, model: OnlineModel, position: str, data: memoryview) -> SnapshotRecord | None:
         try:
+            await self._room.add_stored(len(data) - await self._retention.next_to_go_bytes())
             await self._store.snapshots.put(self._record, position, data)
-            await self._verify(position)
+            await self._verify(position, data)
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
             kept = await self._retention.apply(model)
@@ -197,20 +239,29 @@ class Snapshotter:
         except LogTrimmed:
             log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica's
             return None
-        except (StorageError, DamagedState) as error:
+        except (StorageError, DamagedState, LimitExceeded) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))
-            if isinstance(error, StorageGone):
+            if isinstance(error, StorageGone | LimitExceeded):
                 raise
             raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
         return at(position, kept)
 
-    async def _verify(self, position: str) -> None:
-        data = await self._store.snapshots.get(self._record, position)
-        try:
-            await asyncio.to_thread(State.from_bytes, data or b"")
-        except DamagedState:
+    async def _verify(self, position: str, data: memoryview) -> None:
+        """Compare what is stored with what should be, piece by piece; if it differs, remove it, raise DamagedState."""
+        n_same = 0
+        async with aclosing(self._store.snapshots.read(self._record, position)) as pieces:
+            async for piece in pieces:
+                if not await asyncio.to_thread(_same, data[n_same : n_same + len(piece)], piece):
+                    break
+                n_same += len(piece)
+        if n_same != len(data):
             await self._store.snapshots.delete(self._record, position)
-            raise
+            raise DamagedState(f"from byte {n_same:,} on, it was not stored as it is")
+
+
+def _same(one: memoryview, other: bytes) -> bool:
+    # By NumPy, which lets other threads run.
+    return np.array_equal(np.frombuffer(one, dtype=np.uint8), np.frombuffer(other, dtype=np.uint8))
 
 
 async def _nothing() -> SnapshotRecord | None:

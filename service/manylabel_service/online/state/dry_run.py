@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from manylabel_core import Vocabulary
+from manylabel_core.index_columns import IndexColumns
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.limits import FeatureLimit, LabelLimit, most_of
@@ -12,12 +13,16 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 class SizeDelta(NamedTuple):
-    """The gain of a model by an update, or by several: columns, examples, and the values in them."""
+    """The gain of a model by an update, or by several.
+
+    `features` counts those below the highest index, `columns` those that were seen and take memory.
+    """
 
     features: int = 0
     labels: int = 0
     examples: int = 0
     values: int = 0
+    columns: int = 0
 
     def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
         """Return both together; with `sign` -1, this without the other."""
@@ -26,6 +31,7 @@ class SizeDelta(NamedTuple):
             self.labels + sign * other.labels,
             self.examples + sign * other.examples,
             self.values + sign * other.values,
+            self.columns + sign * other.columns,
         )
 
 
@@ -46,6 +52,11 @@ class Checked(NamedTuple):
 def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
     """Return the most features and labels that a model has once it has gained what several updates bring."""
     return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
+
+
+def grown_columns(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
+    """Return the most columns of features and of labels that the learner has then, as `grown`."""
+    return model.limits.within(model.features.n_columns + growth.columns, len(model.labels) + growth.labels)
 
 
 def _exceeds(model: OnlineModel, growth: SizeDelta) -> bool:
@@ -106,6 +117,7 @@ class DryRun:
         self._features = model.features
         self._new_features = _Gain(model.features.names, model.limits.features)
         self._new_labels = _Gain(model.labels, model.limits.labels)
+        self._new_indices = IndexColumns()
         self.layout = model.features.layout
         self.n_examples = 0
         self.n_values = 0
@@ -113,12 +125,14 @@ class DryRun:
     @property
     def checked(self) -> Checked:
         """The result for the examples so far."""
-        growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with())
+        growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
         return Checked(self.layout, growth, self._features.names)
 
-    def _growth(self, layout: Layout, n_names: int, n_labels: int) -> SizeDelta:
+    def _growth(self, layout: Layout, n_names: int, n_labels: int, n_indices: int) -> SizeDelta:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)
-        return SizeDelta(max(n_features - len(self._features), 0), n_labels, self.n_examples, self.n_values)
+        n_features = max(n_features - len(self._features), 0)
+        n_columns = n_names if layout.kind == "named" else len(self._new_indices) + n_indices
+        return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns)
 
     def check(self, example: Example) -> None:
         """Try the next example.
@@ -143,12 +157,16 @@ class DryRun:
         """
         self._check_form(example)
         features, labels = self._new_names(example)
+        indices = self._new_indices.unknown(self._features.new_indices(example.x))
         layout = self.layout.after(example.x)
         if check is not None:
-            growth = self._growth(layout, self._new_features.size_with(features), self._new_labels.size_with(labels))
+            sizes = self._new_features.size_with(features), self._new_labels.size_with(labels), len(indices)
+            growth = self._growth(layout, *sizes)
             check(growth.plus(SizeDelta(examples=1, values=len(example.x.values))))
         self._new_features.take(features)
         self._new_labels.take(labels)
+        if len(indices):
+            self._new_indices.add(indices)
         self.layout = layout
         self.n_examples += 1
         self.n_values += len(example.x.values)

@@ -1,4 +1,8 @@
-"""Which columns the features of an example take: by name, in order of first appearance, or by number."""
+"""Which columns the features of an example take, in order of first appearance: by their names, or by their indices.
+
+So memory follows the features that were seen, however large an index is. In dense examples each feature's place is its
+column.
+"""
 
 from dataclasses import dataclass, replace
 from itertools import count
@@ -8,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
+from manylabel_core.index_columns import IndexColumns
 from manylabel_core.rows import MAX_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
@@ -22,9 +27,9 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 class Layout:
     """The layout of features that the examples so far have settled.
 
-    `kind` is None until a first example was learnt. `size` is the number of columns so far;
-    `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is the number
-    of columns beyond which the columns of sparse examples are ignored, so that they settle nothing.
+    `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
+    highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is
+    the index from which on those of sparse examples are ignored, so that they settle nothing.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -63,7 +68,7 @@ class Layout:
 
 
 class FeatureSpace:
-    """The features of one model. State: the layout, the names, and how much was ignored.
+    """The features of one model. State: the layout, the names or the indices, and how much was ignored.
 
     Parameters
     ----------
@@ -73,10 +78,12 @@ class FeatureSpace:
     Attributes
     ----------
     ignored : how many features beyond the limit have been left out of examples learnt, each time that one was.
+    columns : of the indices of numbered features.
     """
 
     def __init__(self, declared: list[str] | int | None, limit: FeatureLimit | None = None) -> None:
         self.names = Vocabulary()
+        self.columns = IndexColumns()
         self.ignored = 0
         self._limit = limit
         self._n_hashed, self._n_kept = most_of(limit, "hash"), most_of(limit, "ignore")
@@ -84,16 +91,30 @@ class FeatureSpace:
             self.layout = Layout("numbered", declared, fixed=True, declared=True)
         elif declared is not None:
             self.names.add(declared)
+            self.columns = IndexColumns(len(declared))
             self.layout = Layout("named", len(declared), fixed=True, declared=True)
         else:
             self.layout = Layout(most=self._n_kept)
 
     def __len__(self) -> int:
+        """Return how many features there are, those below the highest index that have not been seen included."""
         if self._n_hashed is not None:
             return self._n_hashed
         if self.layout.kind != "numbered":
             return len(self.names)
         return self.layout.size if self._n_kept is None else min(self.layout.size, self._n_kept)
+
+    @property
+    def n_columns(self) -> int:
+        """The number of columns that the learner has for them."""
+        if self._n_hashed is not None:
+            return self._n_hashed
+        return len(self.columns) if self.layout.kind == "numbered" else len(self.names)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory held for names and indices."""
+        return self.names.nbytes + self.columns.nbytes
 
     @property
     def keeps_names(self) -> bool:
@@ -104,7 +125,8 @@ class FeatureSpace:
         """Return whether the columns of an earlier state are the first ones of this, and of the same form."""
         old, new = earlier.layout, self.layout
         may_follow = new == old if old.fixed else old.kind in (None, new.kind) and old.size <= new.size
-        return may_follow and self.names.names[: len(earlier.names)] == earlier.names.names
+        same_names = self.names.names[: len(earlier.names)] == earlier.names.names
+        return may_follow and same_names and self.columns.begins_with(earlier.columns)
 
     def check(self, index: int, x: Features, layout: Layout | None = None) -> None:
         """Raise InvalidExample if an example cannot be used.
@@ -123,23 +145,31 @@ class FeatureSpace:
                 if name not in self.names:
                     raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
 
+    def new_indices(self, x: Features) -> NDArray[np.int32]:
+        """Return the indices of an example that would get columns of their own; none of one with names."""
+        if x.names is not None or self._n_hashed is not None:
+            return np.zeros(0, dtype=np.int32)
+        return self.columns.unknown(self._below(_indices(x)))
+
     def add(self, x: Features) -> Columns:
         """Return the columns of an example about to be learnt; new features get theirs, as far as the limit allows."""
         self.layout = self.layout.after(x)
-        if self._n_kept is not None:
-            return self._add_within(x, self._n_kept)
         if x.names is not None and self._n_hashed is None:
-            return _ascending(np.array(self.names.add(x.names), dtype=np.int32), x.values)
-        return self._found(x)
+            return self._add_names(x, x.names)
+        found = self._found(x, add=True)
+        if x.names is None and self._n_kept is not None:
+            self.ignored += int(np.count_nonzero(x.values)) - len(found[0])
+        return found
 
-    def _add_within(self, x: Features, most: int) -> Columns:
+    def _add_names(self, x: Features, names: tuple[str, ...]) -> Columns:
+        if self._n_kept is None:
+            return _ascending(np.array(self.names.add(names), dtype=np.int32), x.values)
+        if len(self.names) < self._n_kept:
+            new = [name for name in names if name not in self.names]
+            self.names.add(new[: self._n_kept - len(self.names)])
         found = self._found(x)
-        if x.names is not None and len(self.names) < most:
-            new = [name for name in x.names if name not in self.names]
-            self.names.add(new[: most - len(self.names)])
-        kept = _below(most, *found)
-        self.ignored += len(found[0]) - len(kept[0])
-        return kept
+        self.ignored += int(np.count_nonzero(x.values)) - len(found[0])
+        return found
 
     def find(self, x: Features) -> Columns:
         """Return the columns of an example to be predicted; nothing is added.
@@ -147,25 +177,35 @@ class FeatureSpace:
         Features never learnt stand in the columns that learning would give them: they have no weight yet,
         but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
         """
-        found = self._found(x)
-        return found if self._n_kept is None else _below(self._n_kept, *found)
+        return self._found(x)
 
-    def _found(self, x: Features) -> Columns:
-        """Return the columns without a limit that ignores."""
+    def _found(self, x: Features, add: bool = False) -> Columns:
+        """Return the columns; with `add`, indices that are new get theirs."""
         if self._n_hashed is not None:
             return _present(*hashed(x, self._n_hashed))
         if x.names is None:
-            return _numbered(x)
+            indices = self._below(_indices(x))
+            return self.columns.place(indices, x.values[: len(indices)], add)
         columns = self.names.lookup(x.names)
         if -1 in columns:
             new = count(len(self.names))
             columns = [next(new) if column < 0 else column for column in columns]
-        return _ascending(np.array(columns, dtype=np.int32), x.values)
+        found = _ascending(np.array(columns, dtype=np.int32), x.values)
+        if self._n_kept is None:
+            return found
+        n_kept = int(np.searchsorted(found[0], self._n_kept))
+        return found[0][:n_kept], found[1][:n_kept]
+
+    def _below(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return ascending indices without those that are ignored."""
+        return indices if self._n_kept is None else indices[: np.searchsorted(indices, self._n_kept)]
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return arrays, and facts for a JSON header."""
         layout = {"kind": self.layout.kind, "size": self.layout.size, "fixed": self.layout.fixed}
-        return self.names.state(), layout if self._n_kept is None else {**layout, "ignored": self.ignored}
+        columns = self.columns if self.layout.kind == "numbered" else IndexColumns()
+        arrays = {**self.names.state(), "indices": columns.to_array()}
+        return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
         """Take over a `state` of features declared alike.
@@ -186,11 +226,24 @@ class FeatureSpace:
         as_declared = found == self.layout and names == self.names
         if not (as_declared if found.declared else _undeclared(found, names)):
             raise ValueError("layout: does not fit the names, or what was declared")
+        columns = IndexColumns.from_array(arrays["indices"])
+        self._check_indices(columns.indices, found)
         if self._limit is not None:
             _check_limit(names, found, self._limit)
         n_columns = max(len(names), min(found.size, self._n_kept or 0))
         self.ignored = check_ignored(ignored, n_columns, self._limit)
         self.names, self.layout = names, found
+        if found.kind == "numbered":
+            self.columns = columns
+
+    def _check_indices(self, indices: NDArray[np.int32], layout: Layout) -> None:
+        """Raise ValueError unless a layout can have led to just these indices."""
+        numbered = layout.kind == "numbered" and self._n_hashed is None
+        size = layout.size if self._n_kept is None else min(layout.size, self._n_kept)
+        if indices.size and not (numbered and indices.max() < size):
+            raise ValueError("indices: there are none, or none so high")
+        if numbered and layout.fixed and not layout.declared and len(indices) != size:
+            raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
@@ -212,19 +265,13 @@ def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None
         raise ValueError(f"layout: more features than the limit, {limit.most}")
 
 
-def _numbered(x: Features) -> Columns:
-    return _present(np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices, x.values)
+def _indices(x: Features) -> NDArray[np.int32]:
+    return np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices
 
 
 def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
     order = np.argsort(columns)
     return _present(columns[order], values[order])
-
-
-def _below(most: int, columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
-    """Drop the columns from a number on."""
-    n_kept = int(np.searchsorted(columns, most))
-    return columns[:n_kept], values[:n_kept]
 
 
 def _present(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:

@@ -257,7 +257,7 @@ class Fold:
 
     def _learn(self, block: _Block) -> None:
         model, targets = self._model, block.targets()
-        model.learner.grow(len(model.features), len(model.labels))
+        model.learner.grow(model.features.n_columns, len(model.labels))
         scores, probabilities, alarms = model.learner.learn(as_rows(block.columns), targets, block.want_probabilities)
         self.learnt += len(block)
         model.prequential.update(scores, targets, np.array(block.n_known, dtype=np.int64))

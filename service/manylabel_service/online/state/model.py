@@ -4,7 +4,7 @@ Nothing here waits, stores or looks at a clock, and no setting of a server enter
 that fold the same entries hold the same bits.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -30,6 +30,9 @@ VERSION = 1
 
 MAX_ROLLBACKS = 1_000
 """Rollbacks remembered per model, the latest."""
+
+MAX_HEADER_BYTES = 2**18
+"""Most bytes of JSON in a state: a spec without names, its arrays, and the rollbacks. Parsing holds the interpreter."""
 
 MAX_UPDATES = 2**53
 """More examples than any stream has."""
@@ -79,7 +82,7 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """The bytes of memory that the state takes."""
-        learnt = (self.learner, self.features.names, self.labels, self.prequential)
+        learnt = (self.learner, self.features, self.labels, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         return sum(part.nbytes for part in (*learnt, *requests))
 
@@ -126,9 +129,9 @@ class OnlineModel:
             )
         if target.features.layout.kind is None or not self.features.continues(target.features):
             self.features = target.features
-        # Memory for features that are declared, or hashed, is taken when they are learnt.
+        # Memory for features that are hashed is taken when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
-        target.learner.grow(len(self.features) if has_features else 0, len(self.labels))
+        target.learner.grow(self.features.n_columns if has_features else 0, len(self.labels))
         self.learner, self.prequential = target.learner, target.prequential
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.updates = target.updates
@@ -146,8 +149,8 @@ class OnlineModel:
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
 
-    def as_seed(self, name: str, position: str = SEED) -> "OnlineModel":
-        """Copy what was learnt, for a new model of that name; nothing of this one's requests.
+    def seed(self, name: str) -> memoryview:
+        """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
 
         Raises
         ------
@@ -155,24 +158,25 @@ class OnlineModel:
             The name is not allowed.
         """
         seed = OnlineModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
-        features, layout = self.features.state()
-        seed.learner.restore(self.learner.state())
-        seed.features.restore(features, layout)
-        seed.labels = Vocabulary.from_state(self.labels.state())
-        seed.ignored_labels = self.ignored_labels
-        seed.prequential.restore(self.prequential.state())
-        seed.updates = self.updates
-        seed.position = position
-        return seed
+        # Shared for as long as it takes to write them.
+        seed.learner, seed.prequential = self.learner, self.prequential
+        seed.features, seed.labels = self.features, self.labels
+        seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
+        seed.position = SEED
+        return seed.to_buffer()
 
     def to_bytes(self) -> bytes:
         """Return the state, for `from_bytes`. Only reads, so it may run beside predictions, not beside a fold."""
-        return State(*self._state()).to_bytes()
+        return bytes(self.to_buffer())
+
+    def to_buffer(self) -> memoryview:
+        """Return what `to_bytes` does, copied once, while other threads run."""
+        return State(*self._state()).to_buffer()
 
     def _state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
-            **_prefixed("learner", self.learner.state()),
+            **_prefixed("learner", self.learner.arrays()),
             **_prefixed("features", features),
             **_prefixed("labels", self.labels.state()),
             **_prefixed("prequential", self.prequential.state()),
@@ -180,9 +184,12 @@ class OnlineModel:
             "labelled": self.labelled.to_array(),
             "streams": self.streams.to_array(),
         }
+        # The names that a spec declares are those of the arrays.
+        declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
             "version": VERSION,
-            "spec": self.spec.model_dump(mode="json"),
+            "spec": self.spec.model_dump(mode="json", exclude=declared),
+            "declared": sorted(declared),
             "position": self.position,
             "updates": self.updates,
             "layout": layout,
@@ -194,31 +201,44 @@ class OnlineModel:
         return arrays, header
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "OnlineModel":
+    def from_bytes(
+        cls,
+        data: bytes | memoryview,
+        check: Callable[[Mapping[str, NDArray[Any]]], None] | None = None,
+        requests: bool = True,
+    ) -> "OnlineModel":
         """Return the model that `to_bytes` saw.
 
         The bytes may come from anybody: all that a kernel or a request relies on is checked.
+
+        Parameters
+        ----------
+        data : a buffer that can be written may be changed, and spares a copy.
+        check : is called with the arrays before anything is built of them, and may raise.
+        requests : whether what is known of requests is read too; a new model that goes on from here has no use for it.
 
         Raises
         ------
         manylabel_core.state.DamagedState
             The bytes are not what `to_bytes` wrote.
         """
-        arrays, header = State.from_bytes(data)
+        arrays, header = State.from_bytes(data, MAX_HEADER_BYTES)
+        if check is not None:
+            check(arrays)
         version = header.get("version")
         if type(version) is int and version > VERSION:
             raise NewerState(f"a model of version {version}; this program reads version {VERSION}")
         try:
-            return cls._restored(arrays, header)
+            return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
             raise DamagedState(f"not the state of a model: {error}") from error
 
     @classmethod
-    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any]) -> "OnlineModel":
+    def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
         version = header.get("version")
         if type(version) is not int or version != VERSION:
             raise ValueError(f"the header does not name version {VERSION}")
-        model = cls(ModelSpec.model_validate(header["spec"]))
+        model = cls(ModelSpec.model_validate({**header["spec"], **_declared(arrays, header["declared"])}))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -228,10 +248,11 @@ class OnlineModel:
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         model.updates = header["updates"]
-        model.keys = IdempotencyWindow.from_array(arrays["keys"])
-        model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
-        model.streams = StreamOffsets.from_array(arrays["streams"])
-        model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
+        if requests:
+            model.keys = IdempotencyWindow.from_array(arrays["keys"])
+            model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
+            model.streams = StreamOffsets.from_array(arrays["streams"])
+            model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
         _check_facts(model, arrays)
         return model
 
@@ -251,11 +272,18 @@ def as_rows(columns: Sequence[Columns]) -> Rows:
     )
 
 
+def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
+    """Return the names that a spec declares, of features, of labels, or of both."""
+    if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
+        raise ValueError("declared: expected what has declared names: features, labels")
+    return {kind: list(Vocabulary.from_state(_group(kind, arrays)).names) for kind in kinds}
+
+
 def _prefixed(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {f"{part}.{name}": array for name, array in arrays.items()}
 
 
-def _group(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _group(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     prefix = f"{part}."
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
@@ -296,7 +324,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
 
 
 def _check_columns(model: OnlineModel) -> None:
-    learner, due = model.learner, (len(model.features), len(model.labels))
+    learner, due = model.learner, (model.features.n_columns, len(model.labels))
     untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.slices import SLICE_SECONDS
-from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown
+from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
@@ -103,11 +103,11 @@ class Admission:
         yield "features", n_features, self._settings.max_features
         yield "labels", n_labels, self._settings.max_labels
         if self._must_weigh(growth):
-            nbytes = model.nbytes_after(n_features, n_labels, growth.examples, growth.values)
+            nbytes = model.nbytes_after(*grown_columns(model, growth), growth.examples, growth.values)
             yield "bytes", nbytes, self._settings.max_model_bytes
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
         """Return whether columns are added, or it was long ago that the model was weighed."""
         since = self._unweighed
-        grows = growth.features > 0 or growth.labels > 0
+        grows = growth.columns > 0 or growth.labels > 0
         return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES

@@ -27,7 +27,7 @@ from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.state.answer import Answer
-from manylabel_service.online.state.dry_run import SizeDelta, grown
+from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.fold import ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost
@@ -302,10 +302,10 @@ class Applier:
     async def _reserve_capacity(self, group: list[Pending]) -> None:
         """Reserve the memory that the group's new columns need, if copying the model there takes a while."""
         model = self.model
-        n_features, n_labels = grown(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
-        grows = n_features > len(model.features) or n_labels > len(model.labels)
+        n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
+        grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
         if grows and model.learner.nbytes > COPIED_BYTES:
-            await asyncio.to_thread(model.learner.reserve, n_features, n_labels)
+            await asyncio.to_thread(model.learner.reserve, n_columns, n_labels)
 
     # -- when something is wrong ------------------------------------------------------------------
 

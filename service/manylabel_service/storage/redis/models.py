@@ -10,7 +10,7 @@ from __future__ import annotations
 from manylabel_service.errors import ModelExists, ModelGone, StorageGone
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, START, ModelRecord
+from manylabel_service.storage.protocol import SEED, START, Bytes, ModelRecord
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
@@ -55,10 +55,10 @@ class RedisModels(Part):
         self._snapshots = snapshots
 
     @gated
-    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
         return await self._engine.background.finish(self._create(name, spec, state))
 
-    async def _create(self, name: str, spec: bytes, state: bytes | None) -> ModelRecord:
+    async def _create(self, name: str, spec: bytes, state: Bytes | None) -> ModelRecord:
         answer = await self._engine.connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
         if answer[0] == "exists":
             raise ModelExists(name)
@@ -73,7 +73,7 @@ class RedisModels(Part):
             raise ModelExists(name)
         raise StorageGone(f"creating model {name!r} took too long", heals=True)
 
-    async def _init(self, record: ModelRecord, state: bytes | None) -> None:
+    async def _init(self, record: ModelRecord, state: Bytes | None) -> None:
         keys, id = Keys.of(record), entry_id(START if state is None else SEED)
         link = first_link(record.incarnation)
         if state is None:

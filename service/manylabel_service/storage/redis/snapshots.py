@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord, position_key
+from manylabel_service.storage.protocol import Bytes, ModelRecord, SnapshotRecord, position_key
 from manylabel_service.storage.redis.engine import Part
-from manylabel_service.storage.redis.keys import Keys, entry_id, position_of
+from manylabel_service.storage.redis.keys import MODELS, Keys, entry_id, position_of
 from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import DELETE_SNAPSHOT, PIN_SNAPSHOT, PUT_SNAPSHOT
 
@@ -53,7 +53,7 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self.upload(keys, id, data)
         answer = await self._engine.connection.run(
@@ -65,7 +65,7 @@ class RedisSnapshots(Part):
             raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
         check(answer, record, position)
 
-    async def upload(self, keys: Keys, id: str, data: bytes) -> Stored:
+    async def upload(self, keys: Keys, id: str, data: Bytes) -> Stored:
         """Write the chunks, to be claimed within `ORPHAN_SECONDS`."""
         size, view = len(data), memoryview(data)
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, time.time_ns() // 1_000_000)
@@ -88,7 +88,7 @@ class RedisSnapshots(Part):
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
     @gated
-    async def get(self, record: ModelRecord, position: str) -> bytes | None:
+    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
         id, keys = entry_id(position), Keys.of(record)
         stored = await self._find(record, keys, id)
         while stored is not None:
@@ -100,7 +100,28 @@ class RedisSnapshots(Part):
                 return None
         return None
 
-    async def _download(self, chunks: Sequence[str]) -> bytes | None:
+    async def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+        id, keys = entry_id(position), Keys.of(record)
+        with self.gate:
+            stored = await self._find(record, keys, id)
+        # The gate is passed for each piece, since nobody shall be held up by a slow reader.
+        for key in () if stored is None else stored.keys(keys, id):
+            with self.gate:
+                piece = await self._engine.connection.command("GET", key)
+            if piece is None:
+                return
+            yield piece
+
+    @gated
+    async def total_bytes(self) -> int:
+        command, total = self._engine.connection.command, 0
+        for name, value in (await command("HGETALL", MODELS)).items():
+            head = Keys.named(name.decode(), int(value.partition(b" ")[0])).head
+            fields = await command("HGETALL", head)
+            total += sum(_listed(field, fields[field]).size_bytes for field in fields if field.startswith(FIELD))
+        return total
+
+    async def _download(self, chunks: Sequence[str]) -> memoryview | None:
         # Not joined at the end: that would copy all of it at once, and here the last step copies nothing.
         data = io.BytesIO()
         for key in chunks:
@@ -108,7 +129,7 @@ class RedisSnapshots(Part):
             if part is None:
                 return None
             data.write(part)
-        return data.getvalue()
+        return data.getbuffer()
 
     @gated
     async def delete(self, record: ModelRecord, position: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, ModelRecord
+from manylabel_service.storage.protocol import SEED, Bytes, ModelRecord
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -11,13 +11,13 @@ class SQLiteModels(Part):
     """Implements `Models` on the engine of a store."""
 
     @gated
-    async def create(self, name: str, spec: bytes, state: bytes | None = None) -> ModelRecord:
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None) -> ModelRecord:
         if state is None:
             return await self._engine.threads.write(self._engine.tables.create_model, name, spec)
         return await self._engine.background.finish(self._create_seeded(name, spec, state))
 
     @gated
-    async def _create_seeded(self, name: str, spec: bytes, state: bytes) -> ModelRecord:
+    async def _create_seeded(self, name: str, spec: bytes, state: Bytes) -> ModelRecord:
         threads, tables = self._engine.threads, self._engine.tables
         record = await threads.write(tables.prepare_model, name, spec)
         try:

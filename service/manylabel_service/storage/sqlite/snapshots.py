@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 
 from manylabel_service.errors import StorageError
+from manylabel_service.storage.blob_pieces import PIECE_BYTES
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import Bytes, ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.database.tables import number_of
 from manylabel_service.storage.sqlite.engine import Engine, Part
 
@@ -20,7 +22,7 @@ class SQLiteSnapshots(Part):
         self._turn = asyncio.Lock()
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
         position, tables = str(number_of(position)), self._engine.tables
         threads, files = self._engine.threads, self._engine.snapshot_files
         async with self._turn:
@@ -39,11 +41,29 @@ class SQLiteSnapshots(Part):
         return await self._engine.threads.write(self._engine.tables.snapshots, record)
 
     @gated
-    async def get(self, record: ModelRecord, position: str) -> bytes | None:
+    async def get(self, record: ModelRecord, position: str) -> memoryview | None:
         position, threads = str(number_of(position)), self._engine.threads
         if not await threads.write(self._engine.tables.has_snapshot, record, position):
             return None
         return await threads.file(self._engine.snapshot_files.read, record.incarnation, position)
+
+    async def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
+        position, threads = str(number_of(position)), self._engine.threads
+        with self.gate:
+            size = await threads.write(self._engine.tables.snapshot_bytes, record, position)
+        # The gate is passed for each piece, since nobody shall be held up by a slow reader.
+        for start in range(0, size, PIECE_BYTES):
+            wanted = min(PIECE_BYTES, size - start)
+            with self.gate:
+                read = self._engine.snapshot_files.read_piece
+                piece = await threads.file(read, record.incarnation, position, start, wanted)
+            if piece is None:
+                return
+            yield piece
+
+    @gated
+    async def total_bytes(self) -> int:
+        return await self._engine.threads.write(self._engine.tables.total_snapshot_bytes)
 
     @gated
     async def delete(self, record: ModelRecord, position: str) -> None:

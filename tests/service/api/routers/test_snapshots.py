@@ -1,6 +1,7 @@
 """Snapshots through HTTP: list, take, download, upload, and back to one of them."""
 
 import asyncio
+import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -300,5 +301,5 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
     monkeypatch.setattr(models, "UPLOAD_SECONDS", 0.1)
     request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
     with pytest.raises(Problem) as raised:
-        await models._read(request, Settings())
+        await models._receive(request, Settings(), io.BytesIO())
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")

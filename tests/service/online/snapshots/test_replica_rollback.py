@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.service.fleet import snapshot_bytes
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import InvalidExample, SnapshotNotFound, StorageGone
@@ -103,7 +104,7 @@ class TestRollback:
         with pytest.raises(SnapshotNotFound):
             await one.rollback(position)
         with pytest.raises(SnapshotNotFound):
-            await one.read_snapshot(position)
+            await snapshot_bytes(one, position)
         assert one.model.to_bytes() == before
 
     async def test_a_new_snapshot_comes_soon_and_spares_the_replay(self, fleet: Any) -> None:
@@ -151,7 +152,7 @@ class TestRollback:
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await learn(fleet, one, 1)
-        data = bytearray(await one.read_snapshot(target.position))
+        data = bytearray(await snapshot_bytes(one, target.position))
         data[len(data) // 2] ^= 1
         await fleet.store(registry).snapshots.put(one.record, target.position, bytes(data))
         with pytest.raises(SnapshotNotFound):
@@ -214,7 +215,7 @@ class TestSnapshots:
         record = await one.take_snapshot()
         assert (record.position, record.pinned) == (one.model.position, False)
         assert await other.list_snapshots() == [record]
-        data = await other.read_snapshot(record.position)
+        data = await snapshot_bytes(other, record.position)
         assert len(data) == record.size_bytes
         assert OnlineModel.from_bytes(data).to_bytes() == one.model.to_bytes()
 
@@ -227,7 +228,7 @@ class TestSnapshots:
     async def test_an_upload_goes_on_from_there_under_another_name(self, fleet: Any) -> None:
         (here, there), (one, _) = await hosted(fleet, 2)
         await learn(fleet, one, 5)
-        data = await one.read_snapshot((await one.take_snapshot()).position)
+        data = await snapshot_bytes(one, (await one.take_snapshot()).position)
         state = OnlineModel.from_bytes(data)
         new = await here.create(state.spec.model_copy(update={"name": "copy"}), state)
         assert (new.spec.name, new.model.updates) == ("copy", 5)

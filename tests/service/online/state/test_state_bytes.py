@@ -15,7 +15,7 @@ from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.log_entries import Rollback, StreamPart
-from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
 from manylabel_service.storage import SEED
 
 Arrays = dict[str, NDArray[Any]]
@@ -74,7 +74,7 @@ def exercise(model: OnlineModel) -> None:
     for x in xs:
         learn(model, *[(x, ["x"]), (x, []), (x, ["x", "y"])], want_predictions=True, key=IdempotencyKey("n", b"n" * 16))
     model.prequential.measures()
-    model.as_seed("seed").predict(xs)
+    OnlineModel.from_bytes(model.seed("seed")).predict(xs)
     again = OnlineModel.from_bytes(model.to_bytes())
     assert again.to_bytes() == model.to_bytes()
 
@@ -98,7 +98,7 @@ def test_a_state_of_a_newer_version_says_so() -> None:
 def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
     model = named_model(scaling="standard")
     before = model.to_bytes()
-    seed = model.as_seed("seed")
+    seed = OnlineModel.from_bytes(model.seed("seed"))
     assert (seed.spec.name, seed.position, seed.updates) == ("seed", SEED, model.updates)
     assert (len(seed.keys), len(seed.labelled), len(seed.streams), seed.rollbacks) == (0, 0, 0, [])
     assert seed.labelled.floor == ""
@@ -107,7 +107,7 @@ def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
     learn(seed, (named(a=1), ["new"]))
     assert model.to_bytes() == before
     with pytest.raises(ValueError, match="name"):
-        model.as_seed("Not A Name")
+        model.seed("Not A Name")
 
 
 # -- states that nobody wrote ---------------------------------------------------------------------
@@ -223,9 +223,18 @@ FORGED: list[tuple[str, Change]] = [
     ("sparse", layout(kind="named", size=0)),
     ("sparse", layout(fixed=1)),
     ("dense", layout(size=2)),
-    ("declared", lambda arrays, header: header["spec"]["labels"].append("w")),
-    ("declared", lambda arrays, header: header["spec"]["features"].append("w")),
-    ("declared", lambda arrays, header: header["spec"]["features"].reverse()),
+    ("declared", lambda arrays, header: header.update(declared=["labels"])),
+    ("declared", lambda arrays, header: header.update(declared="features")),
+    ("declared", lambda arrays, header: header.update(declared=["features", "labels", "spec"])),
+    ("declared", lambda arrays, header: header.update(declared=[["features"]])),
+    ("falt-auto", lambda arrays, header: header.update(declared=["features"])),
+    ("sparse", setting("features.indices", lambda indices: indices[:-1])),
+    ("sparse", setting("features.indices", lambda indices: [0, 0, 1])),
+    ("sparse", setting("features.indices", lambda indices: [0, 4, 1])),
+    ("sparse", setting("features.indices", lambda indices: [0, -1, 1])),
+    ("dense", setting("features.indices", lambda indices: [0, 1, 1])),
+    ("falt-auto", setting("features.indices", lambda indices: [0])),
+    ("falt-auto", saying(position="1" * MAX_HEADER_BYTES)),
     ("declared-number", lambda arrays, header: header["spec"].update(features=5)),
     ("declared-number", huge),
     ("new", saying(updates=5)),

@@ -223,6 +223,19 @@ class Tables:
             is not None
         )
 
+    def snapshot_bytes(self, record: ModelRecord, position: str) -> int:
+        """Return the size of a snapshot; 0 if there is none."""
+        self._log(record)
+        row = self._connection.execute(
+            "SELECT size_bytes FROM snapshots WHERE incarnation = ? AND position = ?",
+            (record.incarnation, number_of(position)),
+        ).fetchone()
+        return int(row[0]) if row else 0
+
+    def total_snapshot_bytes(self) -> int:
+        (total,) = self._connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM snapshots").fetchone()
+        return int(total)
+
     def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int) -> None:
         with self.transaction("fsync"):
             self.check_position(record, position)

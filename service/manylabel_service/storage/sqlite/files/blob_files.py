@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from manylabel_service.storage.sqlite.files.snapshot_files import sync_folder, write_all
+from manylabel_service.storage.sqlite.files.snapshot_files import read_part, sync_folder, write_all
 
 
 class BlobFiles:
@@ -33,12 +33,7 @@ class BlobFiles:
 
     def read(self, token: str, start: int, size_bytes: int) -> bytes | None:
         """Read a part of a file; None if not all of it is there."""
-        try:
-            with self._file(token).open("rb", buffering=0) as file:
-                data = os.pread(file.fileno(), size_bytes, start)
-        except FileNotFoundError:
-            return None
-        return data if len(data) == size_bytes else None
+        return read_part(self._file(token), start, size_bytes)
 
     def remove(self, token: str) -> None:
         """Remove a file, if it is there."""

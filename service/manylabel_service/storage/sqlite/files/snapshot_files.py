@@ -13,6 +13,10 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
+from manylabel_service.storage.protocol import Bytes
+
 _SUFFIX = ".safetensors"
 _TEMPORARY = ".temporary"
 
@@ -23,12 +27,16 @@ class SnapshotFiles:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def write(self, incarnation: int, position: str, data: bytes) -> None:
-        """Put a file in place, whole and safe from loss of power, or leave what was there."""
+    def write(self, incarnation: int, position: str, data: Bytes) -> None:
+        """Put a file in place, whole and safe from loss of power, or leave what was there.
+
+        Folders that somebody has removed are made anew.
+        """
         folder = self._folder(incarnation)
         if not folder.is_dir():
-            folder.mkdir()
+            folder.mkdir(parents=True, exist_ok=True)
             sync_folder(self._root)
+            sync_folder(self._root.parent)
         temporary = folder / f"{position}{_TEMPORARY}"
         try:
             with temporary.open("wb", buffering=0) as file:
@@ -40,12 +48,17 @@ class SnapshotFiles:
             raise
         sync_folder(folder)
 
-    def read(self, incarnation: int, position: str) -> bytes | None:
-        """Return the bytes of a file, None if it is missing."""
+    def read(self, incarnation: int, position: str) -> memoryview | None:
+        """Return the bytes of a file in a buffer of their own, None if it is missing."""
         try:
-            return self._file(incarnation, position).read_bytes()
+            # No bytes object, which could not be written to.
+            return np.fromfile(self._file(incarnation, position), dtype=np.uint8).data
         except FileNotFoundError:
             return None
+
+    def read_piece(self, incarnation: int, position: str, start: int, size_bytes: int) -> bytes | None:
+        """Return a part of a file; None if not all of it is there."""
+        return read_part(self._file(incarnation, position), start, size_bytes)
 
     def remove(self, incarnation: int, position: str) -> None:
         """Remove a file, if it is there."""
@@ -85,7 +98,17 @@ class SnapshotFiles:
         return self._folder(incarnation) / f"{position}{_SUFFIX}"
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def read_part(path: Path, start: int, size_bytes: int) -> bytes | None:
+    """Return a part of a file; None if not all of it is there."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            data = os.pread(file.fileno(), size_bytes, start)
+    except FileNotFoundError:
+        return None
+    return data if len(data) == size_bytes else None
+
+
+def write_all(descriptor: int, data: Bytes) -> None:
     """Write all bytes, in as many calls as it takes."""
     view = memoryview(data)
     while view:

@@ -1,0 +1,82 @@
+"""Indices of features to columns: a hash table with linear probing.
+
+`slots` holds columns, -1 where there is none; its length is a power of 2, and at most half of it is taken. The index of
+a column is `indices[column]`. The search for a key begins at the highest bits of its product with a random odd number
+(Dietzfelbinger et al., 1997), so that nobody who does not know the number can choose keys that collide.
+
+References
+----------
+M. Dietzfelbinger, T. Hagerup, J. Katajainen and M. Penttonen: A reliable randomized algorithm for the closest-pair
+problem, Journal of Algorithms 25(1), 1997 (multiply-shift hashing).
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+
+
+@compiled
+def shift_of(slots):  # type: ignore[no-untyped-def]
+    """Return by how many bits a product is shifted to give a slot."""
+    shift = 64
+    while (np.int64(1) << (64 - shift)) < len(slots):
+        shift -= 1
+    return np.uint64(shift)
+
+
+@compiled
+def find_slot(slots, indices, multiplier, shift, key):  # type: ignore[no-untyped-def]
+    """Return the slot that holds the column of a key, or the free one where it would stand."""
+    slot = np.int64((np.uint64(key) * multiplier) >> shift)
+    while slots[slot] >= 0 and indices[slots[slot]] != key:
+        slot = (slot + 1) & (len(slots) - 1)
+    return slot
+
+
+@compiled
+def insert_columns(slots, indices, multiplier, first, n_columns):  # type: ignore[no-untyped-def]
+    """Put the columns from `first` on, whose indices are distinct and not there yet, into the slots."""
+    shift = shift_of(slots)
+    for column in range(first, n_columns):
+        slots[find_slot(slots, indices, multiplier, shift, indices[column])] = column
+
+
+@compiled
+def find_columns(slots, indices, multiplier, keys, columns):  # type: ignore[no-untyped-def]
+    """Write the column of each key, -1 for an unknown one; return how many are unknown."""
+    n_unknown, shift = 0, shift_of(slots)
+    for i in range(len(keys)):
+        columns[i] = slots[find_slot(slots, indices, multiplier, shift, keys[i])]
+        if columns[i] < 0:
+            n_unknown += 1
+    return n_unknown
+
+
+@compiled
+def place_columns(slots, indices, multiplier, n_columns, keys, values, columns, placed):  # type: ignore[no-untyped-def]
+    """Write the columns of keys, ascending, and their values, without those that are 0.
+
+    Unknown keys stand in the columns from `n_columns` on, in their order. Returns how many were written, and how many
+    keys are unknown.
+    """
+    found, shift = np.empty(len(keys), np.int32), shift_of(slots)
+    kept, new, ascends = 0, n_columns, True
+    for i in range(len(keys)):
+        column = slots[find_slot(slots, indices, multiplier, shift, keys[i])]
+        if column < 0:
+            column = new
+            new += 1
+        if values[i] != 0.0:
+            ascends = ascends and (kept == 0 or found[kept - 1] < column)
+            found[kept] = column
+            placed[kept] = values[i]
+            kept += 1
+    if ascends:
+        columns[:kept] = found[:kept]
+        return kept, new - n_columns
+    order = np.argsort(found[:kept])
+    unsorted = placed[:kept].copy()
+    for i in range(kept):
+        columns[i] = found[order[i]]
+        placed[i] = unsorted[order[i]]
+    return kept, new - n_columns

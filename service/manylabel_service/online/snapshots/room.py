@@ -1,0 +1,73 @@
+"""Room for snapshots: in memory while they are stored, and in the store."""
+
+import time
+from collections.abc import Callable
+
+from manylabel_service.errors import LimitExceeded
+from manylabel_service.storage import Store
+
+MAX_BYTES_IN_MEMORY = 2**28
+"""Most bytes of snapshots that are being stored at a time; a larger one is stored alone."""
+
+MEASURE_SECONDS = 10.0
+"""How long the bytes in the store are taken to be what they were, but for those added here."""
+
+
+class SnapshotRoom:
+    """The room that all models of a process share for their snapshots.
+
+    Parameters
+    ----------
+    store : where snapshots are.
+    max_stored_bytes : most bytes of them there.
+
+    Attributes
+    ----------
+    bytes_in_memory : of the snapshots that are being stored now.
+    """
+
+    def __init__(self, store: Store, max_stored_bytes: int) -> None:
+        self._store = store
+        self._max_stored_bytes = max_stored_bytes
+        self._stored_bytes = 0
+        self._measured_at: float | None = None
+        self._waiting: list[Callable[[], None]] = []
+        self.bytes_in_memory = 0
+
+    def take(self, n_bytes: int, on_free: Callable[[], None]) -> bool:
+        """Take room in memory, if there is some; else `on_free` is called once, when it is worth trying again."""
+        if self.bytes_in_memory and self.bytes_in_memory + n_bytes > MAX_BYTES_IN_MEMORY:
+            self._waiting.append(on_free)
+            return False
+        self.bytes_in_memory += n_bytes
+        return True
+
+    def give_back(self, n_bytes: int) -> None:
+        """Give back what `take` took."""
+        self.bytes_in_memory -= n_bytes
+        waiting, self._waiting = self._waiting, []
+        for on_free in waiting:
+            on_free()
+
+    async def add_stored(self, n_bytes: int) -> None:
+        """Count in bytes about to be stored, less those that will be removed for them.
+
+        Raises
+        ------
+        LimitExceeded
+            There would be too many. They have not been counted in.
+        StorageError
+        """
+        if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
+            self._measured_at = None  # some may have been removed
+        total = await self.stored_bytes() + n_bytes
+        if n_bytes > 0 and total > self._max_stored_bytes:
+            raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)
+        self._stored_bytes = total
+
+    async def stored_bytes(self) -> int:
+        """Return the bytes of all snapshots in the store, as of some seconds ago; raise StorageError."""
+        if self._measured_at is None or time.monotonic() - self._measured_at > MEASURE_SECONDS:
+            self._stored_bytes = await self._store.snapshots.total_bytes()
+            self._measured_at = time.monotonic()
+        return self._stored_bytes
