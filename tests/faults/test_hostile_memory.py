@@ -123,7 +123,7 @@ def test_memory_of_columns_follows_the_indices_that_were_seen(server: ServerProc
             assert ask(server, "POST", f"{model}/predict", {"x": example["x"]})[0] == 200
         assert ask(server, "GET", model)[2]["bytes"] < 100_000
         assert ask(server, "POST", f"{model}/snapshots")[2]["bytes"] < 100_000
-        assert others.gained_bytes < 50 * 2**20
+        assert others.gained_bytes < 200 * 2**20, "it took 805 MB, and its snapshot as much again"
         assert ask(server, "DELETE", model)[0] == 204
 
 
