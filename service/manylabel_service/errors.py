@@ -4,10 +4,14 @@ No error here knows HTTP: `api.web.problems` has the status of each code. A mess
 operator shall do.
 """
 
+import errno
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, dataclass_transform
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The numbers of an OSError that say there is no room."""
 
 
 @dataclass_transform(eq_default=False)
@@ -26,6 +30,10 @@ class ServiceError(Exception):
 
     def __str__(self) -> str:
         return self.message.format(self=self)
+
+    def answer(self) -> str:
+        """Return the message as a client gets it: without what only the operator needs."""
+        return str(self)
 
 
 # Models
@@ -409,12 +417,20 @@ class StorageGone(StorageError):
         """The outlook says whether it heals by itself, or what an operator has to do."""
         return "it goes on by itself once that is mended; retry" if self.heals else "mend it and restart the server"
 
+    def answer(self) -> str:
+        """Return what the client can do: paths, addresses and causes are for the server's log."""
+        return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
+
 
 class StorageFull(StorageGone):
     """Storage has no room for what should be stored; nothing of it was."""
 
     code = "storage_full"
     heals: bool = True
+
+    def answer(self) -> str:
+        """Return what the client can do, as of its base."""
+        return "storage has no room for this, and nothing of it was kept: retry when the operator has made room"
 
 
 class ModelDamaged(StorageError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,17 @@ BASE_BYTES = 2**28
 """Memory that a child may have beside what its data takes."""
 
 TAIL_CHARACTERS = 2_000
+
+_BY_LIMITS = (-signal.SIGKILL, -signal.SIGXCPU)
+"""How a child ends that took too much time, or that the kernel took for want of memory."""
+
+_OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "llocat")
+"""What a child says that got no memory, as far as it could say anything."""
+
+
+class ReaderFailed(Exception):
+    """A reader failed in a way that nobody foresaw: a defect of ours, whatever was in the file."""
+
 
 log = structlog.get_logger()
 
@@ -51,7 +63,9 @@ async def run(
     Raises
     ------
     InvalidDataset
-        The data is not what it should be, or the child did not survive reading it.
+        The data is not what it should be, or takes more memory or time than it may.
+    ReaderFailed
+        The child failed otherwise.
     StorageFull
         The disk is.
     """
@@ -72,6 +86,8 @@ async def run(
         report: dict[str, Any] = json.loads(out)
     except ValueError:
         tail = err.decode(errors="replace")[-TAIL_CHARACTERS:]
+        if child.returncode not in _BY_LIMITS and not any(words in tail for words in _OUT_OF_MEMORY):
+            raise _failed(f"the reading process ended with {child.returncode}: {tail}") from None
         log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
             f"reading it took more memory or time than a data set may (the reading process ended with "
@@ -86,4 +102,12 @@ def checked(report: dict[str, Any]) -> dict[str, Any]:
         raise StorageFull(f"the disk of the data directory is full ({report['full']}); make room there")
     if "bad" in report:
         raise InvalidDataset(**report["bad"])
+    if "defect" in report:
+        raise _failed(report["defect"])
     return report
+
+
+def _failed(tail: str) -> ReaderFailed:
+    """Return the error of a reader that failed, after a line in the log."""
+    log.error("dataset_reader_failed", tail=tail[-TAIL_CHARACTERS:])
+    return ReaderFailed("the reader of the data failed; the log of the server says more")

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import resource
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 from manylabel_core.datasets import BadDataset
 from manylabel_service import processes
+from manylabel_service.errors import DISK_FULL
 
 NICENESS = 10
 CPU_SECONDS = 600
 """Most time on a processor."""
-
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 Handler = Callable[[dict[str, Any], list[IO[bytes]]], dict[str, Any]]
 
@@ -51,9 +50,11 @@ def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) 
     except MemoryError:
         return {"bad": {"detail": "reading it takes more memory than a data set may: send less"}}
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             return {"full": str(error)}
-        raise
+        return {"defect": traceback.format_exc()}
+    except Exception:
+        return {"defect": traceback.format_exc()}
 
 
 def _address_space_bytes() -> int:

@@ -204,9 +204,10 @@ def test_npz_views_and_splits() -> None:
     X, Y = np.arange(12, dtype=np.float32).reshape(3, 4) + 1, np.int8([[1], [0], [1]])
     more = {"view_id": np.int8([1, 0, 1, 0]), "view_names": np.array(["text", "sound"])}
     splits = {"train_idx": np.int32([2, 0]), "test_idx": np.int64([1])}
-    for features in ({"X": X}, csr("X", X)):
+    unsigned = {**more, "view_id": np.uint64([1, 0, 1, 0])}
+    for features, views in ({"X": X}, more), (csr("X", X), more), ({"X": X}, unsigned):
         names = np.array(list("abcd"))
-        dataset = read_npz(npz(**features, Y=Y, feature_names=names, **more, **splits))
+        dataset = read_npz(npz(**features, Y=Y, feature_names=names, **views, **splits))
         assert {name: dense(view).tolist() for name, view in dataset.views.items()} == {
             "text": X[:, [1, 3]].tolist(),
             "sound": X[:, [0, 2]].tolist(),

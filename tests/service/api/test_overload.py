@@ -1,12 +1,14 @@
 """While the log does not take anything: updates wait or are told so, predictions do not wait."""
 
 import asyncio
+import resource
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -114,7 +116,7 @@ def test_storage_that_fails_is_told_and_nothing_is_learnt(
     store.failure = StorageGone("the disk is full", heals=True)
     store.may_append.set()
     problem = refused(stuck.result(20), 503, "storage_unavailable")
-    assert "the disk is full" in problem["detail"]
+    assert problem["detail"] == "storage is not available: retry later"
     assert int(stuck.result().headers["retry-after"]) >= 1
     assert client.get(model).json()["updates"] == 1
 
@@ -135,3 +137,19 @@ def test_updates_that_wait_together_are_all_learnt(
     assert learnt == list(range(4, 4 + len(learnt)))
     assert {answer.status_code for answer in answers} <= {200, 429}
     assert client.get(model).json()["updates"] == 3 + len(learnt)
+
+
+@pytest.mark.parametrize("size", [20, 2_000, 200_000])
+def test_an_upload_that_finds_the_disk_full(server_process: Any, size: int) -> None:
+    """The system refuses the write of a file over a size as it does on a disk that is full."""
+    with server_process() as server:
+        server.start()
+        hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (10, hard))
+        address = f"{server.url}/v1/datasets?name=full&format=libsvm"
+        data = b"1 1:1\n" * (size // 6)
+        answer = httpx2.post(address, content=data, headers={"content-type": "text/plain"})
+        assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
+        assert str(server.data_dir) not in answer.text
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        assert httpx2.post(address, content=data, headers={"content-type": "text/plain"}).status_code == 201

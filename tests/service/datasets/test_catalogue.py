@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+import structlog
 from tests.support.processes import processes
 from tests.support.waiting import eventually_async
 
@@ -318,3 +319,22 @@ class _Counting:
         if name == "put":
             self._full.take()
         return getattr(self._found, name)
+
+
+@pytest.mark.parametrize(
+    ("how", "raises", "words"),
+    [
+        ("bad", InvalidDataset, "the third row is wrong"),
+        ("memory", InvalidDataset, "more memory"),
+        ("time", InvalidDataset, "more memory or time"),
+        ("defect", helper.ReaderFailed, "failed"),
+        ("crash", helper.ReaderFailed, "failed"),
+    ],
+)
+async def test_what_a_reader_ends_by_is_told_as_what_it_is(how: str, raises: type[Exception], words: str) -> None:
+    with structlog.testing.capture_logs() as lines, pytest.raises(raises, match=words) as caught:
+        await helper.run("tests.service.datasets.broken_reader", {"how": how}, [], memory_bytes=2**28, file_bytes=2**20)
+    assert "Traceback" not in str(caught.value)
+    told = [line for line in lines if line["event"] == "dataset_reader_failed"]
+    assert len(told) == (raises is helper.ReaderFailed)
+    assert how != "defect" or "nobody foresaw this" in told[0]["tail"]

@@ -27,7 +27,7 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Document, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
-from manylabel_service.storage.sqlite.database import tables
+from manylabel_service.storage.sqlite.database import file_watch, tables
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
 
 
@@ -622,3 +622,26 @@ async def test_predictions_go_with_their_model(directory: Path, database: Path) 
         await store.models.delete(record)
         await store.cleaned()
     assert rows(database, "SELECT incarnation FROM predictions") == [(other.incarnation,)]
+
+
+@pytest.mark.parametrize("name", ["manylabel.sqlite3", "manylabel.sqlite3-wal"])
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_nothing_is_acknowledged_once_a_file_is_gone(
+    directory: Path, name: str, replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_watch, "EVERY_SECONDS", 0.0)
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        (entry,) = await store.logs.append(record, [b"kept"], START, "log")
+        file, aside = directory / name, directory / "aside"
+        file.rename(aside)
+        if replaced:
+            file.write_bytes(aside.read_bytes())
+        with pytest.raises(StorageGone, match=f"{name} was re.*put it back"):
+            await store.logs.append(record, [b"lost"], entry.position, "log")
+        with pytest.raises(StorageGone):
+            await store.logs.changed({}, 0.01)
+        with pytest.raises(StorageGone):
+            await store.documents.put("jobs", "a", b"x", revision=None)
+        aside.rename(file)  # nothing was written in between, so nothing is lost
+        assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1

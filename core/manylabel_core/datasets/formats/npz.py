@@ -147,7 +147,7 @@ class _Reading:
         _check_integers("view_id", ids)
         if ids.shape != (X.shape[1],) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
             raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
-        n_views = int(ids.max(initial=-1)) + 1
+        n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 would not go with unsigned ones
         names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
         chosen = {name: np.flatnonzero(ids == at) for at, name in enumerate(names)}
         return {name: (X[:, at], _at(features, at)) for name, at in chosen.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from manylabel_service.api.web.bodies import in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import NotReady, StorageFull
+from manylabel_service.errors import DISK_FULL, NotReady, StorageFull
 from manylabel_service.settings import Settings
 
 UPLOAD_SECONDS = 3_600.0
@@ -62,7 +61,7 @@ class _Part:
 
 def full_or(error: OSError) -> Exception:
     """Return what to raise where the scratch directory cannot be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if error.errno in DISK_FULL:
         return StorageFull(f"the disk of the data directory is full ({error}); make room there")
     return error
 

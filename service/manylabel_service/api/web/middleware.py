@@ -9,7 +9,8 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.api.web.problems import Problem, problem_of, problem_response
+from manylabel_service.errors import DISK_FULL, StorageFull
 from manylabel_service.telemetry.metrics import Telemetry
 
 log = structlog.get_logger()
@@ -112,4 +113,6 @@ def _broken(error: Exception, scope: Scope) -> Problem:
     if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
         detail = "the server has as many files and connections open as it may; retry in a moment"
         return Problem("server_busy", detail, headers={"Retry-After": "1"})
+    if isinstance(error, OSError) and error.errno in DISK_FULL:
+        return problem_of(StorageFull(str(error)))
     return Problem("internal_error", f"the server failed; its log says more under request id {scope['request_id']}")

@@ -4,11 +4,13 @@ Here, and only here, the errors of the service get their status codes.
 """
 
 import math
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
 import pydantic_core
+import structlog
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -73,6 +75,14 @@ ANYWHERE = ("malformed_request", "request_timeout", "headers_too_large", "server
 """Codes that any request can be answered with."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
+
+LOG_SECONDS = 1.0
+"""Between two lines about one code: every request may be refused for one cause."""
+
+_logged_at: dict[str, float] = {}
+"""When what an answer leaves out was logged last, by its code."""
+
+log = structlog.get_logger()
 
 
 class WrongPlace(BaseModel):
@@ -149,7 +159,11 @@ def problem_of(error: ServiceError) -> Problem:
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500  # what is damaged stays so
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
-    return Problem(error.code, str(error), headers=headers)
+    answer, text, now = error.answer(), str(error), time.monotonic()
+    if answer != text and now - _logged_at.get(error.code, -math.inf) >= LOG_SECONDS:
+        _logged_at[error.code] = now
+        log.warning("storage_refused", code=error.code, error=text)
+    return Problem(error.code, answer, headers=headers)
 
 
 def pointer(path: Sequence[str | int]) -> str:

@@ -143,9 +143,9 @@ class Supervision:
         try:
             outcome = await self._lease.retry_until_stored(lambda: gather(self._context, self._record, directory))
         except StorageFull as error:
-            raise TaskFailed("storage_full", str(error)) from error
+            raise TaskFailed("storage_full", error.answer()) from error
         except ServiceError as error:
-            raise TaskFailed("stream_unavailable", str(error)) from error
+            raise TaskFailed("stream_unavailable", error.answer()) from error
         self._lease.add_log_line(f"took {outcome['rows']:,} examples from the stream of model {outcome['stream']}")
         return outcome
 
@@ -166,9 +166,9 @@ class Supervision:
                 lambda: publish_result(self._context, record, directory, result)
             )
         except StorageFull as error:
-            raise TaskFailed("storage_full", str(error)) from error
+            raise TaskFailed("storage_full", error.answer()) from error
         except ServiceError as error:
-            raise TaskFailed("not_publishable", str(error)) from error
+            raise TaskFailed("not_publishable", error.answer()) from error
         self._context.published(made.model)
         self._lease.add_log_line(f"published as version {made.version} of model {made.model}")
         number, token = self._lease.number, self._lease.token

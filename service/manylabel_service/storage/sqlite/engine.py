@@ -23,6 +23,7 @@ from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.sqlite.database.blob_rows import BlobRows
 from manylabel_service.storage.sqlite.database.document_rows import DocumentRows
 from manylabel_service.storage.sqlite.database.errors import while_opening
+from manylabel_service.storage.sqlite.database.file_watch import FileWatch
 from manylabel_service.storage.sqlite.database.maintenance import Maintenance
 from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
 from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new, mend_indexes
@@ -76,6 +77,7 @@ class Engine:
             # Also reached by a cancelled await, whose thread goes on: `_held` is set once it has ended.
             await self.threads.end(lambda: self._held.close())
             raise
+        self.threads.watch = self._watch
         self.maintenance = Maintenance(
             self.threads, self.tables, self.prediction_rows, self.snapshot_files, self._checkpoints
         )
@@ -104,6 +106,7 @@ class Engine:
             self._checkpoints = WalCheckpointer(writer, other, descriptor)
             self._leftovers = self.tables.hidden_models(), self.tables.trimmed_logs()
             self._sweep()
+            self._watch = FileWatch(self._path, descriptor)
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:

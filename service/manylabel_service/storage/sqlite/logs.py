@@ -30,7 +30,13 @@ class SQLiteLogs(Part):
 
     async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
         await self.gate.until_closed(asyncio.sleep(seconds))  # nobody else can have the directory open
+        await self._look()
         return []
+
+    @gated
+    async def _look(self) -> None:
+        """Raise `StorageGone` if the database is no longer where it was; also for a server that is asked nothing."""
+        await self._engine.threads.write(lambda: None)
 
     @gated
     async def trim(self, record: ModelRecord, through: str) -> None:

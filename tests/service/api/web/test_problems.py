@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from manylabel_service import errors
+from manylabel_service.api.web import problems
 from manylabel_service.api.web.problems import STATUS_AND_TITLE, Problem, invalid, pointer, problem_of, problem_response
 
 RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
@@ -66,8 +68,21 @@ def test_an_error_becomes_its_problem(
 ) -> None:
     problem = problem_of(error)
     assert (problem.status, problem.code) == (status, code)
-    assert problem.detail == str(error)
+    assert problem.detail == error.answer()
     assert (problem.headers or {}).get("Retry-After") == retry_after
+
+
+@pytest.mark.parametrize("kind", [errors.StorageGone, errors.StorageFull])
+def test_what_is_for_the_operator_is_logged_and_not_answered(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problems, "_logged_at", {})
+    error = kind("/var/lib/data/manylabel.sqlite3 at 10.0.0.7: script f_9a0364b9", heals=True)
+    with structlog.testing.capture_logs() as lines:
+        details = {problem_of(error).detail for _ in range(3)}
+    (detail,) = details
+    assert "retry" in detail
+    assert not any(secret in detail for secret in ("/var", "10.0", "script"))
+    (line,) = lines  # once a second, however many are refused
+    assert (line["event"], line["code"], line["error"]) == ("storage_refused", error.code, str(error))
 
 
 def leaves(cls: type) -> set[type]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from manylabel_service.errors import StorageFull, StorageGone, StoreDamaged, StoreUnusable
+from manylabel_service.errors import DISK_FULL, StorageFull, StorageGone, StoreDamaged, StoreUnusable
 
 # Primary result code -> what the operator shall do, and whether the same call succeeds once that is done.
 _SQLITE = {
@@ -22,7 +21,6 @@ _SQLITE = {
     sqlite3.SQLITE_NOTADB: ("the database is damaged, restore it from a backup", False),
 }
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -38,7 +36,7 @@ def while_running(path: Path) -> Iterator[None]:
         raise StorageGone(f"{path}: {error.object!r}; restore it from a backup", heals=False) from error
     except OSError as error:
         place = f"{error.filename or path}: {error.strerror}"
-        if error.errno in _SPACE:
+        if error.errno in DISK_FULL:
             raise StorageFull(f"{place}; make space on its disk") from error
         raise StorageGone(f"{place}; check its disk and its permissions", heals=True) from error
 

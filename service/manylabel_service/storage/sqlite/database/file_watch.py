@@ -1,0 +1,48 @@
+"""The files of an open database, which somebody may remove or replace."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from manylabel_service.errors import StorageGone
+
+EVERY_SECONDS = 1.0
+"""Between two looks: what is written to a file without a name is acknowledged for no longer."""
+
+
+class FileWatch:
+    """A watch looks, now and then, whether the names of a database still lead to the files that are open.
+
+    Parameters
+    ----------
+    path : of the database; its write-ahead log is beside it.
+    descriptor : of the open database.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._files = {path: _identity(os.fstat(descriptor))}
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists():
+            self._files[log] = _identity(log.stat())
+        self._looked_at = time.monotonic()
+
+    def check(self) -> None:
+        """Raise `StorageGone` once a file is not there, or another; until it is back, or the server ends."""
+        now = time.monotonic()
+        if now - self._looked_at < EVERY_SECONDS:
+            return
+        for path, identity in self._files.items():
+            try:
+                found = _identity(path.stat())
+            except FileNotFoundError:
+                found = None
+            if found != identity:
+                what = "removed" if found is None else "replaced by another file"
+                raise StorageGone(f"{path} was {what} while the server has it open; put it back", heals=False)
+        self._looked_at = now
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
