@@ -11,7 +11,7 @@ from manylabel_core.online.margin import MarginLearner
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import Expansion
 from manylabel_core.online.models.expansion.project import Project
-from manylabel_core.online.models.expansion.strategy import KeepAll, Strategy
+from manylabel_core.online.models.expansion.strategy import Strategy
 from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.features.fourier import RandomFeatures
 from manylabel_core.online.models.features.model import FeatureModel
@@ -125,7 +125,7 @@ class KernelLearner(MarginLearner):
         average = bool(self.average)
         settings = KernelSettings(shape, self._constant, budget, int(self.seed), average, self.dtype)
         if budget is None:
-            return Expansion(update, settings, KeepAll())
+            return Expansion(update, settings, Strategy())
         if strategy in EXPANSIONS:
             return Expansion(update, settings, EXPANSIONS[strategy](settings, budget))
         linear = LinearModel(update, self._constant, average, self.dtype)

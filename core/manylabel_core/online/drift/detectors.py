@@ -165,5 +165,5 @@ class Detectors:
 
 
 def n_rows(length: int) -> int:
-    """Return the rows of runs of a window that has taken in so many errors; see `_drift.n_runs`."""
+    """Return the rows of runs of a window that has taken in so many errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

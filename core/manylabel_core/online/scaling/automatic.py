@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.scaling._automatic import find_dense, scale_automatically
-from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES
+from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES, Scaling
 from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 
 
-class AutomaticScaling:
+class AutomaticScaling(Scaling):
     """Every feature is scaled by the statistics of the stream so far, then every example to unit norm.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
@@ -38,21 +38,17 @@ class AutomaticScaling:
         return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
 
     def reserve(self, n_features: int) -> None:
-        """Take the memory for this many features, changing nothing else."""
         self._moments = enlarged(self._moments, (n_features, 3))
         self._dense = enlarged(self._dense, (n_features,))
 
     def grow(self, n_features: int) -> None:
-        """Grow to at least this many features."""
         self.reserve(n_features)
         self._n_features = max(n_features, self._n_features)
 
     def learn(self, rows: Rows) -> Rows:
-        """Scale rows about to be learnt, in order, and take them into the statistics."""
         return self._scale(rows, store=True)
 
     def score(self, rows: Rows) -> Rows:
-        """Scale each row as `learn` would if it came next, changing nothing."""
         return self._scale(rows, store=False)
 
     def _scale(self, rows: Rows, store: bool) -> Rows:
@@ -69,7 +65,6 @@ class AutomaticScaling:
         return n_values + n_samples * most_dense
 
     def nbytes(self, n_features: int) -> int:
-        """Return the bytes of the state for so many features."""
         return self._count.nbytes + 3 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -77,7 +72,6 @@ class AutomaticScaling:
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state."""
         count, moments = arrays["scaling.count"], arrays["scaling.moments"]
         if count.shape != (1,) or moments.shape != (n_features, 3):
             raise ValueError("state must hold one scaling.count, and three scaling.moments for each feature")

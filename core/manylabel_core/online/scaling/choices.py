@@ -1,11 +1,11 @@
 """The scalings by their names."""
 
 from manylabel_core.online.scaling.automatic import AutomaticScaling
-from manylabel_core.online.scaling.scaling import NoScaling, RunningStandardisation, Scaling, UnitNorm
+from manylabel_core.online.scaling.scaling import RunningStandardisation, Scaling, UnitNorm
 
 SCALINGS: dict[str, type[Scaling]] = {
     "auto": AutomaticScaling,
-    "none": NoScaling,
+    "none": Scaling,
     "unit": UnitNorm,
     "standard": RunningStandardisation,
 }

@@ -1,9 +1,9 @@
-"""Scaling of features as a part of a learner: what comes out is what its kernels see."""
+"""Scaling of features as a part of a learner: what comes out is what its model sees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ MAX_SCALED_VALUES = 2**20
 """Most values that a scaling which fills rows up produces at once."""
 
 
-class Scaling(Protocol):
-    """A scaling changes rows before the model sees them, and learns from them."""
+class Scaling:
+    """A scaling changes rows before the model sees them, and learns from them; this one leaves them as they come."""
 
     def reserve(self, n_features: int) -> None:
         """Take the memory for this many features, changing nothing else."""
@@ -28,74 +28,40 @@ class Scaling(Protocol):
     @property
     def rows_at_once(self) -> int:
         """Return the most rows that should be given in one call."""
+        return 2**62
 
     def learn(self, rows: Rows) -> Rows:
         """Scale rows about to be learnt, in order, and take them into the statistics."""
+        return self.score(rows)
 
     def score(self, rows: Rows) -> Rows:
         """Scale each row as `learn` would if it came next, changing nothing."""
+        return rows
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the most values that so many rows, with so many values in all, have when they are scaled."""
+        return n_values
 
     def nbytes(self, n_features: int) -> int:
         """Return the bytes of the state for so many features."""
+        return 0
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for `restore`; views, not copies."""
+        return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Take over a state for so many features; raises ValueError, changing nothing, if it is none."""
 
 
-class NoScaling:
-    """Features stay as they come."""
-
-    def reserve(self, n_features: int) -> None:
-        """Do nothing."""
-
-    def grow(self, n_features: int) -> None:
-        """Do nothing."""
-
-    rows_at_once = 2**62
-
-    def learn(self, rows: Rows) -> Rows:
-        """Return the rows themselves."""
-        return rows
-
-    def score(self, rows: Rows) -> Rows:
-        """Return the rows themselves."""
-        return rows
-
-    def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return as many."""
-        return n_values
-
-    def nbytes(self, n_features: int) -> int:
-        """Return 0."""
-        return 0
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return nothing."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Do nothing."""
-
-
-class UnitNorm(NoScaling):
+class UnitNorm(Scaling):
     """Every example is divided by its Euclidean norm; an example of zeros stays as it is."""
 
-    def learn(self, rows: Rows) -> Rows:
-        """Scale the rows."""
-        return self.score(rows)
-
     def score(self, rows: Rows) -> Rows:
-        """Scale the rows."""
-        return rows._replace(values=_scaling.to_unit_norm(rows.indptr, rows.values))
+        return Rows(rows.indptr, rows.indices, _scaling.to_unit_norm(rows.indptr, rows.values))
 
 
-class RunningStandardisation:
+class RunningStandardisation(Scaling):
     """Features become distances from their mean in standard deviations, over the stream so far.
 
     Each example is standardised by the statistics that include it. An absent feature is a 0 and counts. A
@@ -108,27 +74,23 @@ class RunningStandardisation:
     def __init__(self) -> None:
         self._count = np.zeros(1, dtype=np.int64)
         self._moments = np.zeros((0, 2), dtype=np.float64)
-        self._set_size(0)
+        self._n_features = 0
+
+    @property
+    def rows_at_once(self) -> int:
+        return max(1, MAX_SCALED_VALUES // max(self._n_features, 1))
 
     def reserve(self, n_features: int) -> None:
-        """Take the memory for this many features, changing nothing else."""
         self._moments = enlarged(self._moments, (n_features, 2))
 
     def grow(self, n_features: int) -> None:
-        """Grow to at least this many features."""
         self.reserve(n_features)
-        self._set_size(max(n_features, self._n_features))
-
-    def _set_size(self, n_features: int) -> None:
-        self._n_features = n_features
-        self.rows_at_once = max(1, MAX_SCALED_VALUES // max(n_features, 1))
+        self._n_features = max(n_features, self._n_features)
 
     def learn(self, rows: Rows) -> Rows:
-        """Scale rows about to be learnt, in order, and take them into the statistics."""
         return self._standardise(rows, store=True)
 
     def score(self, rows: Rows) -> Rows:
-        """Scale each row as `learn` would if it came next, changing nothing."""
         return self._standardise(rows, store=False)
 
     def _standardise(self, rows: Rows, store: bool) -> Rows:
@@ -136,11 +98,9 @@ class RunningStandardisation:
         return Rows(*_scaling.standardise(self._count, moments, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the number of all features of all rows."""
         return n_features * n_samples
 
     def nbytes(self, n_features: int) -> int:
-        """Return the bytes of the state for so many features."""
         return self._count.nbytes + 2 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -148,12 +108,10 @@ class RunningStandardisation:
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state."""
         count, moments = arrays["scaling.count"], arrays["scaling.moments"]
         if count.shape != (1,) or moments.shape != (n_features, 2):
             raise ValueError("state must hold one scaling.count, and two scaling.moments for each feature")
         check_range("scaling.count", count, 0, MAX_COUNT)
         check_range("scaling.moments", moments[:, 0], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
         check_range("scaling.moments", moments[:, 1], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
-        self._count, self._moments = count, moments
-        self._set_size(len(self._moments))
+        self._count, self._moments, self._n_features = count, moments, n_features

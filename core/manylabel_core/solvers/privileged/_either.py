@@ -1,4 +1,4 @@
-"""Rows of either form, an ndarray or `Rows`, for kernels that are written once and compiled for both."""
+"""Rows of either form, an ndarray or `Rows`, for functions that are written once and compiled for both."""
 
 import numpy as np
 from numba import types

@@ -18,7 +18,7 @@ Privileged features follow from label sets, so examples with equal sets are of o
 over a kind, and only that is kept.
 
 **The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. What misses
-is added (`_privileged_repair`), and the primal objective is taken at the best of this w~, of one that was feasible
+is added (see `repair`), and the primal objective is taken at the best of this w~, of one that was feasible
 before, and of 0, with the zeta that they leave.
 
 With `rho <= C` the best e is 0 (beta = C - a): a slack from w~ costs no less than zeta, and what is left is an ordinary

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink
-from manylabel_core.online.models.expansion.strategy import Example, KeepAll
+from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 
 MEMORY = 100
 """With each merger the coefficients of all but the newest vector shrink by a part of 1 in so many times the budget.
 
-What mergers lose is noise that the rounds after them do not wholly mend: without shrinking it adds up, and shows after
+What mergers lose is noise that the updates after them do not wholly mend: without shrinking it adds up, and shows after
 100,000 examples. A regularised machine, for which the method was made, shrinks by its gradient steps.
 """
 
 
-class Merge(KeepAll):
+class Merge(Strategy):
     """Merging joins, of more vectors than the budget, the one with the smallest coefficients and its best partner.
 
     Budgeted stochastic gradient descent, with coefficients of several labels: the partner is the vector with which

@@ -13,13 +13,14 @@ from manylabel_core.online.models.expansion._expansion import score_expansion
 from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.points import check_rows
 from manylabel_core.online.storage import MAX_WEIGHT, check_n_seen, check_range, check_size, check_threshold, enlarged
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
 
 
-class Expansion:
+class Expansion(Model):
     """An expansion has coefficients for each support vector, and an intercept.
 
     Where the mean of the coefficients is asked for, there is a second plane of all of them (see `_expansion`).
@@ -54,7 +55,6 @@ class Expansion:
         self._kind, self._update = update.kind, update.as_array()
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least so many features and labels, changing nothing else."""
         self._support.grow(1 + n_labels)
         self._intercept = enlarged(self._intercept, (len(self._intercept), 1 + n_labels))
         if self._settings.average:
@@ -62,7 +62,6 @@ class Expansion:
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the scores of each before it was learnt."""
         rows, work = rows.without_zeros(), np.zeros((2, self._n_features))
         for i in range(len(scores)):
             n_labels = int(targets.n_labels[i])
@@ -87,7 +86,6 @@ class Expansion:
             self._strategy.add(self._support, x, changes)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        """Write the scores of rows."""
         rows, work = rows.without_zeros(), np.zeros((2, self._n_features))
         planes = np.empty((len(self._intercept), scores.shape[1]))
         for i in range(len(scores)):
@@ -155,7 +153,6 @@ class Expansion:
         return 16 + coefficients + n_seen + vectors + self._strategy.nbytes(n_vectors)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Take over a state; return the numbers of features and labels."""
         if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "intercept", "coefficients", "accumulator")
         vectors = Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))

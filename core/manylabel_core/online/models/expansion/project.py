@@ -19,7 +19,7 @@ from manylabel_core.online.models.expansion._project import (
     project,
     replace,
 )
-from manylabel_core.online.models.expansion.strategy import Example
+from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.storage import check_range, enlarged
@@ -31,7 +31,7 @@ TOLERANCE = 1e-3
 """How far the inverse of a state times its matrix may be from the identity."""
 
 
-class Project:
+class Project(Strategy):
     """Projection gives up, of more vectors than the budget, the one whose projection on the others' span is best.
 
     The Projectron's projection by an inverse kernel matrix that is updated by rank one, which serves all labels; unlike
@@ -99,7 +99,6 @@ class Project:
         return {"inverse": self._inverse[:n_vectors, :n_vectors], "replaced": self._replaced}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Return the bytes of that for so many vectors."""
         return 8 * (n_vectors * n_vectors + 1)
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:

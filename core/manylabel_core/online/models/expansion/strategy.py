@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,42 +21,23 @@ class Example(NamedTuple):
     work: NDArray[np.float64]
 
 
-class Strategy(Protocol):
-    """A strategy takes new support vectors in, and keeps them as few as is allowed."""
+class Strategy:
+    """A strategy takes new support vectors in, and keeps them as few as is allowed; this one keeps them all."""
 
-    @property
-    def separate_intercept(self) -> bool:
-        """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
+    separate_intercept = False
+    """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Take an example with its coefficients (planes, columns) in, and make the vectors as few as is allowed."""
-
-    def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return what the strategy keeps beside the vectors."""
-
-    def nbytes(self, n_vectors: int) -> int:
-        """Return the bytes of that for so many vectors."""
-
-    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
-        """Take over the arrays for these vectors; raise ValueError if they do not fit."""
-
-
-class KeepAll:
-    """Every vector stays."""
-
-    separate_intercept = False
-
-    def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add the example."""
         support.add(x.features, x.values, x.norm, tau)
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return nothing."""
+        """Return what the strategy keeps beside the vectors."""
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Return 0."""
+        """Return the bytes of that for so many vectors."""
         return 0
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
-        """Do nothing."""
+        """Take over the arrays for these vectors; raise ValueError if they do not fit."""

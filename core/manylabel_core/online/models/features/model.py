@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.model import Model
 from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.online.storage import check_size
 from manylabel_core.online.updates._update import Update
 from manylabel_core.rows import Rows, Targets
 
 
-class FeatureModel:
+class FeatureModel(Model):
     """A feature model is a linear model on the features of a map."""
 
     def __init__(self, features: FeatureMap, linear: LinearModel) -> None:
@@ -33,13 +34,11 @@ class FeatureModel:
         self._linear.set_update(update)
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least so many features and labels, changing nothing else."""
         self._map.enlarge(n_features)
         self._linear.enlarge(self._map.n_columns, n_labels)
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the scores of each before it was learnt."""
         first, n_samples = 0, len(scores)
         while first < n_samples:
             last = min(first + (1 if self._map.grows else self._rows_at_once()), n_samples)
@@ -49,7 +48,6 @@ class FeatureModel:
             first = last
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        """Write the scores of rows."""
         size = self._rows_at_once()
         for first in range(0, len(scores), size):
             part = slice(first, min(first + size, len(scores)))
@@ -60,11 +58,9 @@ class FeatureModel:
         return max(1, MAX_SCALED_VALUES // max(self._map.n_columns, 1))
 
     def forget(self, label: int) -> None:
-        """Forget a label."""
         self._linear.forget(label)
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Let the steps of a label, or of all, be as large as at the start."""
         self._linear.reset_step_sizes(label)
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
@@ -80,7 +76,6 @@ class FeatureModel:
         return 16 + weights + self._map.nbytes_after(n_features, n_samples, n_values)
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Take over a state; return the numbers of features and labels."""
         n_features, n_labels = check_size(arrays["size"])
         self._map.restore(arrays, n_features)
         if arrays["weights"].shape != (1 + self._map.n_columns, 1 + n_labels):

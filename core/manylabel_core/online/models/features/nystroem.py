@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
+from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.points import Points, check_rows
 from manylabel_core.online.storage import enlarged
@@ -18,7 +19,7 @@ NOVELTY = 0.01
 """Least squared distance from the span of the landmarks, of 1, for an example to become one."""
 
 
-class Landmarks:
+class Landmarks(FeatureMap):
     """Landmarks are the first `budget` examples that are not nearly in the span of those before.
 
     While there are few, each example adds the one direction that it needs, so that learning is then that of a kernel
@@ -34,12 +35,10 @@ class Landmarks:
 
     @property
     def n_points(self) -> int:
-        """Return the number of landmarks."""
         return self._points.n_points
 
     @property
     def n_columns(self) -> int:
-        """Return the number of landmarks: each makes a feature."""
         return self._points.n_points
 
     @property
@@ -70,7 +69,6 @@ class Landmarks:
         return float(admit(self._settings.shape, *self._points.parts, self._scales, self._R, work))
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows."""
         return self._transform(rows.without_zeros(), np.zeros((2, n_features)))[0]
 
     def _transform(self, rows: Rows, work: NDArray[np.float64]) -> tuple[NDArray[Any], float]:
@@ -81,7 +79,6 @@ class Landmarks:
         return features, rest
 
     def columns_after(self, n_samples: int) -> int:
-        """Return as many as there can be landmarks."""
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -13,6 +13,7 @@ from manylabel_core.online.models.linear._experts import MAX_COUNTED
 from manylabel_core.online.models.linear._learn import learn_linear
 from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import PADDING, score_linear
+from manylabel_core.online.models.model import Model
 from manylabel_core.online.storage import MAX_WEIGHT, check_n_seen, check_range, check_threshold, enlarged
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
 from manylabel_core.rows import MAX_MAGNITUDE, Rows, Targets
@@ -24,7 +25,7 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 """Bounds of the numbers of a plane, if not those of weights."""
 
 
-class LinearModel:
+class LinearModel(Model):
     """A linear model has one weight, and further numbers in planes of their own, per feature and column.
 
     The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. Of two experts the second,
@@ -73,7 +74,6 @@ class LinearModel:
         self._kind, self._update = update.kind, update.as_array()
 
     def enlarge(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least so many features and labels, changing nothing else."""
         self._table = enlarged(self._table, (1 + n_features, len(self._planes), _padded(1 + n_labels)))
         if self._average:
             self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
@@ -81,12 +81,10 @@ class LinearModel:
             self._squares = enlarged(self._squares, (1 + n_features,))
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the scores of each before it was learnt."""
         model = self._table, self._n_seen, self._counts, self._squares
         learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        """Write the scores of rows."""
         score_linear(self._table, self._n_seen, self._counts, self._constant, *rows, scores)
 
     def forget(self, label: int) -> None:
@@ -121,7 +119,6 @@ class LinearModel:
         return table + n_seen + self._counts.nbytes + squares
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Take over a state; return the numbers of features and labels."""
         if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "weights", "accumulator")
         shapes = {arrays[name].shape for name in self._planes}
