@@ -11,13 +11,14 @@ from typing import Any, get_args
 
 from manylabel_service import ulid
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, JobsFull, KeyReused
+from manylabel_service.errors import DatasetNotFound, DocumentChanged, InvalidJob, KeyReused
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import KIND, JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
 from manylabel_service.jobs.plan import check, plan
+from manylabel_service.jobs.queue_limit import QueueLimit
 from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
 from manylabel_service.settings import Settings
@@ -42,6 +43,7 @@ class JobService:
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner
         self._monitor = JobMonitor(context, runner)
+        self._limit = QueueLimit(context.store, context.job_store, context.settings.max_queued_jobs)
         self._monitoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -68,14 +70,15 @@ class JobService:
         if key and (earlier := await self._earlier(id, key)):
             return earlier, True
         record = await self._made(id, spec, key)
-        try:
-            record = await self._job_store.add(record)
-        except DocumentChanged:
-            assert key is not None, "ids are drawn once"
-            earlier = await self._earlier(id, key)
-            assert earlier is not None
-            return earlier, True
-        await self._check_datasets_again(record)
+        async with self._limit.room_for(id):
+            try:
+                record = await self._job_store.add(record)
+            except DocumentChanged:
+                assert key is not None, "ids are drawn once"
+                earlier = await self._earlier(id, key)
+                assert earlier is not None
+                return earlier, True
+            await self._check_datasets_again(record)
         self._monitor.wake()
         return record.to_job(), False
 
@@ -91,7 +94,7 @@ class JobService:
 
     async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobRecord:
         """Return the record of a job that can be done, as far as can be known."""
-        await self._check_room()
+        await self._limit.check()
         checksums = await check(self._context, spec)
         settings = self._context.settings
         record = JobRecord(
@@ -108,12 +111,6 @@ class JobService:
         if len(record.to_bytes()) > MAX_BYTES:
             raise InvalidJob(("search" if spec.search else "params",), f"must take at most {MAX_BYTES:,} bytes")
         return record
-
-    async def _check_room(self) -> None:
-        await self._job_store.refresh()
-        most = self._context.settings.max_queued_jobs
-        if sum(not record.has_ended for record in self._job_store.jobs.values()) >= most:
-            raise JobsFull(most)
 
     async def _check_datasets_again(self, record: JobRecord) -> None:
         """Take a job back whose data set was deleted while it was written; from now on its data sets stay."""
@@ -146,10 +143,12 @@ class JobService:
         JobNotFound, JobNotRetryable, JobsFull
         DatasetNotFound
         """
-        await self._check_room()
-        for name in (await self._job_store.get(id)).checksums:
+        await self._limit.check()
+        record = await self._job_store.get(id)
+        for name in record.checksums:
             await self._context.datasets.get(name)
-        record = await self._job_store.change(id, lambda record, _: record.retry())
+        async with self._limit.room_for(id, record.revision):
+            record = await self._job_store.change(id, lambda record, _: record.retry())
         self._monitor.wake()
         return record.to_job()
 

@@ -1,0 +1,86 @@
+"""The limit on jobs that wait or run, which holds however many servers take jobs at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from manylabel_service.errors import DocumentChanged, JobsFull, ServiceError, StorageError, StorageFull, StorageGone
+from manylabel_service.jobs.job_store import JobStore
+from manylabel_service.storage import Store
+
+KIND = "job-claims"
+NAME = "queue"
+
+CLAIM_SECONDS = 120.0
+"""A claim that is so old was left by a process that died; no job comes of it any more."""
+
+_Claims = dict[str, tuple[float, int]]
+"""From the id of a job to when it was claimed (Unix time), and the revision that the job had then; 0 for a new one."""
+
+
+class QueueLimit:
+    """A queue limit lets a job in if there is room, counting those that other servers are just about to let in.
+
+    Who lets one in claims room in a document first, changed by compare-and-set. A claim counts until the job shows.
+
+    Parameters
+    ----------
+    store, job_store : where the claims and the jobs are.
+    most : jobs that may wait or run.
+    """
+
+    def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
+        self._store, self._job_store, self._most = store, job_store, most
+        self._turn = asyncio.Lock()  # claims of one process would only make each other fail
+
+    async def check(self) -> None:
+        """Raise `JobsFull` where there is no room now."""
+        await self._read("")
+
+    @asynccontextmanager
+    async def room_for(self, id: str, revision: int = 0) -> AsyncIterator[None]:
+        """Hold room for a job, which is to be added, or changed from this revision, inside; raise `JobsFull`."""
+        async with self._turn:
+            while True:
+                claims, at = await self._read(id)
+                value = json.dumps({**claims, id: (time.time(), revision)}).encode()
+                with suppress(DocumentChanged):
+                    await self._store.documents.put(KIND, NAME, value, revision=at)
+                    break
+        try:
+            yield
+        except ServiceError as error:
+            if not isinstance(error, StorageGone) or isinstance(error, StorageFull):  # else it may be made still
+                with suppress(StorageError):
+                    await self._give_back(id)
+            raise
+
+    async def _read(self, id: str) -> tuple[_Claims, int | None]:
+        """Return the claims for jobs that do not show yet, and their revision; raise `JobsFull`."""
+        claims, revision = await self._claims()
+        await self._job_store.refresh()  # afterwards: what shows by now needs no claim
+        jobs, oldest = self._job_store.jobs, time.time() - CLAIM_SECONDS
+        left = {
+            other: (at, known)
+            for other, (at, known) in claims.items()
+            if at > oldest and not (other in jobs and jobs[other].revision > known)
+        }
+        held = left.keys() | {other for other, record in jobs.items() if not record.has_ended}
+        if len(held - {id}) >= self._most:
+            raise JobsFull(self._most)
+        return left, revision
+
+    async def _claims(self) -> tuple[_Claims, int | None]:
+        for document in await self._store.documents.all(KIND):
+            if document.name == NAME:
+                return {} if document.damaged else json.loads(document.value), document.revision
+        return {}, None
+
+    async def _give_back(self, id: str) -> None:
+        claims, revision = await self._claims()
+        if claims.pop(id, None) is not None:
+            await self._store.documents.put(KIND, NAME, json.dumps(claims).encode(), revision=revision)
