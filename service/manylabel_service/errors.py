@@ -265,9 +265,10 @@ class PredictionsFull(ServiceError):
     """The model keeps as many predictions without labels as it may."""
 
     code = "predictions_full"
-    message = "model {self.name!r} keeps {self.limit:,} predictions already, its limit; they go when they expire"
+    message = "model {self.name!r} keeps {self.limit} already, its limit; they go when they expire"
     name: str
-    limit: int
+    limit: str
+    """How much may be kept, with its unit, as ``"100 predictions"``."""
     retry_after: float = 60.0
     """Seconds after which another attempt makes sense."""
 

@@ -183,6 +183,9 @@ class Settings(BaseSettings):
     max_kept_predictions: PositiveInt = 100_000
     """Most predictions kept at a time, per model; beyond it they are answered 429."""
 
+    max_kept_prediction_bytes: PositiveInt = 2**28
+    """Most bytes of the predictions kept at a time, per model; beyond it they are answered 429."""
+
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Most features of a model; an index must be below it."""
 

@@ -29,6 +29,7 @@ class PredictionStore:
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_kept_predictions
+        self._most_bytes = settings.max_kept_prediction_bytes
 
     async def put(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
         """Keep what was predicted from, each under its id, until its time is over.
@@ -38,7 +39,7 @@ class PredictionStore:
         PredictionsFull, StorageGone, ModelGone
         """
         kept = {id: encode_features(x) for id, x in zip(ids, xs, strict=True)}
-        await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most)
+        await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
     async def get(self, ids: Sequence[str]) -> list[Features]:
         """Return the features that were predicted from, for each id; the ids have been checked to be some.

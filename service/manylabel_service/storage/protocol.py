@@ -64,6 +64,9 @@ Bytes = bytes | memoryview
 Durability = Literal["log", "fsync"]
 """What an append survives once it has returned: ``log`` any end of any process of ours, ``fsync`` loss of power too."""
 
+UNBOUNDED_BYTES = 2**53
+"""More than any store has."""
+
 MAX_DOCUMENT_BYTES = 1 << 20
 """Of the value of one document."""
 
@@ -286,10 +289,18 @@ class Snapshots(Protocol):
 class Predictions(Protocol):
     """The predictions whose truth may come later: bytes under ids that the caller makes."""
 
-    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
+    async def put(
+        self,
+        record: ModelRecord,
+        predictions: Mapping[str, bytes],
+        seconds: float,
+        most: int,
+        most_bytes: int = UNBOUNDED_BYTES,
+    ) -> None:
         """Keep predictions, all or none, for so many seconds; not longer than the model lives.
 
-        Raises `ModelGone`, and `PredictionsFull` if more than `most` would be kept for this model then.
+        Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them with their
+        checksums, would be kept for this model then.
         """
         ...
 

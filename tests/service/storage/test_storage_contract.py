@@ -682,10 +682,34 @@ async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
     await store.predictions.put(other, {"a": b"1", "b": b"2"}, 600.0, 3)
     with pytest.raises(PredictionsFull) as caught:
         await store.predictions.put(record, {"b": b"new", "c": b"3", "d": b"4"}, 600.0, 3)
-    assert (caught.value.name, caught.value.limit) == ("m", 3)
+    assert (caught.value.name, caught.value.limit) == ("m", "3 predictions")
     assert await store.predictions.get(record, list("abcd")) == [b"1", b"2", None, None]
     await store.predictions.put(record, {"b": b"new", "c": b"3"}, 600.0, 3)  # two that are new would be one too many
     assert await store.predictions.get(record, list("abcd")) == [b"1", b"new", b"3", None]
+
+
+async def test_no_more_bytes_of_predictions_are_kept_than_may(store: Store) -> None:
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+    kept, limits = bytes(1_000), (600.0, 10, 3_500)
+    await store.predictions.put(other, {"a": kept}, *limits)
+    await store.predictions.put(record, {"a": kept}, 0.3, 10, 3_500)
+    await store.predictions.put(record, {"b": kept, "c": kept}, *limits)
+    for new in ({"d": kept}, {"a": kept, "d": kept}, {"b": bytes(2_000)}):
+        with pytest.raises(PredictionsFull) as caught:
+            await store.predictions.put(record, new, *limits)
+        assert (caught.value.name, caught.value.limit) == ("m", "3,500 bytes of predictions")
+    assert await store.predictions.get(record, list("bcd")) == [kept, kept, None]
+    await store.predictions.put(record, {"b": kept, "c": b""}, *limits)  # in place of the others
+    await store.predictions.put(record, {"d": kept}, *limits)
+
+    async def ended() -> bool:
+        return not any(await store.predictions.get(record, ["a"]))
+
+    await eventually_async(ended)
+    await store.predictions.put(record, {"e": kept}, *limits)
+    with pytest.raises(PredictionsFull):
+        await store.predictions.put(record, {"f": kept}, *limits)
+    assert await store.predictions.get(record, list("abcdef")) == [None, kept, b"", kept, kept, None]
 
 
 async def test_predictions_end_and_make_room(store: Store) -> None:

@@ -7,6 +7,7 @@ a name that is created again shares no key with what had it before::
     ml:{tags.1763690000000}:log                  stream: the log
     ml:{tags.1763690000000}:snap:<id>:<part>     string: one chunk of a snapshot
     ml:{tags.1763690000000}:due                  sorted set: ids of kept predictions by the end of their time
+    ml:{tags.1763690000000}:sizes                hash: bytes of each kept prediction, and under "" of all
     ml:{tags.1763690000000}:pred:<id>            string, expires: a kept prediction
 
     ml:models                                    hash: name -> incarnation and spec, the models there are
@@ -73,6 +74,10 @@ class Keys:
 
     def chunk(self, id: str, token: str, number: int) -> str:
         return f"{self.base}snap:{id}:{token}.{number}"
+
+    @property
+    def sizes(self) -> str:
+        return f"{self.base}sizes"
 
     def prediction(self, id: str) -> str:
         return f"{self.base}pred:{id}"

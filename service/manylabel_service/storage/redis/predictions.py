@@ -1,4 +1,4 @@
-"""The kept predictions of a Redis store: a string each that expires, and their number."""
+"""The kept predictions of a Redis store: a string each that expires, and their number and sizes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from manylabel_service.errors import PredictionsFull
 from manylabel_service.storage.checksums import seal, unsealed_prediction
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.refusals import check
@@ -21,19 +21,28 @@ class RedisPredictions(Part):
     """Implements `Predictions` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
+    async def put(
+        self,
+        record: ModelRecord,
+        predictions: Mapping[str, bytes],
+        seconds: float,
+        most: int,
+        most_bytes: int = UNBOUNDED_BYTES,
+    ) -> None:
         keys = Keys.of(record)
         answer = await self._engine.connection.run(
             PUT_PREDICTIONS,
-            (keys.head, keys.due, *map(keys.prediction, predictions)),
+            (keys.head, keys.due, keys.sizes, *map(keys.prediction, predictions)),
             max(1, round(seconds * 1000)),
             most,
+            most_bytes,
             *predictions,
             *(seal(payload, record.incarnation, id) for id, payload in predictions.items()),
         )
         check(answer, record, "")
         if answer[0] == "full":
-            raise PredictionsFull(record.name, most)
+            limit = f"{most:,} predictions" if answer[1] == b"number" else f"{most_bytes:,} bytes of predictions"
+            raise PredictionsFull(record.name, limit)
 
     @gated
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:

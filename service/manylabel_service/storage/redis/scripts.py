@@ -190,24 +190,34 @@ return {'ok'}
 """,
 )
 
-# KEYS head, due, predictions... ARGV milliseconds, most, ids..., payloads...
+# KEYS head, due, sizes, predictions... ARGV milliseconds, most, most bytes, ids..., payloads...
 PUT_PREDICTIONS = Script(
     _NOW,
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-local now, count = now_ms(), #KEYS - 2
+local now, count = now_ms(), #KEYS - 3
+local function size(id) return tonumber(redis.call('HGET', KEYS[3], id) or '0') end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now)) do
+  redis.call('HINCRBY', KEYS[3], '', -size(id))
+  redis.call('HDEL', KEYS[3], id)
+end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-local kept = redis.call('ZCARD', KEYS[2])
+local kept, bytes = redis.call('ZCARD', KEYS[2]), size('')
 for i = 1, count do
-  if not redis.call('ZSCORE', KEYS[2], ARGV[2 + i]) then kept = kept + 1 end
+  if not redis.call('ZSCORE', KEYS[2], ARGV[3 + i]) then kept = kept + 1 end
+  bytes = bytes + #ARGV[3 + count + i] - size(ARGV[3 + i])
 end
-if kept > tonumber(ARGV[2]) then return {'full'} end
+if kept > tonumber(ARGV[2]) then return {'full', 'number'} end
+if bytes > tonumber(ARGV[3]) then return {'full', 'bytes'} end
 for i = 1, count do
-  redis.call('SET', KEYS[2 + i], ARGV[2 + count + i], 'PX', ARGV[1])
-  redis.call('ZADD', KEYS[2], now + tonumber(ARGV[1]), ARGV[2 + i])
+  redis.call('SET', KEYS[3 + i], ARGV[3 + count + i], 'PX', ARGV[1])
+  redis.call('ZADD', KEYS[2], now + tonumber(ARGV[1]), ARGV[3 + i])
+  redis.call('HSET', KEYS[3], ARGV[3 + i], #ARGV[3 + count + i])
 end
-local left = redis.call('PTTL', KEYS[2])
-if left < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[2], ARGV[1]) end
+redis.call('HSET', KEYS[3], '', bytes)
+for i = 2, 3 do
+  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
+end
 return {'ok'}
 """,
 )
@@ -239,7 +249,9 @@ return {'ok'}
 # KEYS head, due. ARGV how many. Removes so many of the predictions of a model that is gone.
 PURGE_PREDICTIONS = Script(
     """
-local base = string.sub(KEYS[1], 1, -5) .. 'pred:'
+local model = string.sub(KEYS[1], 1, -5)
+local base = model .. 'pred:'
+redis.call('UNLINK', model .. 'sizes')
 local popped = redis.call('ZPOPMIN', KEYS[2], ARGV[1])
 for i = 1, #popped, 2 do redis.call('UNLINK', base .. popped[i]) end
 return {'ok', #popped}

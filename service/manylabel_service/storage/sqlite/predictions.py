@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import ModelRecord
+from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
 from manylabel_service.storage.sqlite.engine import Part
 
 
@@ -13,8 +13,16 @@ class SQLitePredictions(Part):
     """Implements `Predictions` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int) -> None:
-        await self._engine.threads.write(self._engine.prediction_rows.put, record, predictions, seconds, most)
+    async def put(
+        self,
+        record: ModelRecord,
+        predictions: Mapping[str, bytes],
+        seconds: float,
+        most: int,
+        most_bytes: int = UNBOUNDED_BYTES,
+    ) -> None:
+        put = self._engine.prediction_rows.put
+        await self._engine.threads.write(put, record, predictions, seconds, most, most_bytes)
         self._engine.maintenance.wrote(sum(map(len, predictions.values())))
 
     @gated
