@@ -127,6 +127,20 @@ def test_memory_of_columns_follows_the_indices_that_were_seen(server: ServerProc
         assert ask(server, "DELETE", model)[0] == 204
 
 
+def test_memory_for_a_large_first_update_is_taken_beside_the_others(server: ServerProcess) -> None:
+    assert ask(server, "POST", "/v1/models", {"name": "wide", "algorithm": "falt"})[0] == 201
+    x = {"indices": [*range(20_000)], "values": [1.0] * 20_000}
+    with Others(server) as others:
+        started = time.perf_counter()
+        status = ask(server, "POST", "/v1/models/wide/update", {"x": x, "y": [f"label {i}" for i in range(3_000)]})[0]
+        seconds = time.perf_counter() - started
+    assert status == 200
+    assert others.gained_bytes > 300 * 2**20
+    # What is left is one pass over the weights. Where the system gives memory at once there was nothing to wait for.
+    assert others.longest_seconds < max(LONG_SECONDS, seconds / 2)
+    assert ask(server, "DELETE", "/v1/models/wide")[0] == 204
+
+
 def test_a_snapshot_of_a_large_model_keeps_nobody_waiting(server: ServerProcess, large: str) -> None:
     with Others(server) as others:
         for n in range(3):

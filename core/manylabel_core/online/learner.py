@@ -282,12 +282,13 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         """
         self._in_use().grow(n_features, n_labels)
 
-    def reserve(self, n_features: int, n_labels: int) -> None:
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Take the memory for so many features and labels, changing nothing else.
 
-        `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`.
+        `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
+        `touch`, the system has to give large memory now, and not when it is first written to.
         """
-        self._in_use().reserve(n_features, n_labels)
+        self._in_use().reserve(n_features, n_labels, touch)
 
     @property
     def nbytes(self) -> int:

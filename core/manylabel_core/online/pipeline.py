@@ -86,14 +86,14 @@ class Pipeline:
             for part in self._of_labels:
                 part.grow(self.n_labels)
 
-    def reserve(self, n_features: int, n_labels: int) -> None:
-        """Take the memory for so many features and labels, changing nothing else."""
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        """Take the memory for so many features and labels, changing nothing else; `touch` as `Model.enlarge`."""
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self._scaling.reserve(n_features)
             for part in self._of_labels:
                 part.reserve(n_labels)
-            self.model.enlarge(n_features, n_labels)
+            self.model.enlarge(n_features, n_labels, touch)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the state once so many columns, and so many more examples, are learnt."""

@@ -43,11 +43,12 @@ def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
             raise ValueError(f"state must hold {name} with a first column of 0: the threshold never moves")
 
 
-def enlarged(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -> NDArray[Any]:
     """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
 
     Axes that are too short become at least twice as long, so that growing by one again and again costs a
-    constant number of copies for each element.
+    constant number of copies for each element. With `touch`, zeros are written to what is asked for: else the system
+    gives memory when something else is first written there, page by page, which takes longer than to learn an example.
     """
     if all(have >= need for have, need in zip(array.shape, shape, strict=True)):
         return array
@@ -55,5 +56,7 @@ def enlarged(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         tuple(have if have >= need else max(need, 2 * have) for have, need in zip(array.shape, shape, strict=True)),
         dtype=array.dtype,
     )
+    if touch:
+        larger[tuple(slice(length) for length in shape)] = 0
     larger[tuple(slice(length) for length in array.shape)] = array
     return larger

@@ -272,7 +272,7 @@ def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
 
 def test_reserving_changes_no_state():
     one, other = (FALT(scaling="standard").partial_fit([[1.0, 2.0]], [[1, 0]]) for _ in range(2))
-    one.reserve(1000, 50)
+    one.reserve(1000, 50, touch=True)
     assert (one.n_features_, one.n_labels_, one.nbytes) == (2, 2, other.nbytes)
     for model in (one, other):
         model.partial_fit([[1.0, 0.0, 3.0]], [[1, 0, 1]])

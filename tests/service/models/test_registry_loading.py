@@ -231,12 +231,12 @@ class TestEviction:
         await replica.update([any_fleet.example(0)])
         model, may_go_on, begun = replica.model, threading.Event(), threading.Event()
 
-        def slow() -> bytes:
+        def slow() -> memoryview:
             begun.set()
             assert may_go_on.wait(10)
-            return OnlineModel.to_bytes(model)
+            return OnlineModel.to_buffer(model)
 
-        monkeypatch.setattr(model, "to_bytes", slow)
+        monkeypatch.setattr(model, "to_buffer", slow)
         sweeping = asyncio.create_task(registry._eviction.sweep())
         await eventually_async(begun.is_set)
         update = asyncio.create_task(replica.update([any_fleet.example(1)]))

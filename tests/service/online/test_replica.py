@@ -402,7 +402,7 @@ class TestSnapshots:
             def no_memory() -> bytes:
                 raise MemoryError
 
-            monkeypatch.setattr(replica.model, "to_bytes", no_memory)
+            monkeypatch.setattr(replica.model, "to_buffer", no_memory)
             await learn(replica, 3)
             assert (await replica.update([example(0)])).updates == 4
             await learn(other, 1)

@@ -17,8 +17,11 @@ class Model(Protocol):
     the threshold is predicted. A model that has no threshold of its own scores it 0.
     """
 
-    def enlarge(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least so many features and labels, changing nothing else."""
+    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        """Make room for at least so many features and labels, changing nothing else.
+
+        With `touch`, the system has to give large memory now, and not when it is first written to.
+        """
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         """Learn rows in order; write the scores of each before it was learnt, 0 for labels that did not exist."""

@@ -35,7 +35,7 @@ from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
 
 COPIED_BYTES = 2**22
-"""Bytes of a model that can be copied within a slice."""
+"""Bytes of a model that can be copied, or taken from the system, within a slice."""
 
 APPENDS = 3
 """How often an append is tried, each time after the model was restored."""
@@ -304,8 +304,10 @@ class Applier:
         model = self.model
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
-        if grows and model.learner.nbytes > COPIED_BYTES:
-            await asyncio.to_thread(model.learner.reserve, n_columns, n_labels)
+        if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
+            # Of hashed features most columns may never be written to: their memory is taken as they are.
+            touch = not model.limits.hashes
+            await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)
 
     # -- when something is wrong ------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class Expansion(Model):
         """Learn the next examples by this update; its kind never changes."""
         self._kind, self._update = update.kind, update.as_array()
 
-    def enlarge(self, n_features: int, n_labels: int) -> None:
+    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         self._support.grow(1 + n_labels)
         self._intercept = enlarged(self._intercept, (len(self._intercept), 1 + n_labels))
         if self._settings.average:

@@ -33,9 +33,9 @@ class FeatureModel(Model):
         """Learn the next examples by this update."""
         self._linear.set_update(update)
 
-    def enlarge(self, n_features: int, n_labels: int) -> None:
+    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         self._map.enlarge(n_features)
-        self._linear.enlarge(self._map.n_columns, n_labels)
+        self._linear.enlarge(self._map.n_columns, n_labels, touch)
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:

@@ -73,8 +73,8 @@ class LinearModel(Model):
         """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
 
-    def enlarge(self, n_features: int, n_labels: int) -> None:
-        self._table = enlarged(self._table, (1 + n_features, len(self._planes), _padded(1 + n_labels)))
+    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        self._table = enlarged(self._table, (1 + n_features, len(self._planes), _padded(1 + n_labels)), touch)
         if self._average:
             self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
         if self._by_feature:
