@@ -227,6 +227,18 @@ async def test_what_was_rolled_back_is_no_row(stream: Stream) -> None:
 
 
 @here
+async def test_what_was_of_another_form_before_a_rollback_is_no_row(stream: Stream) -> None:
+    await stream.create()
+    back = await stream.snapshot()
+    await stream.learn((dense(1, 2, 3), ["x"]))
+    await stream.append(Rollback(back, "log"))
+    await stream.learn((named(a=1), ["y"]))
+    counts, dataset = await stream.rows(10)
+    assert told(dataset) == [({"a": 1}, {"y"})]
+    assert (dataset.names, counts.rolled_back) == (("a",), 1)
+
+
+@here
 @pytest.mark.parametrize("form", [dense, lambda *values: sparse(*range(len(values)))])
 async def test_numbered_features(sqlite_stream: Stream, form: Callable[..., Features]) -> None:
     await sqlite_stream.create(algorithm="kernel_falt", params={"budget": 2})
