@@ -61,7 +61,6 @@ class Events:
 
     Parameters
     ----------
-    name : of the model.
     model : gives its present state.
     """
 

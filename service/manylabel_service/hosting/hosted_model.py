@@ -41,8 +41,6 @@ class HostedModel(ABC):
 
     Parameters
     ----------
-    record : the model in the store.
-    settings : of the server.
     store_health : how long ago the store was heard from; told when it is gone.
     on_deleted : called when it turns out that the model has been deleted elsewhere.
 

@@ -32,13 +32,7 @@ Event = tuple[int, str, dict[str, Any]]
 
 
 class JobService:
-    """A job service answers requests about the jobs of a store; every method raises StorageGone.
-
-    Parameters
-    ----------
-    context : of this process.
-    runner : does the tasks.
-    """
+    """A job service answers requests about the jobs of a store; every method raises StorageGone."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._job_store, self._runner = context, context.job_store, runner

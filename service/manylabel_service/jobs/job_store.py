@@ -45,10 +45,6 @@ def gathered_key(id: str) -> str:
 class JobStore:
     """A job store reads and changes the jobs of a store, and remembers them as of the last `refresh`.
 
-    Parameters
-    ----------
-    store : where they are.
-
     Attributes
     ----------
     jobs : by id. Only `refresh` changes it.

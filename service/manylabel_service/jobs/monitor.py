@@ -34,13 +34,7 @@ log = structlog.get_logger()
 
 
 class JobMonitor:
-    """A monitor polls the jobs for one server.
-
-    Parameters
-    ----------
-    context : of this process.
-    runner : is offered what is queued.
-    """
+    """A monitor polls the jobs for one server."""
 
     def __init__(self, context: JobContext, runner: Runner) -> None:
         self._context, self._runner = context, runner

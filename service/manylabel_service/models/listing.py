@@ -22,8 +22,6 @@ class Listing:
 
     Parameters
     ----------
-    store : knows all of them.
-    settings : of the server.
     resident : those in memory, by name; another class changes it.
     """
 

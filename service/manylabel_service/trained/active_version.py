@@ -37,8 +37,6 @@ class ActiveVersion:
 
     Parameters
     ----------
-    name : of the model.
-    versions : in the store.
     events : told of each change, once it is made here.
 
     Attributes

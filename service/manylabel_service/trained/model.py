@@ -44,13 +44,7 @@ log = structlog.get_logger()
 
 
 class TrainedModel(HostedModel):
-    """A trained model in this process serves one of its versions.
-
-    Parameters
-    ----------
-    store : where its versions are.
-    record, settings, store_health, on_deleted : as of every hosted model.
-    """
+    """A trained model in this process serves one of its versions."""
 
     _answered = (ServiceError,)
 

@@ -51,8 +51,6 @@ async def publish(
 
     Parameters
     ----------
-    store, settings : where to, and within which limits.
-    name : of the model.
     artifact : `ModelArtifact.to_bytes`.
     meta : of the version. For a job that has published before, its version is answered, and nothing is changed.
     promote : whether the version is served from now on, in the same step in which it becomes one.

@@ -155,7 +155,6 @@ class VersionStore:
 
     Parameters
     ----------
-    record, store : the model and where it is.
     on_change : called with the catalogue as it was known before, when another was read or made.
 
     Attributes

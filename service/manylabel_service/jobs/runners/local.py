@@ -26,13 +26,7 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """A local runner does tasks in this process, a bounded number at a time.
-
-    Parameters
-    ----------
-    context : of this process.
-    slots : tasks at a time.
-    """
+    """A local runner does tasks in this process, a bounded number at a time."""
 
     def __init__(self, context: JobContext, slots: int) -> None:
         self._context = context

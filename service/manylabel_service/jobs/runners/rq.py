@@ -52,10 +52,6 @@ class RQRunner:
     """An RQ runner puts queued tasks into RQ's queue, and again whatever RQ has lost.
 
     Each server has one; that two put the same task there is rare, and does no harm.
-
-    Parameters
-    ----------
-    context : of this process.
     """
 
     def __init__(self, context: JobContext) -> None:

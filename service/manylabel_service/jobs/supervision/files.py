@@ -129,12 +129,6 @@ async def gather(context: JobContext, record: JobRecord, directory: Path) -> dic
 class CheckpointUploads:
     """An upload stores the checkpoints of one task; of several that wait, the latest.
 
-    Parameters
-    ----------
-    context : of this process.
-    lease : on the task.
-    kept : the checkpoint of an earlier attempt, if there is one.
-
     Attributes
     ----------
     kept : the last checkpoint that the job's document names.
@@ -186,9 +180,6 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
 
     Parameters
     ----------
-    context : of this process.
-    record : the job.
-    directory : the directory of the training process.
     made : the result that it reported: `rows`, `held_out`, `seconds`.
     """
     spec, task = record.spec, record.tasks[-1]

@@ -32,8 +32,6 @@ class TaskLease:
 
     Parameters
     ----------
-    context : of this process.
-    id, number : the job and its task.
     token : of the lease, in the document.
     taken_at : when it was about to be taken, on the monotonic clock.
 

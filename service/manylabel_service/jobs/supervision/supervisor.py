@@ -40,12 +40,7 @@ log = structlog.get_logger()
 
 
 class TaskFailed(Exception):
-    """A task cannot be done, however often it is tried.
-
-    Parameters
-    ----------
-    code, detail : of the job's error.
-    """
+    """A task cannot be done, however often it is tried."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -83,14 +78,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
 
 
 class Supervision:
-    """A supervision carries out one leased task.
-
-    Parameters
-    ----------
-    context : of this process.
-    record : the job when the lease was taken.
-    lease : on the task.
-    """
+    """A supervision carries out one leased task."""
 
     def __init__(self, context: JobContext, record: JobRecord, lease: TaskLease) -> None:
         self._context, self._record, self._lease = context, record, lease

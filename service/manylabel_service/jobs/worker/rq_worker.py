@@ -42,12 +42,7 @@ log = structlog.get_logger()
 
 
 class RQWorkerProcess:
-    """A worker process has an event loop in a thread, with all that tasks need.
-
-    Parameters
-    ----------
-    settings : as of the servers.
-    """
+    """A worker process has an event loop in a thread, with all that tasks need."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -133,13 +128,7 @@ class RQWorkerProcess:
 
 
 class TaskWorker(SimpleWorker):
-    """RQ's worker runs without a process for each task here: training has a process of its own anyway.
-
-    Parameters
-    ----------
-    process : does the tasks.
-    connection : to Redis.
-    """
+    """RQ's worker runs without a process for each task here: training has a process of its own anyway."""
 
     current: TaskWorker
     job: Job
