@@ -16,6 +16,7 @@ from manylabel_clients.http.transport.connections import AsyncConnections, SyncC
 from manylabel_clients.http.transport.exchange import Exchange
 from manylabel_clients.http.transport.sse import EventStream
 
+C = TypeVar("C", bound=SyncConnections | AsyncConnections)
 R = TypeVar("R", covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,20 +24,18 @@ H = TypeVar("H")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class SyncResource(Generic[R]):
+class _Resource(Generic[C, R]):
+    def __init__(self, connections: C, requests: R) -> None:
+        self._connections = connections
+        self._requests = requests
+
+
+class SyncResource(_Resource[SyncConnections, R]):
     """A resource of a server, with its requests carried out by synchronous connections."""
 
-    def __init__(self, connections: SyncConnections, requests: R) -> None:
-        self._connections = connections
-        self._requests = requests
 
-
-class AsyncResource(Generic[R]):
+class AsyncResource(_Resource[AsyncConnections, R]):
     """A resource of a server, with its requests carried out by asynchronous connections."""
-
-    def __init__(self, connections: AsyncConnections, requests: R) -> None:
-        self._connections = connections
-        self._requests = requests
 
 
 def sync(method: Callable[Concatenate[R, P], Exchange[T]]) -> Callable[Concatenate[SyncResource[R], P], T]:
