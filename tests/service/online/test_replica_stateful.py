@@ -130,9 +130,10 @@ def plain(kind: str, learnt: Learnt) -> OnlineModel:
 
 
 def give_columns(model: OnlineModel, other: OnlineModel) -> None:
-    """Give the model the columns of another, with nothing learnt in them."""
-    model.features.names.add(other.features.names.names)
-    model.features.layout = other.features.layout
+    """Give the model the columns of another, with nothing learnt in them: features only if there are some already."""
+    known, names = model.features.names.names, other.features.names.names
+    if known and names[: len(known)] == known:
+        model.features.names.add(names)
     model.labels.add(other.labels.names)
     model.learner.grow(len(model.features) if model.updates else 0, len(model.labels))
 
@@ -392,7 +393,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     @rule(name=NAMES, place=PLACES, new=BATCHES, keyed=KEYED, alone=st.booleans())
     def update_invalid(self, name: str, place: int, new: Learnt, keyed: bool, alone: bool) -> None:
         """Features without names, in a model whose features have some; alone they pass one that has learnt nothing."""
-        if (known := self.known.get(name)) is None or (alone and not known.learnt):
+        if (known := self.known.get(name)) is None or (alone and not count(known.learnt)):
             return
         bad = Example(Features(None, None, np.ones(3, dtype=np.float32)), y_of(1))
         examples = [bad] if alone else [*examples_of(new), bad]
