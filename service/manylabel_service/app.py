@@ -29,6 +29,7 @@ from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
+from manylabel_service.api.web.turns import Turns
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.lifespan import lifespan
@@ -90,7 +91,7 @@ def create_app(
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     held = HeldBodies(settings.max_held_bytes, lambda: telemetry.refused("memory"))
-    app.state.held_bodies = held
+    app.state.held_bodies, app.state.turns = held, Turns(held, settings.max_queue_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     if settings.allowed_origins:

@@ -133,8 +133,8 @@ class Settings(BaseSettings):
     answers have begun, and what comes slowly because the server reads slowly, may take longer."""
 
     max_held_bytes: PositiveInt = 2**28
-    """Most bytes of all request bodies that have come in part; beyond it those that need more are answered 503. It is
-    also the most of all answers that clients have not taken; beyond it the largest is cut off."""
+    """Most bytes of all request bodies that have come in part, or wait to be read; beyond it those that need more are
+    answered 503. It is also the most of all answers that clients have not taken; beyond it the largest is cut off."""
 
     max_snapshot_bytes: PositiveInt = 2**35
     """Most bytes of the snapshots of all models in the store; beyond it none is taken, and who asks for one is answered
@@ -156,8 +156,9 @@ class Settings(BaseSettings):
     """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
 
     max_queue_seconds: PositiveFloat = 2.0
-    """Longest that an update may have to wait for those before it, by how fast the model learnt lately; beyond it
-    updates are answered 429. Streams are held back instead."""
+    """Longest that an update may have to wait for those before it, by how fast the model learnt lately, and a body of
+    64 KiB or more for others of that size, by how fast they were read lately; beyond it they are answered 429. Streams
+    are held back instead."""
 
     max_models: PositiveInt = 1_000
     """Most models on this server."""

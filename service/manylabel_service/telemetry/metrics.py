@@ -68,7 +68,7 @@ class Telemetry:
         )
         self._connections = self._gauge("manylabel_connections", "Connections open.")
         self._unsent_bytes = self._gauge("manylabel_unsent_bytes", "Bytes of answers that clients have not taken.")
-        self._body_bytes = self._gauge("manylabel_body_bytes", "Bytes of request bodies that have come in part.")
+        self._body_bytes = self._gauge("manylabel_body_bytes", "Bytes of request bodies that are coming, or wait.")
         self._loop_delay_seconds = self._histogram(
             "manylabel_event_loop_delay_seconds", "How late the event loop wakes up who sleeps.", buckets=WAKE_BUCKETS
         )
@@ -122,7 +122,7 @@ class Telemetry:
         self._unsent_bytes.set_function(unsent_bytes)
 
     def watch_bodies(self, n_bytes: Callable[[], int]) -> None:
-        """Show from now on the bytes of request bodies that have come in part."""
+        """Show from now on the bytes of request bodies that are coming, or wait to be read."""
         self._body_bytes.set_function(n_bytes)
 
     def woke(self, late_seconds: float) -> None:

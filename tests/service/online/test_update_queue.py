@@ -8,8 +8,9 @@ from manylabel_service.errors import QueueFull
 from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Update
-from manylabel_service.online.updates.update_queue import SLOWER, TIMED_EXAMPLES, UpdateQueue
+from manylabel_service.online.updates.update_queue import TIMED_EXAMPLES, UpdateQueue
 from manylabel_service.settings import Settings
+from manylabel_service.work_rate import SLOWER
 
 
 class Queue:

@@ -18,7 +18,7 @@ from manylabel_service.api.translation.from_json import path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.bodies import JSON, json_value, read_body
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -58,10 +58,12 @@ async def labels(request: Request, name: str) -> Response:
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         replica.check_wait()
-        document, raw = await read_json(request, context.settings.max_body_bytes)
+        raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
-        key = idempotency.idempotency_key(request, "labels", raw)
-        items = await to_items(document, _to_truth, context.settings.max_batch_examples)
+        async with request.app.state.turns.turn(raw):
+            document = json_value(raw, "the body")
+            key = idempotency.idempotency_key(request, "labels", raw)
+            items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)
         updated = await _learn(context, replica, items, key)
         content = await answer(None, items.batch, receipt(updated))

@@ -19,7 +19,7 @@ from manylabel_service.api.translation.from_json import read_position, to_exampl
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.bodies import JSON, json_value, read_body
 from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
@@ -42,6 +42,7 @@ READING = (
     "batch_too_large",
     "unsupported_media_type",
     "invalid_request",
+    "queue_full",
     "not_ready",
     "storage_unavailable",
 )
@@ -50,7 +51,6 @@ LEARNING = (
     "model_is_trained",
     "idempotency_in_flight",
     "idempotency_key_reused",
-    "queue_full",
     "limit_exceeded",
 )
 
@@ -91,13 +91,15 @@ async def predict(request: Request, name: str) -> Response:
     settings = context.settings
     wanted = read_parameters(request, Predicting)
     hosted = await context.registry.get(name)
-    document, _ = await read_json(request, settings.max_body_bytes)
+    raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
-    probabilities = take_flag(document, "probabilities")
     to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
-    items: Items[Any] = await to_items(
-        document, partial(to_any, max_features=settings.max_features), settings.max_batch_examples
-    )
+    convert = partial(to_any, max_features=settings.max_features)
+    async with request.app.state.turns.turn(raw):
+        document = json_value(raw, "the body")
+        probabilities = take_flag(document, "probabilities")
+        items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
+        del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     predicted = await _predict(context, hosted, items, wanted.at_least, probabilities)
     facts: dict[str, Any] = {"position": predicted.position}
@@ -180,13 +182,16 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
     replica.check_wait()  # before anything is read: refusing is cheap then
-    document, raw = await read_json(request, settings.max_body_bytes)
+    raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
-    key = idempotency.idempotency_key(request, operation, raw)
     want_predictions = operation == "predict-update"
-    probabilities = want_predictions and take_flag(document, "probabilities")
     convert = partial(to_example, max_features=settings.max_features)
-    items = await to_items(document, convert, settings.max_batch_examples)
+    async with request.app.state.turns.turn(raw):
+        document = json_value(raw, "the body")
+        key = idempotency.idempotency_key(request, operation, raw)
+        probabilities = want_predictions and take_flag(document, "probabilities")
+        items = await to_items(document, convert, settings.max_batch_examples)
+        del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
     updated = await _update(context, replica, items, key, want_predictions, probabilities)

@@ -11,6 +11,7 @@ from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
+from manylabel_service.work_rate import WorkRate
 
 GROUP_EXAMPLES = 10_000
 """Examples that share an append at most, unless one entry alone has more."""
@@ -40,9 +41,6 @@ MAX_BYTES = 2**28
 TIMED_EXAMPLES = 64
 """Groups with fewer say nothing of how fast a model learns: most of their time goes to the append."""
 
-SLOWER = 0.8
-"""A group that was learnt more slowly than those before it lowers the rate to this share at most."""
-
 
 class UpdateQueue:
     """The updates of one model, from their acceptance to their answer.
@@ -63,11 +61,7 @@ class UpdateQueue:
         self._name = model_name
         self._max_examples = settings.max_queue_examples
         self._max_seconds = settings.max_queue_seconds
-        self._clock = clock
-        self._rate = 0.0
-        """Examples a second, lately; 0 as long as nobody knows."""
-        self._under_way, self._began = 0, 0.0
-        """Examples of the group that was taken last, and when."""
+        self._rate = WorkRate(TIMED_EXAMPLES, clock)
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
         self.growth = SizeDelta()
@@ -84,10 +78,7 @@ class UpdateQueue:
     @property
     def seconds(self) -> float:
         """Return how long an update would wait for those before it, by how fast the model learnt lately."""
-        if not self._rate:
-            return 0.0
-        under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0
-        return (self.examples - self._under_way) / self._rate + max(0.0, under_way)
+        return self._rate.seconds(self.examples)
 
     def check_wait(self) -> None:
         """Raise QueueFull if an update would wait longer for those before it than it may."""
@@ -142,20 +133,13 @@ class UpdateQueue:
         while self._waiting and (not group or self._waiting[0].growth.examples <= room):
             group.append(self._waiting.popleft())
             room -= group[-1].growth.examples
-        self._under_way, self._began = GROUP_EXAMPLES - room, self._clock()
+        self._rate.begin(GROUP_EXAMPLES - room)
         return group
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
         """Answer the requests of the group that was taken last."""
-        self._time(sum(result.learnt for result in results))
+        self._rate.end(sum(result.learnt for result in results))
         self._answer(group, results)
-
-    def _time(self, n_learnt: int) -> None:
-        """Learn from the group under way how fast the model learns."""
-        self._under_way = 0
-        seconds = self._clock() - self._began
-        if n_learnt >= TIMED_EXAMPLES and seconds > 0:
-            self._rate = max(n_learnt / seconds, SLOWER * self._rate)
 
     def _answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
         for pending, result in zip(group, results, strict=True):

@@ -1,0 +1,62 @@
+"""Turns of large bodies: one after the other becomes values, which take many times the memory of the bytes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+
+from manylabel_service.api.web.bodies import HeldBodies
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.work_rate import WorkRate
+
+LARGE_BYTES = 2**16
+"""A body with fewer is converted at once."""
+
+_AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
+
+
+class Turns:
+    """The large bodies of all requests of an application wait for each other, in the order in which they came.
+
+    Converted side by side, in slices, all of them would be done last.
+
+    Parameters
+    ----------
+    held : where those that wait are counted.
+    max_seconds : longest that one may have to wait, by how fast others were converted lately.
+    """
+
+    def __init__(self, held: HeldBodies, max_seconds: float, rate: WorkRate | None = None) -> None:
+        self._held = held
+        self._max_seconds = max_seconds
+        self._rate = rate or WorkRate(LARGE_BYTES)
+        self._n_bytes = 0
+        self._converting = asyncio.Lock()
+
+    def turn(self, raw: bytes) -> AbstractAsyncContextManager[None]:
+        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering."""
+        return self._turn(len(raw)) if len(raw) >= LARGE_BYTES else _AT_ONCE
+
+    @asynccontextmanager
+    async def _turn(self, n_bytes: int) -> AsyncIterator[None]:
+        self._check_wait()
+        self._held.add(n_bytes)
+        self._n_bytes += n_bytes
+        try:
+            async with self._converting:
+                self._rate.begin(n_bytes)
+                done = 0
+                try:
+                    yield
+                    done = n_bytes
+                finally:
+                    self._rate.end(done)
+        finally:
+            self._n_bytes -= n_bytes
+            self._held.n_bytes -= n_bytes
+
+    def _check_wait(self) -> None:
+        seconds = self._rate.seconds(self._n_bytes)
+        if seconds > self._max_seconds:
+            after = max(1, round(seconds - self._max_seconds))
+            detail = f"large bodies wait {self._max_seconds:g} s to be read, the limit: retry in {after} s"
+            raise Problem("queue_full", detail, headers={"Retry-After": str(after)})

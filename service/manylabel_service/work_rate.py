@@ -1,0 +1,42 @@
+"""How fast work has been done lately, and so how long more of it would wait."""
+
+import time
+from collections.abc import Callable
+
+SLOWER = 0.8
+"""Work that was done more slowly than before lowers the rate to this share at most: a disk may be busy once."""
+
+
+class WorkRate:
+    """The rate of work that is done one piece after the other.
+
+    Parameters
+    ----------
+    timed : pieces with less say nothing of the rate: most of their time goes to what every piece takes.
+    clock : seconds.
+    """
+
+    def __init__(self, timed: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timed = timed
+        self._clock = clock
+        self._rate = 0.0
+        """Amount of work a second, lately; 0 as long as nobody knows."""
+        self._under_way, self._began = 0, 0.0
+
+    def begin(self, amount: int) -> None:
+        """Begin a piece with so much work."""
+        self._under_way, self._began = amount, self._clock()
+
+    def end(self, done: int) -> None:
+        """End the piece, of which so much was done."""
+        self._under_way = 0
+        seconds = self._clock() - self._began
+        if done >= self._timed and seconds > 0:
+            self._rate = max(done / seconds, SLOWER * self._rate)
+
+    def seconds(self, amount: int) -> float:
+        """Return how long so much work would take, which has the piece under way in it; 0 if nobody knows."""
+        if not self._rate:
+            return 0.0
+        under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0
+        return (amount - self._under_way) / self._rate + max(0.0, under_way)
