@@ -154,6 +154,30 @@ def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes, refuse
         refused(small.put("/v1/models/n", content=snapshot, headers=BYTES), 507, "limit_exceeded")
 
 
+def test_the_bytes_of_all_snapshots_have_a_limit(
+    serve: Callable[..., Any], snapshot: bytes, refused: Callable[..., Any]
+) -> None:
+    with serve(max_snapshot_bytes=5 * len(snapshot) // 2, snapshots_kept=2) as small:
+        small.put("/v1/models/m", content=snapshot, headers=BYTES).raise_for_status()
+        small.put("/v1/models/n", content=snapshot, headers=BYTES).raise_for_status()
+        assert f"\nmanylabel_stored_snapshot_bytes {sum_of(small, 'm', 'n'):.1f}\n" in small.get("/metrics").text
+        teach(small, "/v1/models/m", 3)
+        refused(small.post("/v1/models/m/snapshots"), 507, "limit_exceeded")
+        refused(small.put("/v1/models/o", content=snapshot, headers=BYTES), 507, "limit_exceeded")
+        assert teach(small, "/v1/models/m", 3)["updates"] == 14, "updates go on"
+        small.delete("/v1/models/n").raise_for_status()
+        take(small, "/v1/models/m")
+        for _ in range(3):  # in place of older ones
+            teach(small, "/v1/models/m", 1)
+            take(small, "/v1/models/m")
+
+
+def sum_of(client: TestClient, *models: str) -> int:
+    """The bytes of all snapshots of some models."""
+    listed = [client.get(f"/v1/models/{model}/snapshots").json()["snapshots"] for model in models]
+    return sum(snapshot["bytes"] for snapshots in listed for snapshot in snapshots)
+
+
 def test_the_content_has_to_be_bytes(client: TestClient, snapshot: bytes, refused: Callable[..., Any]) -> None:
     for headers in ({}, {"Content-Type": "application/json"}, {**BYTES, "Content-Encoding": "gzip"}):
         refused(client.put("/v1/models/m", content=snapshot, headers=headers), 415, "unsupported_media_type")
