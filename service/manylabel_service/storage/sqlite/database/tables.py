@@ -233,7 +233,9 @@ class Tables:
         return int(row[0]) if row else 0
 
     def total_snapshot_bytes(self) -> int:
-        (total,) = self._connection.execute("SELECT coalesce(sum(size_bytes), 0) FROM snapshots").fetchone()
+        (total,) = self._connection.execute(
+            "SELECT coalesce(sum(size_bytes), 0) FROM snapshots JOIN models USING (incarnation) WHERE name IS NOT NULL"
+        ).fetchone()
         return int(total)
 
     def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int) -> None:
