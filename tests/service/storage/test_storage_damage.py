@@ -39,10 +39,14 @@ def edit_log(store: Store, record: ModelRecord, edit: Edit) -> None:
         return
     with client_of(store) as client:
         key = Keys.of(record).log
-        rows = [[id, fields[b"p"], fields[b"l"]] for id, fields in client.xrange(key)]
+        rows = [[id, value[:-4], int.from_bytes(value[-4:], "little")] for id, value in values_of(client.xrange(key))]
         client.delete(key)
         for id, payload, link in edit(rows):
-            client.xadd(key, {"p": payload, "l": link}, id=id)
+            client.xadd(key, {"p": payload + link.to_bytes(4, "little")}, id=id)
+
+
+def values_of(entries: list[Any]) -> list[tuple[bytes, bytes]]:
+    return [(id, fields[b"p"]) for id, fields in entries]
 
 
 def client_of(store: Store) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from struct import pack
 from typing import Any, get_args
 from zlib import crc32
 
@@ -21,6 +22,9 @@ from manylabel_service.storage.redis.watcher import Watcher
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
 """Most that one answer of Redis has, about."""
+
+LINK_BYTES = 4
+"""The value of an entry is its payload, and its link after it."""
 
 FIRST_NUMBERS = 10**9
 """The first number of an append is below this, at random."""
@@ -55,7 +59,7 @@ class RedisLogs(Part):
         """Add entries, and read those before them: one round trip, unless there is a lot to read."""
         keys = Keys.of(record)
         entries: list[Entry] = []
-        digested = [part for payload in payloads for part in (payload, crc32(payload))]
+        checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
         known = entry_id(after)
         await self._wait_for_left_behind(record)
         while True:
@@ -67,7 +71,8 @@ class RedisLogs(Part):
                 PAGE_ENTRIES,
                 PAGE_BYTES,
                 first,
-                *digested,
+                checksums,
+                *payloads,
                 sync=sync,
                 left_behind=lambda task: self._leave(task, record),
             )
@@ -126,10 +131,10 @@ def check_durability(durability: str) -> None:
 def _checked(record: ModelRecord, flat: Sequence[bytes], link: bytes) -> list[Entry]:
     """Return entries that follow the one with a link; raise `ModelDamaged` where one does not fit."""
     entries, expected = [], int(link)
-    for id, payload, found in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-        position = id.decode()
+    for id, value in zip(flat[::2], flat[1::2], strict=True):
+        position, payload = id.decode(), value[:-LINK_BYTES]
         expected = next_link(expected, sum(position_key(position)), payload)
-        if found != b"%d" % expected:
+        if value[-LINK_BYTES:] != expected.to_bytes(LINK_BYTES, "little"):
             raise damaged_entry(record.name, position)
         entries.append(Entry(position, payload))
     return entries

@@ -22,6 +22,10 @@ end
 local trimmed, last, trimmed_link, last_link = unpack(
   redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link'))
 if not trimmed then return {'gone'} end
+-- The value of an entry ends with its link.
+local function link_of(entry)
+  return (struct.unpack('<I4', entry[2][2], #entry[2][2] - 3))
+end
 -- Why an id is refused, or nil and the link of its entry.
 local function refused(id)
   if id == last then return nil, last_link end
@@ -29,16 +33,16 @@ local function refused(id)
   if before(id, trimmed) then return {'trimmed', trimmed} end
   local found = redis.call('XRANGE', KEYS[2], id, id)[1]
   if not found then return {'lost'} end
-  return nil, found[2][4]
+  return nil, link_of(found)
 end
 """
 
-# Entries after one, so many and so many bytes of them at most, as a flat array of ids, payloads and links; whether
+# Entries after one, so many and so many bytes of them at most, as a flat array of ids and values; whether
 # those are all; and whether the log goes as far as it should. The size of the next step follows from what came so far:
 # a step of large entries would hold up every client.
 _PAGE = """
 local function page(after, limit, limit_bytes)
-  local found, entries, bytes, step, link = {}, 0, 0, 8, nil
+  local found, entries, bytes, step, last_entry = {}, 0, 0, 8, nil
   while true do
     local wanted = math.min(step, limit - entries)
     local range = redis.call('XRANGE', KEYS[2], '(' .. after, '+', 'COUNT', wanted)
@@ -46,13 +50,14 @@ local function page(after, limit, limit_bytes)
       after = entry[1]
       found[#found + 1] = after
       found[#found + 1] = entry[2][2]
-      link = entry[2][4]
-      found[#found + 1] = link
       entries = entries + 1
       bytes = bytes + #entry[2][2]
     end
+    last_entry = range[#range] or last_entry
     local ended = #range < wanted or after == last
-    if ended then return found, true, after == last and link == last_link end
+    if ended then
+      return found, true, after == last and last_entry ~= nil and link_of(last_entry) == tonumber(last_link)
+    end
     if entries >= limit or bytes >= limit_bytes then return found, false, true end
     step = math.max(1, math.min(512, math.floor((limit_bytes - bytes) * entries / (bytes + 1))))
   end
@@ -83,7 +88,7 @@ class Script:
         self.digest = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-# KEYS head, log. ARGV after, most entries, most bytes in between, first number, payloads and their CRC-32 in turn.
+# KEYS head, log. ARGV after, most entries, most bytes in between, first number, CRC-32 of all payloads, payloads...
 # Ids are made here, one millisecond for each append and a number that starts at random within it: a position that was
 # lost (by a Redis restarted with older data, or a failover) is not met again by chance, not even if the clock of the
 # new master is behind. A link is that of `checksums.next_link`.
@@ -100,14 +105,15 @@ if not whole then return {'damaged', last} end
 if not all then return {'behind', between, known_link} end
 local ms = math.max(now_ms(), parts(last) + 1)
 local prefix = string.format('%.0f-', ms)
-local number, id, link = tonumber(ARGV[4]), nil, tonumber(last_link)
-for i = 5, #ARGV, 2 do
+local unpack_number, pack_number = struct.unpack, struct.pack
+local call, key, number, id, link = redis.call, KEYS[2], tonumber(ARGV[4]), nil, last_link
+for i = 6, #ARGV do
   id = prefix .. string.format('%.0f', number)
-  link = (link * 1000003 + tonumber(ARGV[i + 1]) + ms + number) % 4294967296
-  redis.call('XADD', KEYS[2], id, 'p', ARGV[i], 'l', string.format('%.0f', link))
+  link = (link * 1000003 + unpack_number('<I4', ARGV[5], 4 * i - 23) + ms + number) % 4294967296
+  call('XADD', key, id, 'p', ARGV[i] .. pack_number('<I4', link))
   number = number + 1
 end
-redis.call('HSET', KEYS[1], 'last', id, 'last_link', string.format('%.0f', link))
+redis.call('HSET', KEYS[1], 'last', id, 'last_link', link)
 return {'ok', between, known_link, prefix}
 """,
 )
@@ -134,7 +140,7 @@ local through = ARGV[1]
 if before(last, through) then through = last end
 if before(trimmed, through) then
   local entry = redis.call('XREVRANGE', KEYS[2], through, '-', 'COUNT', 1)[1]
-  trimmed, trimmed_link = through, entry and entry[2][4] or trimmed_link
+  trimmed, trimmed_link = through, entry and link_of(entry) or trimmed_link
   redis.call('HSET', KEYS[1], 'trimmed', trimmed, 'trimmed_link', trimmed_link)
 end
 return {'ok', trimmed}
