@@ -17,7 +17,6 @@ BYTES = b"application/octet-stream"
 _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
 """How the media types end that are taken for another."""
 
-
 MAX_LENGTH_DIGITS = 20
 """Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
 
@@ -73,19 +72,13 @@ def json_value(raw: bytes, what: str) -> Any:
         raise Problem("malformed_json", f"{what} is not JSON: {error}") from error
 
 
-async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_seconds: float | None = None) -> bytes:
-    """Return the body of a request that says it is of this type; never holds more than its limit and one chunk.
-
-    With `idle_seconds`, a client that sends nothing for so long is answered a Problem stream_idle.
-    """
+async def read_body(request: Request, media_type: bytes, max_bytes: int) -> bytes:
+    """Return the body of a request that says it is of this type; never holds more than its limit and one chunk."""
     check_headers(request, media_type, max_bytes)
-    receive = request.receive if idle_seconds is None else in_time(request.receive, idle_seconds)
-    message = await receive()
+    message = await request.receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
-        # An upload (with `idle_seconds`) is one of few, and may be larger than all others together.
-        held = request.app.state.held_bodies if idle_seconds is None else None
-        body, message = await _gather(message, receive, max_bytes, held)
+        body, message = await _gather(message, request.receive, max_bytes, request.app.state.held_bodies)
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > max_bytes:
@@ -93,21 +86,19 @@ async def read_body(request: Request, media_type: bytes, max_bytes: int, idle_se
     return body
 
 
-async def _gather(message: Message, receive: Receive, max_bytes: int, held: HeldBodies | None) -> tuple[bytes, Message]:
+async def _gather(message: Message, receive: Receive, max_bytes: int, held: HeldBodies) -> tuple[bytes, Message]:
     """Return the body that begins with a message, as far as its limit and one chunk, and the last message."""
     chunks, counted = bytearray(), 0
     try:
         while True:
             chunks += message.get("body", b"")
-            if held is not None:
-                held.add(len(chunks) - counted)
-                counted = len(chunks)
+            held.add(len(chunks) - counted)
+            counted = len(chunks)
             if not message.get("more_body", False) or len(chunks) > max_bytes:
                 return bytes(chunks), message
             message = await receive()
     finally:
-        if held is not None:
-            held.n_bytes -= counted
+        held.n_bytes -= counted
 
 
 def in_time(receive: Receive, seconds: float) -> Receive:

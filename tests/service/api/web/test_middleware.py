@@ -1,5 +1,6 @@
 """What surrounds requests: ids, failures without a traceback, clients that go away."""
 
+import errno
 import json
 from collections.abc import Callable
 from typing import Any
@@ -71,6 +72,22 @@ async def test_an_answer_that_breaks_off_is_cut_off() -> None:
     with pytest.raises(ZeroDivisionError):
         await middleware(scope_of("/"), nothing_more, send)
     assert [message["type"] for message in sent] == ["http.response.start"], "no second answer after the first"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+async def test_a_server_without_descriptors_says_that_it_is_busy(number: int) -> None:
+    sent: list[Message] = []
+
+    async def opens(scope: Scope, receive: Receive, send: Send) -> None:
+        raise OSError(number, "Too many open files")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await RequestMiddleware(opens, Telemetry(), log_requests=False)(scope_of("/"), nothing_more, send)
+    assert sent[0]["status"] == 503
+    assert (b"retry-after", b"1") in sent[0]["headers"]
+    assert json.loads(sent[1]["body"])["code"] == "server_busy"
 
 
 async def test_who_went_away_is_sent_nothing(serve: Any, create: Callable[..., str]) -> None:
