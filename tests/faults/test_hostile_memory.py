@@ -9,11 +9,12 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import eventually
 
@@ -80,10 +81,12 @@ def ask(server: ServerProcess, method: str, path: str, body: Any = None, headers
         return answer.status, answer.headers, json.loads(text) if text else None
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    directory = tmp_path_factory.mktemp("hostile")
-    with ServerProcess(directory / "data").start() as server:
+@pytest.fixture(scope="module", params=["sqlite", "redis"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_redis: Callable[..., RedisServer]
+) -> Iterator[ServerProcess]:
+    flags = ("--store", new_redis().start().url) if request.param == "redis" else ()
+    with ServerProcess(tmp_path_factory.mktemp("hostile") / "data", flags).start() as server:
         yield server
         assert server.process is not None
         assert server.process.poll() is None, server.log_tail()
