@@ -14,6 +14,7 @@ from tests.service.fleet import Fleet
 from tests.service.stores import STORES
 
 from manylabel_service.app import create_app
+from manylabel_service.models import follower
 from manylabel_service.models import registry as registry_module
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
@@ -69,7 +70,14 @@ def no_warm_up(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def fleet(redis_server: Any, no_warm_up: None) -> AsyncIterator[Fleet]:
+def quick(no_warm_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registries do not load the kernels again, and look ten times as often at what others have done."""
+    monkeypatch.setattr(follower, "WAIT_SECONDS", follower.WAIT_SECONDS / 10)
+    monkeypatch.setattr(follower, "POLL_SECONDS", follower.POLL_SECONDS / 10)
+
+
+@pytest.fixture
+async def fleet(redis_server: Any, quick: None) -> AsyncIterator[Fleet]:
     """A fleet on a Redis of this test's own."""
     fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
     yield fleet
@@ -77,7 +85,7 @@ async def fleet(redis_server: Any, no_warm_up: None) -> AsyncIterator[Fleet]:
 
 
 @pytest.fixture
-async def durable_fleet(new_redis: Callable[..., Any], no_warm_up: None) -> AsyncIterator[Fleet]:
+async def durable_fleet(new_redis: Callable[..., Any], quick: None) -> AsyncIterator[Fleet]:
     """The same on a Redis that syncs each change to the disk before it answers."""
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
@@ -87,7 +95,7 @@ async def durable_fleet(new_redis: Callable[..., Any], no_warm_up: None) -> Asyn
 
 
 @pytest.fixture
-async def lone_fleet(tmp_path: Path, no_warm_up: None) -> AsyncIterator[Fleet]:
+async def lone_fleet(tmp_path: Path, quick: None) -> AsyncIterator[Fleet]:
     """A fleet of one: the embedded store has room for no more."""
     fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
     yield fleet

@@ -226,7 +226,7 @@ class TestEviction:
     ) -> None:
         """It waits until the state has been written down, and then the model stays."""
         registry = await any_fleet.start(evict_idle_seconds=1e-6)
-        registry._tasks[1].cancel()
+        registry._tasks[2].cancel()  # of eviction
         replica = await registry.create(any_fleet.spec())
         await replica.update([any_fleet.example(0)])
         model, may_go_on, begun = replica.model, threading.Event(), threading.Event()

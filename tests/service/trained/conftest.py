@@ -133,14 +133,14 @@ class Servers(Fleet):
 
 
 @pytest.fixture
-async def redis_servers(redis_server: Any, no_warm_up: None) -> AsyncIterator[Servers]:
+async def redis_servers(redis_server: Any, quick: None) -> AsyncIterator[Servers]:
     servers = Servers(lambda: RedisStore(Address.parse(redis_server.url), timeout_seconds=2.0), redis_server)
     yield servers
     await servers.end()
 
 
 @pytest.fixture
-async def lone_server(tmp_path: Path, no_warm_up: None) -> AsyncIterator[Servers]:
+async def lone_server(tmp_path: Path, quick: None) -> AsyncIterator[Servers]:
     servers = Servers(lambda: SQLiteStore(tmp_path / "data"))
     yield servers
     await servers.end()
