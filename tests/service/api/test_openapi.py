@@ -24,7 +24,7 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/metrics"): {404, 409, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
-    ("post", "/v1/models/{name}/snapshots"): {404, 409, 503},
+    ("post", "/v1/models/{name}/snapshots"): {404, 409, 503, 507},
     ("get", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503},
     ("post", "/v1/models/{name}/rollback"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/predict"): {400, 404, 409, 413, 415, 422, 429, 503},
