@@ -13,7 +13,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from manylabel_service.api.web.middleware import HEADERS, POLICY
+from manylabel_service.api.web.middleware import HEADERS
 from manylabel_service.api.web.problems import Problem, problem_response
 from manylabel_service.server.connections import ConnectionLimits
 
@@ -249,7 +249,6 @@ class BoundedProtocol(HttpToolsProtocol):
             *self.server_state.default_headers,
             *answer.raw_headers,
             *HEADERS,
-            (b"content-security-policy", POLICY),
             (b"x-request-id", request_id.encode()),
             (b"connection", b"close"),
         ]

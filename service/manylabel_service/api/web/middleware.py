@@ -21,12 +21,14 @@ HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-POLICY = b"default-src 'none'; frame-ancestors 'none'"
+"""What every answer tells browsers not to do."""
 _POLICY_OF_DOCS = (
     b"default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     b"connect-src 'self'; frame-ancestors 'none'"
 )
+_HEADERS_OF_DOCS = (*HEADERS[:-1], (b"content-security-policy", _POLICY_OF_DOCS))
 """FastAPI's page has its script and styles inline; it loads nothing from elsewhere."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
@@ -58,8 +60,7 @@ class RequestMiddleware:
         started = time.perf_counter()
         request_id = _request_id(scope)
         scope["request_id"] = request_id.decode()
-        policy = _POLICY_OF_DOCS if scope["path"] == "/docs" else POLICY
-        own_headers = (*HEADERS, (b"content-security-policy", policy), (b"x-request-id", request_id))
+        own_headers = _HEADERS_OF_DOCS if scope["path"] == "/docs" else HEADERS
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
         status = 0
@@ -68,7 +69,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *own_headers]
+                message["headers"] = [*message["headers"], *own_headers, (b"x-request-id", request_id)]
             await send(message)
             if is_head:
                 await send({"type": "http.response.body"})

@@ -6,7 +6,7 @@ is not this server's, that the page belongs to another site. Programs other than
 """
 
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -46,18 +46,12 @@ class OriginMiddleware:
         await answer(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Problem | None:
-        host = origin = site = b""
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-            elif name == b"sec-fetch-site":
-                site = value
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"")
         if host and host not in self._good and not self._is_own(host):
             named = host.decode("latin-1")[:100]
             return Problem("host_not_allowed", f"this server is not {named!r}; its operator can add allowed_hosts")
-        if (origin or site) and not self._may_ask(scope, origin.decode("latin-1").lower(), host, site):
+        if (b"origin" in headers or b"sec-fetch-site" in headers) and not self._may_ask(scope["method"], headers):
             detail = "a page of another site may not use this server; its operator can add allowed_origins"
             return Problem("origin_not_allowed", detail)
         return None
@@ -70,18 +64,19 @@ class OriginMiddleware:
             self._good.add(host)
         return own
 
-    def _may_ask(self, scope: Scope, origin: str, host: bytes, site: bytes) -> bool:
+    def _may_ask(self, method: str, headers: Mapping[bytes, bytes]) -> bool:
         """Tell whether the page that asks may; a link that is followed to this server may always be."""
-        if origin:
-            same = origin.partition("://")[2] == host.decode("latin-1").lower()
-            return same or origin in self._origins or "*" in self._origins
-        return site != b"cross-site" or "*" in self._origins or _is_followed_link(scope)
+        if "*" in self._origins:
+            return True
+        if b"origin" in headers:
+            origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
+            return origin in self._origins or origin.partition("://")[2] == host
+        return headers[b"sec-fetch-site"] != b"cross-site" or _is_followed_link(method, headers)
 
 
-def _is_followed_link(scope: Scope) -> bool:
-    headers = dict(scope["headers"])
+def _is_followed_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
     document = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
-    return document and scope["method"] in ("GET", "HEAD")
+    return document and method in ("GET", "HEAD")
 
 
 def _without_port(host: str) -> str:
