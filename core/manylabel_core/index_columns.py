@@ -13,6 +13,8 @@ from manylabel_core._index_columns import find_columns, insert_columns, place_co
 _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
 """Of this process. What columns there are does not depend on it."""
 
+_NO_SLOTS = np.zeros(0, dtype=np.int32)
+
 Placed = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Columns of one example, ascending, and their values, none of them 0."""
 
@@ -41,7 +43,7 @@ class IndexColumns:
         """Begin with the indices below `n_columns`, each its own column."""
         self._n_columns = n_columns
         self._indices: NDArray[np.int32] | None = None  # None: each index is its column
-        self._slots = np.zeros(0, dtype=np.int32)
+        self._slots = _NO_SLOTS
 
     def __len__(self) -> int:
         return self._n_columns
@@ -68,7 +70,8 @@ class IndexColumns:
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
         """Return those of some ascending indices that have no column yet."""
         if self._indices is None:
-            return indices[np.searchsorted(indices, self._n_columns) :]
+            all_known = not len(indices) or indices[-1] < self._n_columns
+            return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]
         columns = np.empty(len(indices), dtype=np.int32)
         if not find_columns(self._slots, self._indices, _MULTIPLIER, _writeable(indices), columns):
             return indices[:0]

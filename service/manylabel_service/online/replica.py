@@ -325,7 +325,8 @@ class Replica(HostedModel):
             result, refused = await self._learn(update, refuse_each)
         if result is None:
             return UpdateResult(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
-        return replace(self._answer(result), refused=refused)
+        answer = self._answer(result)
+        return replace(answer, refused=refused) if refused else answer
 
     async def rollback(self, position: str, key: IdempotencyKey | None = None) -> UpdateResult:
         """Go back to a snapshot, here and on every other replica, at the same point of the log.

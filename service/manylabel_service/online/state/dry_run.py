@@ -157,7 +157,9 @@ class DryRun:
         """
         self._check_form(example)
         features, labels = self._new_names(example)
-        indices = self._new_indices.unknown(self._features.new_indices(example.x))
+        indices = self._features.new_indices(example.x)
+        if len(indices):
+            indices = self._new_indices.unknown(indices)
         layout = self.layout.after(example.x)
         if check is not None:
             sizes = self._new_features.size_with(features), self._new_labels.size_with(labels), len(indices)

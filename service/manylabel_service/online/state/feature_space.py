@@ -148,7 +148,7 @@ class FeatureSpace:
     def new_indices(self, x: Features) -> NDArray[np.int32]:
         """Return the indices of an example that would get columns of their own; none of one with names."""
         if x.names is not None or self._n_hashed is not None:
-            return np.zeros(0, dtype=np.int32)
+            return _NO_INDICES
         return self.columns.unknown(self._below(_indices(x)))
 
     def add(self, x: Features) -> Columns:
@@ -244,6 +244,9 @@ class FeatureSpace:
             raise ValueError("indices: there are none, or none so high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
+
+
+_NO_INDICES = np.zeros(0, dtype=np.int32)
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
