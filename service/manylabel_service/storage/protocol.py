@@ -244,9 +244,10 @@ class Snapshots(Protocol):
     async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
-        It is listed, and can be had, only once all of it is in place, and nothing that takes it away
-        (a loss of power) leaves a `trim` that was asked for later. Raises `ModelGone`, and `LogLost`
-        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
+        It is listed, and can be had, only once all of it is in place, was read again and is what was given (or
+        `StorageGone` is raised); nothing that takes it away (a loss of power) leaves a `trim` that was asked for
+        later. What several processes put at one position are equal bytes. Raises `ModelGone`, and `LogLost` as
+        `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
         """
         ...
 
@@ -265,8 +266,8 @@ class Snapshots(Protocol):
     def read(self, record: ModelRecord, position: str) -> AsyncGenerator[bytes, None]:
         """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
 
-        None at all if there is no such snapshot; not all of them if it is removed meanwhile. `close` does not wait
-        for it. Raises `ModelGone`.
+        None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
+        replaced. `close` does not wait for it. Raises `ModelGone`.
         """
         ...
 

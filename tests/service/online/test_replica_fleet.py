@@ -56,6 +56,17 @@ class TestOneLog:
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
 
+    async def test_snapshots_taken_at_once_at_one_position_all_succeed(self, fleet: Any) -> None:
+        registries, replicas = await hosted(fleet, 3)
+        for turn in range(20):
+            receipt = await replicas[turn % 3].update([fleet.example(turn)])
+            for replica in replicas:
+                await replica.predict([], at_least=receipt.position)
+            taken = await asyncio.gather(*(replica.take_snapshot() for replica in replicas))
+            assert {snapshot.position for snapshot in taken} == {receipt.position}
+            stored = await fleet.store(registries[0]).snapshots.get(replicas[0].record, receipt.position)
+            assert stored == replicas[0].model.to_bytes()
+
     async def test_alarms_of_drift_are_the_same_events_everywhere(self, fleet: Any) -> None:
         """However each has grouped the entries: the one writes small updates, the other reads them in one go."""
         registries = await fleet.start_several(2)

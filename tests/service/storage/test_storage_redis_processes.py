@@ -5,11 +5,12 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import ModelExists, ModelGone
+from manylabel_service.errors import ModelExists, ModelGone, StorageGone
 from manylabel_service.storage import SEED, START, Address, Entry, ModelRecord
 from manylabel_service.storage.redis import RedisStore, logs, models, snapshots
 from manylabel_service.storage.redis import watcher as changes
@@ -219,6 +220,40 @@ async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str,
         await store.snapshots.put(record, START, bytes(size))
         assert len(await keys_of(url, store) - before) == -(-size // snapshots.CHUNK_BYTES)
     await store.snapshots.delete(record, START)
+    assert await keys_of(url, store) == before
+
+
+async def test_a_reader_goes_on_when_another_process_puts_equal_bytes(
+    store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1000)
+    record, data = await store.models.create("m", b""), random.Random(3).randbytes(3500)
+    await store.snapshots.put(record, START, data)
+    reading = store.snapshots.read(record, START)
+    pieces = [await anext(reading)]
+    await other.snapshots.put(record, START, data)
+    pieces += [piece async for piece in reading]
+    assert b"".join(pieces) == data
+    reading = store.snapshots.read(record, START)
+    assert await anext(reading) == data[:1000]
+    await other.snapshots.put(record, START, bytes(1500))
+    assert [piece async for piece in reading] == [], "of another size, they are not the same bytes"
+
+
+async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_before(
+    url: str, store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await store.models.create("m", b"")
+    await store.snapshots.put(record, START, b"good")
+    before, command = await keys_of(url, store), store.engine.connection.command
+
+    async def flawed(*words: Any) -> Any:
+        return await command(*(words if words[0] != "SET" else (words[0], words[1], b"baad", *words[3:])))
+
+    monkeypatch.setattr(store.engine.connection, "command", flawed)
+    with pytest.raises(StorageGone, match="not what was written"):
+        await store.snapshots.put(record, START, b"news")
+    assert await store.snapshots.get(record, START) == b"good"
     assert await keys_of(url, store) == before
 
 

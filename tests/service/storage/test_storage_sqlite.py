@@ -29,6 +29,7 @@ from manylabel_service.errors import (
 from manylabel_service.storage import START, Document, Entry, ModelRecord, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite.database import file_watch, tables
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
+from manylabel_service.storage.sqlite.files import snapshot_files
 
 
 @pytest.fixture
@@ -448,6 +449,20 @@ async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str
             await blob_bytes(store.blobs, "b")
         assert await store.blobs.put("b", pieces_of(b"whole again")) == 11
         assert await blob_bytes(store.blobs, "b") == b"whole again"
+
+
+@pytest.mark.parametrize("flaw", [b"bad!", b"new", b"newss"])
+async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_before(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, flaw: bytes
+) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"")
+        await store.snapshots.put(record, START, b"good")
+        monkeypatch.setattr(snapshot_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
+        with pytest.raises(StorageGone, match="not what was written"):
+            await store.snapshots.put(record, START, b"news")
+        assert await store.snapshots.get(record, START) == b"good"
+        assert [file.name for file in directory.glob("snapshots/*/*")] == ["0.safetensors"]
 
 
 async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_comes_as_it_is(

@@ -1,7 +1,8 @@
 """Snapshots of one model: when, how, and which are kept.
 
-A snapshot is verified after it was written; only then are older ones dropped and the log trimmed
-behind the oldest kept. So a damaged snapshot costs a longer replay, and never part of the model.
+A store compares what it has written with what it was given before a snapshot counts; only then are
+older ones dropped and the log trimmed behind the oldest kept. So a damaged snapshot costs a longer
+replay, and never part of the model.
 
 Replicas of one model in other processes take snapshots too, and one of each is enough: before
 taking one, a replica looks whether another has, and those that have met others wait a little longer
@@ -12,12 +13,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 
-import numpy as np
 import structlog
 
-from manylabel_core.state import DamagedState
 from manylabel_service.errors import LimitExceeded, LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import Retention
@@ -230,7 +228,6 @@ class Snapshotter:
         try:
             await self._room.add_stored(len(data) - await self._retention.next_to_go_bytes())
             await self._store.snapshots.put(self._record, position, data)
-            await self._verify(position, data)
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
             kept = await self._retention.apply(model)
@@ -239,29 +236,12 @@ class Snapshotter:
         except LogTrimmed:
             log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica's
             return None
-        except (StorageError, DamagedState, LimitExceeded) as error:
+        except (StorageError, LimitExceeded) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))
             if isinstance(error, StorageGone | LimitExceeded):
                 raise
             raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
         return at(position, kept)
-
-    async def _verify(self, position: str, data: memoryview) -> None:
-        """Compare what is stored with what should be, piece by piece; if it differs, remove it, raise DamagedState."""
-        n_same = 0
-        async with aclosing(self._store.snapshots.read(self._record, position)) as pieces:
-            async for piece in pieces:
-                if not await asyncio.to_thread(_same, data[n_same : n_same + len(piece)], piece):
-                    break
-                n_same += len(piece)
-        if n_same != len(data):
-            await self._store.snapshots.delete(self._record, position)
-            raise DamagedState(f"from byte {n_same:,} on, it was not stored as it is")
-
-
-def _same(one: memoryview, other: bytes) -> bool:
-    # By NumPy, which lets other threads run.
-    return np.array_equal(np.frombuffer(one, dtype=np.uint8), np.frombuffer(other, dtype=np.uint8))
 
 
 async def _nothing() -> SnapshotRecord | None:

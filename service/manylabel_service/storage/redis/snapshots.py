@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import secrets
 import time
@@ -9,6 +10,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from manylabel_service.errors import ModelGone, StorageGone
+from manylabel_service.storage.blob_pieces import same_bytes
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Bytes, ModelRecord, SnapshotRecord, position_key
 from manylabel_service.storage.redis.engine import Part
@@ -66,12 +68,16 @@ class RedisSnapshots(Part):
         check(answer, record, position)
 
     async def upload(self, keys: Keys, id: str, data: Bytes) -> Stored:
-        """Write the chunks, to be claimed within `ORPHAN_SECONDS`."""
+        """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and see that they are there as they were given."""
         size, view = len(data), memoryview(data)
         stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, time.time_ns() // 1_000_000)
         for number, key in enumerate(stored.keys(keys, id)):
             chunk = bytes(view[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES])
             await self._engine.connection.command("SET", key, chunk, "EX", ORPHAN_SECONDS)
+            written = await self._engine.connection.command("GET", key)
+            if written is None or not await asyncio.to_thread(same_bytes, chunk, written):
+                await self.discard(keys, id, stored)
+                raise StorageGone("a part of a snapshot is not what was written", heals=True)
         return stored
 
     async def discard(self, keys: Keys, id: str, stored: Stored) -> None:
@@ -104,12 +110,18 @@ class RedisSnapshots(Part):
         id, keys = entry_id(position), Keys.of(record)
         with self.gate:
             stored = await self._find(record, keys, id)
-        # The gate is passed for each piece, since nobody shall be held up by a slow reader.
-        for key in () if stored is None else stored.keys(keys, id):
+        number = 0
+        while stored is not None and number < stored.chunks:
+            # The gate is passed for each piece, since nobody shall be held up by a slow reader.
             with self.gate:
-                piece = await self._engine.connection.command("GET", key)
-            if piece is None:
-                return
+                piece = await self._engine.connection.command("GET", keys.chunk(id, stored.token, number))
+                if piece is None:
+                    # Another process has put equal bytes at this position, or it was removed; or it is lost.
+                    before, stored = stored, await self._find(record, keys, id)
+                    if stored is not None and (stored.token == before.token or stored.size_bytes != before.size_bytes):
+                        return
+                    continue
+            number += 1
             yield piece
 
     @gated

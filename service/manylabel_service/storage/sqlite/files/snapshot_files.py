@@ -7,6 +7,7 @@ a process that died.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Collection
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, same_bytes
 from manylabel_service.storage.protocol import Bytes
 
 _SUFFIX = ".safetensors"
@@ -30,7 +32,8 @@ class SnapshotFiles:
     def write(self, incarnation: int, position: str, data: Bytes) -> None:
         """Put a file in place, whole and safe from loss of power, or leave what was there.
 
-        Folders that somebody has removed are made anew.
+        What was written is read again and compared before it takes its place; raises OSError if it differs. Folders
+        that somebody has removed are made anew.
         """
         folder = self._folder(incarnation)
         if not folder.is_dir():
@@ -42,6 +45,7 @@ class SnapshotFiles:
             with temporary.open("wb", buffering=0) as file:
                 write_all(file.fileno(), data)
                 os.fsync(file.fileno())
+            _compare(temporary, data)
             temporary.replace(self._file(incarnation, position))
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -96,6 +100,17 @@ class SnapshotFiles:
 
     def _file(self, incarnation: int, position: str) -> Path:
         return self._folder(incarnation) / f"{position}{_SUFFIX}"
+
+
+def _compare(path: Path, data: Bytes) -> None:
+    view, start = memoryview(data), 0
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(PIECE_BYTES):
+            if not same_bytes(view[start : start + len(piece)], piece):
+                break
+            start += len(piece)
+    if start != len(view):
+        raise OSError(errno.EIO, f"from byte {start:,} on, it is not what was written", str(path))
 
 
 def read_part(path: Path, start: int, size_bytes: int) -> bytes | None:
