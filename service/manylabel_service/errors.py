@@ -258,7 +258,8 @@ class PredictionLabelled(PredictionError):
     """The prediction has been given its labels before."""
 
     code = "prediction_labelled"
-    message = "prediction {self.id!r} has its labels already; they are learnt once"
+    message = "prediction {self.id!r} {self.detail}"
+    detail: str = "has its labels already; they are learnt once"
 
 
 class PredictionsFull(ServiceError):

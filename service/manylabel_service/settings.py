@@ -185,7 +185,7 @@ class Settings(BaseSettings):
     """Most predictions kept at a time, per model; beyond it they are answered 429."""
 
     max_kept_prediction_bytes: PositiveInt = 2**28
-    """Most bytes of the predictions kept at a time, per model; beyond it they are answered 429."""
+    """Most bytes of the predictions kept at a time, features and scores, per model; beyond it they are answered 429."""
 
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Most features of a model; an index must be below it."""

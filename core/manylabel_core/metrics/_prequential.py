@@ -82,7 +82,7 @@ def list_known(indices, signs, complete, n_labels, labels, truth):  # type: igno
 
 @compiled
 def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[no-untyped-def]
-    """Fill `row` and `found`. Labels from column `n_known` on did not exist when the scores were made."""
+    """Fill `row` and `found`. Labels from column `n_known` on, or without a score (NaN), did not exist at that time."""
     row[:] = 0
     row[KNOWN] = len(labels)
     n_found = n_relevant = n_irrelevant = 0
@@ -95,7 +95,7 @@ def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[n
             row[outcome] += 1
             found[n_found] = 4 * label + outcome
             n_found += 1
-        if label < n_known:
+        if label < n_known and not np.isnan(scores[1 + label]):
             if relevant:
                 ranked[0, n_relevant] = scores[1 + label]
                 n_relevant += 1
@@ -103,6 +103,20 @@ def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[n
                 ranked[1, n_irrelevant] = scores[1 + label]
                 n_irrelevant += 1
     rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], row)
+
+
+@compiled
+def judge_part(margins, truth):  # type: ignore[no-untyped-def]
+    """Return the `row` of an example by the labels told alone, and their codes, in which labels are places here."""
+    n = len(margins)
+    scores = np.zeros(1 + n, dtype=np.float64)
+    scores[1:] = margins
+    labels = np.arange(n).astype(np.int32)
+    found = np.empty(n, dtype=np.int32)
+    ranked = np.empty((2, n), dtype=np.float64)
+    row = np.empty(N_FIELDS, dtype=np.int64)
+    judge(scores, labels, truth, n, found, ranked, row)
+    return row, found[: n_found(row)]
 
 
 @compiled
@@ -189,6 +203,19 @@ def add(row, totals, sums):  # type: ignore[no-untyped-def]
     sums[RECALL] += ratio(row[TP], row[TP] + row[FN])
     sums[HAMMING] += ratio(wrong, row[KNOWN])
     sums[RANKING] += ratio(row[MISRANKED], row[PAIRS])
+
+
+@compiled
+def replace(old, new, totals, sums):  # type: ignore[no-untyped-def]
+    """Let an example that was added as `old` count as `new`."""
+    without, with_it = np.zeros(N_TOTALS, dtype=np.int64), np.zeros(N_TOTALS, dtype=np.int64)
+    less, more = np.zeros(N_SUMS, dtype=np.float64), np.zeros(N_SUMS, dtype=np.float64)
+    add(old, without, less)
+    add(new, with_it, more)
+    for at in (ONE_ERRORS, EXACT):
+        totals[at] = min(max(totals[at] + with_it[at] - without[at], 0), totals[EXAMPLES])
+    for at in range(N_SUMS):
+        sums[at] = min(max(sums[at] + more[at] - less[at], 0.0), float(totals[EXAMPLES]))
 
 
 @compiled

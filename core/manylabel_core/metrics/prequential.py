@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,35 @@ _FIELDS = {
 
 MAX_EXAMPLES = 2**53
 """More examples than any stream has."""
+
+
+class PartialTruth(NamedTuple):
+    """The part of an example's truth that is known so far, and what was predicted of it.
+
+    Attributes
+    ----------
+    number : int
+        Which of the examples measured it is, from 1.
+    labels : ndarray of shape (n_told,), int32
+        Columns of the labels, in the order in which they were told.
+    truth : ndarray of shape (n_told,), bool
+    margins : ndarray of shape (n_told,), float64
+        Score minus threshold of each; NaN where there was none.
+    """
+
+    number: int
+    labels: NDArray[np.int32]
+    truth: NDArray[np.bool_]
+    margins: NDArray[np.float64]
+
+    def joined(self, more: PartialTruth) -> PartialTruth:
+        """Return this part and another of the same example together."""
+        return PartialTruth(
+            self.number,
+            np.concatenate([self.labels, more.labels]),
+            np.concatenate([self.truth, more.truth]),
+            np.concatenate([self.margins, more.margins]),
+        )
 
 
 class Prequential:
@@ -101,6 +130,78 @@ class Prequential:
         while (first := self._advance(scores, targets, n_known, first)) < len(scores):
             self._make_room()
 
+    def update_part(
+        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None = None
+    ) -> PartialTruth | None:
+        """Measure one example whose truth comes in parts; it counts once, with all that is known of it by now.
+
+        Parameters
+        ----------
+        scores, targets, n_known : of the one example, as of `update`
+            Its targets are not complete, and list none of the labels of the parts before.
+        before : PartialTruth, optional
+            What the last call for this example returned.
+
+        Returns
+        -------
+        PartialTruth or None
+            All parts together; None if nothing is known of the example yet.
+
+        Raises
+        ------
+        ValueError
+            As `update`. Nothing has been measured then.
+        """
+        scores = np.ascontiguousarray(scores)
+        _check(scores, targets, n_known)
+        number = int(self._totals[_prequential.EXAMPLES]) + 1 if before is None else before.number
+        part = _part(number, scores[0], targets, int(n_known[0]))
+        if before is None or not len(part.labels):
+            self.update(scores, targets, n_known)
+            return part if len(part.labels) else before
+        self._widen(scores.shape[1] - 1)
+        self._totals[_prequential.LABELS] = max(self._totals[_prequential.LABELS], targets.n_labels[0])
+        joined = before.joined(part)
+        self._amend(number, _judged(before)[0], _judged(joined)[0], _judged(part)[1])
+        return joined
+
+    def check_parts(self, parts: Iterable[PartialTruth]) -> None:
+        """Raise ValueError unless these can be parts of examples measured here."""
+        ring = self._ring[self._places(_prequential.OLDEST, len(self._ring))]
+        held = self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))]
+        ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
+        for part in parts:
+            if not 1 <= part.number <= self._totals[_prequential.EXAMPLES]:
+                raise ValueError("parts: an example was never measured")
+            if not ((part.labels >= 0) & (part.labels < self._totals[_prequential.LABELS])).all():
+                raise ValueError("parts: names a label that does not exist")
+            if (place := self._place(part.number)) is None:
+                continue
+            row, codes = _judged(part)
+            own = held[ends[place - 1] if place else 0 : ends[place]]
+            if (ring[place] != row).any() or not np.array_equal(np.sort(own), np.sort(codes)):
+                raise ValueError("parts: an example was measured otherwise")
+
+    def _amend(self, number: int, old: NDArray[np.int64], new: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
+        """Let an example that was measured as `old` count as `new`, by the outcomes of more labels."""
+        np.add.at(self._counts[_prequential.ALL], (codes >> 2, codes & 3), 1)
+        _prequential.replace(old, new, self._totals, self._sums)
+        if (place := self._place(number)) is None:
+            return
+        np.add.at(self._counts[_prequential.RECENT], (codes >> 2, codes & 3), 1)
+        places = self._places(_prequential.OLDEST, len(self._ring))[: place + 1]
+        end = int(self._ring[places, : _prequential.KNOWN].sum())
+        held = np.insert(self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))], end, codes)
+        self._ring[places[-1]] = new
+        room = len(self._codes)
+        self._codes = _moved(held, room if len(held) <= room else max(2 * room, len(held)))
+        self._totals[_prequential.FIRST_CODE], self._totals[_prequential.N_CODES] = 0, len(held)
+
+    def _place(self, number: int) -> int | None:
+        """Return which of the window an example is, from 0, the oldest; None if it has left the window."""
+        place = number - 1 - int(self._totals[_prequential.EXAMPLES] - self._totals[_prequential.LENGTH])
+        return place if place >= 0 else None
+
     def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
         own = self._counts, self._totals, self._sums, self._ring, self._codes
         return int(_prequential.advance(scores, *targets, n_known, first, self._window, *own))
@@ -177,6 +278,19 @@ class Prequential:
         """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
         start, length = self._totals[begin : begin + 2].tolist()
         return np.arange(start, start + length, dtype=np.int64) % capacity
+
+
+def _part(number: int, scores: NDArray[Any], targets: Targets, n_known: int) -> PartialTruth:
+    """Return the truth and the margins of the labels that the targets of one example list."""
+    labels = targets.indices[targets.indptr[0] : targets.indptr[1]]
+    margins = np.where(labels < n_known, scores[1 + labels].astype(np.float64) - float(scores[0]), np.nan)
+    return PartialTruth(number, labels.copy(), targets.signs[targets.indptr[0] : targets.indptr[1]] > 0, margins)
+
+
+def _judged(part: PartialTruth) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return what came of an example, as a row of the ring, and the codes of its labels predicted or true."""
+    row, found = _prequential.judge_part(part.margins, part.truth)
+    return row, (found & 3 | part.labels[found >> 2] << 2).astype(np.int32)
 
 
 def _named(

@@ -21,6 +21,11 @@ class Prediction:
     threshold: float
     probabilities: dict[str, float] | None = None
 
+    @property
+    def margins(self) -> NDArray[np.float64]:
+        """The scores, in the order of the labels."""
+        return np.fromiter(self.scores.values(), dtype=np.float64, count=len(self.scores))
+
 
 class Predictions(Sequence[Prediction]):
     """Predictions made from raw scores when they are asked for: a long batch need not be made at once."""

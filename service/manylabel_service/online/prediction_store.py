@@ -1,24 +1,39 @@
-"""Predictions kept for labels that come later: the features, as they were predicted from.
+"""Predictions kept for labels that come later: the features that were predicted from, and the scores answered.
 
-As in the log: msgpack, little-endian float32 and int32, so they are learnt to the same bits on any
-machine.
+As in the log: msgpack, little-endian float32 and int32, float64 for scores, so they are learnt and measured to the same
+bits on any machine.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgpack
 import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.hosting.slices import SLICE_SECONDS
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.ulid import timestamp_of
 
 log = structlog.get_logger()
+
+
+class KeptPrediction(NamedTuple):
+    """A kept prediction has the features that were predicted from, and the scores that were answered.
+
+    `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold.
+    """
+
+    x: Features
+    scores: NDArray[np.float64]
 
 
 class PredictionStore:
@@ -31,30 +46,36 @@ class PredictionStore:
         self._most = settings.max_kept_predictions
         self._most_bytes = settings.max_kept_prediction_bytes
 
-    async def put(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
-        """Keep what was predicted from, each under its id, until its time is over.
+    async def put(self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction]) -> None:
+        """Keep what was predicted from and what was answered, each under its id, until its time is over.
 
         Raises
         ------
         PredictionsFull, StorageGone, ModelGone
         """
-        kept = {id: encode_features(x) for id, x in zip(ids, xs, strict=True)}
+        kept: dict[str, bytes] = {}
+        slice_ends = time.perf_counter() + SLICE_SECONDS
+        for id, x, prediction in zip(ids, xs, predictions, strict=True):
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+            kept[id] = encode_kept(KeptPrediction(x, prediction.margins))
         await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
-    async def get(self, ids: Sequence[str]) -> list[Features]:
-        """Return the features that were predicted from, for each id; the ids have been checked to be some.
+    async def get(self, ids: Sequence[str]) -> list[KeptPrediction]:
+        """Return what was kept, for each id; the ids have been checked to be some.
 
         Raises
         ------
         PredictionNotFound, PredictionExpired, StorageGone, ModelGone
         """
         kept = await self._store.predictions.get(self._record, ids)
-        return [self._found(id, features) for id, features in zip(ids, kept, strict=True)]
+        return [self._found(id, one) for id, one in zip(ids, kept, strict=True)]
 
-    def _found(self, id: str, kept: bytes | None) -> Features:
+    def _found(self, id: str, kept: bytes | None) -> KeptPrediction:
         if kept is not None:
             try:
-                return decode_features(kept)
+                return decode_kept(kept)
             except ValueError as error:
                 log.warning("kept_prediction_damaged", model=self._record.name, id=id, error=str(error))
                 raise PredictionNotFound(id) from error
@@ -65,15 +86,17 @@ class PredictionStore:
         raise PredictionExpired(id, f"{when} (ttl {self._ttl_seconds:g} s)")
 
 
-def encode_features(x: Features) -> bytes:
-    """Return an example's features as bytes."""
+def encode_kept(kept: KeptPrediction) -> bytes:
+    """Return a kept prediction as bytes."""
+    x, scores = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
-    packed: bytes = msgpack.packb([x.names, indices, x.values.astype("<f4", copy=False).tobytes()])
+    values = x.values.astype("<f4", copy=False).tobytes()
+    packed: bytes = msgpack.packb([x.names, indices, values, scores.astype("<f8", copy=False).tobytes()])
     return packed
 
 
-def decode_features(kept: bytes) -> Features:
-    """Return the features that `encode_features` saw.
+def decode_kept(packed: bytes) -> KeptPrediction:
+    """Return the prediction that `encode_kept` saw.
 
     Raises
     ------
@@ -81,11 +104,12 @@ def decode_features(kept: bytes) -> Features:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values = msgpack.unpackb(kept)
-        return Features(
+        names, indices, values, scores = msgpack.unpackb(packed)
+        x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
         )
+        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"))
     except (TypeError, msgpack.UnpackException) as error:
-        raise ValueError(f"kept features are damaged: {error}") from error
+        raise ValueError(f"the kept prediction is damaged: {error}") from error

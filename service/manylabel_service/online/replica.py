@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from manylabel_service.errors import (
     DurabilityUnavailable,
     InvalidExample,
@@ -22,13 +25,13 @@ from manylabel_service.errors import (
     ServiceError,
 )
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.examples import Example, Features
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.slices import SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.prediction_store import PredictionStore
+from manylabel_service.online.prediction_store import KeptPrediction, PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
@@ -268,17 +271,17 @@ class Replica(HostedModel):
         if not self.has_probabilities:
             raise NoProbabilities()
 
-    async def keep(self, ids: Sequence[str], xs: Sequence[Features]) -> None:
-        """Keep what was predicted from; raises as `PredictionStore.put`."""
-        await self._prediction_store.put(ids, xs)
+    async def keep(self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction]) -> None:
+        """Keep what was predicted from and what was answered; raises as `PredictionStore.put`."""
+        await self._prediction_store.put(ids, xs, predictions)
 
-    async def kept(self, ids: Sequence[str]) -> list[Features]:
-        """Return the features that were predicted from.
+    async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[KeptPrediction]:
+        """Return what was kept under these ids, of which the truths are now known, or a part of each.
 
-        Raises as `PredictionStore.get`, and PredictionLabelled if one has its labels.
+        Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
         """
         self.check_serving()
-        self.model.labelled.check(ids)
+        self.model.labelled.check(ids, truths, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
 
     # -- updates ----------------------------------------------------------------------------------
@@ -291,6 +294,7 @@ class Replica(HostedModel):
         want_predictions: bool = False,
         want_probabilities: bool = False,
         prediction_ids: Sequence[str] | None = None,
+        served: Sequence[NDArray[np.float64]] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
     ) -> UpdateResult:
@@ -302,7 +306,8 @@ class Replica(HostedModel):
         key : of the request; a retry is answered as the first was.
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
         want_probabilities : whether to answer, with them, the probabilities just before.
-        prediction_ids : of the kept predictions that the examples are the truth of; none is learnt twice.
+        prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
+        served : the scores that were answered then, of each, as `KeptPrediction` has them.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
             Such an update waits for those before it for as long as it takes.
@@ -320,7 +325,16 @@ class Replica(HostedModel):
         if (earlier := await self._stored_answer(key)) is not None:
             return self._updated(earlier, replayed=True)
         ids = None if prediction_ids is None else tuple(prediction_ids)
-        update = Update(tuple(examples), self.durability, key, want_predictions, ids, stream, want_probabilities)
+        update = Update(
+            tuple(examples),
+            self.durability,
+            key,
+            want_predictions,
+            ids,
+            stream,
+            want_probabilities,
+            None if served is None else tuple(served),
+        )
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each)
         if result is None:

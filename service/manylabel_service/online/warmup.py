@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 
 from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
+
+_ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 
 
 def warm_up() -> None:
@@ -42,7 +45,10 @@ def _exercise(**spec: object) -> None:
         Example(_named(b=-1), Labels.all_of(["d"])),
     )
     update = Update(examples, "log", want_predictions=True, want_probabilities=model.learner.calibrate)
-    Fold(model, [LogEntry("1", update), LogEntry("2", update)]).step(max_examples=2 * len(examples))
+    parts = [Labels((label,), np.array([1], dtype=np.int8), complete=False) for label in "cd"]
+    late = [Update((Example(examples[0].x, y),), "log", prediction_ids=(_ID,), served=(np.zeros(1),)) for y in parts]
+    log = [LogEntry(str(at), change) for at, change in enumerate([update, update, *late], 1)]
+    Fold(model, log).step(max_examples=2 * len(examples) + len(late))
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())
     model.measures()

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manylabel_core import metrics
 from manylabel_core.metrics import Prequential
+from manylabel_core.metrics.prequential import PartialTruth
 from manylabel_core.rows import Targets, as_targets
 from manylabel_core.state import State
 
@@ -51,6 +52,10 @@ def streams(draw: st.DrawFn) -> list[Example]:
 
 
 def feed(prequential: Prequential, batch: list[Example], dtype: type = np.float64) -> None:
+    prequential.update(*given_of(*batch, dtype=dtype))
+
+
+def given_of(*batch: Example, dtype: type = np.float64) -> tuple[np.ndarray, Targets, np.ndarray]:
     width = max((example.n_labels for example in batch), default=0)
     scores = np.array([np.resize(example.scores, 1 + width) for example in batch], dtype=dtype)
     targets = Targets(
@@ -61,7 +66,7 @@ def feed(prequential: Prequential, batch: list[Example], dtype: type = np.float6
         n_labels=np.array([example.n_labels for example in batch], dtype=np.int64),
     )
     n_known = np.array([example.n_known for example in batch], dtype=np.int64)
-    prequential.update(scores.reshape(len(batch), 1 + width), targets, n_known)
+    return scores.reshape(len(batch), 1 + width), targets, n_known
 
 
 def ratio(part: float, whole: float) -> float:
@@ -157,6 +162,53 @@ def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, dat
     feed(rest, stream[cut:])
     assert same_bits(rest, whole)
     assert rest.measures() == whole.measures()
+
+
+@given(streams(), st.integers(1, 6), st.data())
+def test_truth_in_parts_counts_as_if_it_had_come_at_once(
+    stream: list[Example], window: int, data: st.DataObject
+) -> None:
+    """Among other examples; what is predicted of it does not change."""
+    partial = [at for at, example in enumerate(stream) if not example.complete and len(example.truth) > 1]
+    at = data.draw(st.sampled_from(partial)) if partial else None
+    assume(at is not None)
+    one, others = stream[at], stream[at + 1 :]
+    told = list(one.truth.items())
+    cut, later = data.draw(st.integers(1, len(told) - 1)), data.draw(st.integers(0, len(others)))
+    whole, parts = Prequential(window), Prequential(window)
+    feed(whole, stream)
+    feed(parts, stream[:at])
+    first = parts.update_part(*given_of(one._replace(truth=dict(told[:cut]))))
+    assert first is not None
+    feed(parts, others[:later])
+    restored = Prequential(window)
+    restored.restore(State.from_bytes(State(parts.state(), {}).to_bytes()).arrays)
+    restored.check_parts([first])
+    second = restored.update_part(*given_of(one._replace(truth=dict(told[cut:]))), first)
+    assert second is not None
+    restored.check_parts([second])
+    restored.restore(State.from_bytes(State(restored.state(), {}).to_bytes()).arrays)
+    feed(restored, others[later:])
+    for period in ("cumulative", "window"):
+        assert restored.measures()[period] == pytest.approx(whole.measures()[period], rel=1e-12)
+
+
+def test_parts_that_were_never_measured() -> None:
+    prequential = Prequential(3)
+    feed(prequential, [Example([0.0, 1.0, -1.0], {0: True}, False, 2, 2)])
+    known = PartialTruth(1, np.array([0], np.int32), np.array([True]), np.array([1.0]))
+    prequential.check_parts([known])
+    for forged in (
+        known._replace(number=0),
+        known._replace(number=2),
+        known._replace(labels=np.array([7], np.int32)),
+        known._replace(labels=np.array([-1], np.int32)),
+        known._replace(labels=np.array([1], np.int32)),
+        known._replace(truth=np.array([False])),
+        known._replace(margins=np.array([-1.0])),
+    ):
+        with pytest.raises(ValueError, match="parts"):
+            prequential.check_parts([forged])
 
 
 @given(streams())

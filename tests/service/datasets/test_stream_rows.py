@@ -204,8 +204,8 @@ async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> 
     await sqlite_stream.learn((named(a=2), ["x"]), key=key)  # again
     await sqlite_stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
     await sqlite_stream.learn((dense(1, 2, 3), ["x"]))  # of another form
-    await sqlite_stream.learn((named(a=4), ["y"]), prediction_ids=(id,))
-    await sqlite_stream.learn((named(a=5), ["y"]), prediction_ids=(id,))  # labelled before
+    await sqlite_stream.learn((named(a=4), ["y"]), prediction_ids=(id,), served=(np.empty(0),))
+    await sqlite_stream.learn((named(a=5), ["y"]), prediction_ids=(id,), served=(np.empty(0),))  # labelled before
     counts, dataset = await sqlite_stream.rows(10)
     assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 4}, {"y"})]
     assert (counts.partial, counts.rolled_back) == (0, 0)

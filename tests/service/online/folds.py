@@ -72,6 +72,8 @@ def append(model: OnlineModel, change: Change, states: States | None = None) -> 
 
 def learn(model: OnlineModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> ApplyResult:
     """Fold in one update."""
+    if "prediction_ids" in kwargs:  # answered by a model without labels, if nothing else is said
+        kwargs.setdefault("served", (np.empty(0),) * len(examples))
     return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
 
 
@@ -112,14 +114,17 @@ def updates(draw: st.DrawFn) -> Update:
     ids = st.lists(st.integers(1, 9).map(ulid), min_size=size, max_size=size).map(tuple)
     lines = st.lists(st.integers(1, 9), min_size=size, max_size=size, unique=True).map(lambda few: tuple(sorted(few)))
     want_predictions = draw(st.booleans())
+    told = draw(st.none() | ids)
+    scores = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=3).map(np.array)
     return Update(
         learnt,
         "log",
         draw(keys),
         want_predictions,
-        draw(st.none() | ids),
+        told,
         draw(st.none() | st.builds(StreamPart, st.sampled_from("st"), lines)),
         want_probabilities=want_predictions and draw(st.booleans()),
+        served=None if told is None else tuple(draw(scores) for _ in told),
     )
 
 

@@ -26,6 +26,7 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Event
+from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import follower
 from manylabel_service.online.state.log_entries import StreamPart
@@ -239,31 +240,35 @@ class TestKeptPredictions:
         _, (one, other) = await hosted(fleet, 2)
         ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(2)]
         xs = [fleet.example(i).x for i in range(2)]
-        await one.keep(ids, xs)
-        kept = await other.kept(ids)
-        assert [(x.names, x.values.tolist()) for x in kept] == [(x.names, x.values.tolist()) for x in xs]
-        examples = [fleet.example(i)._replace(x=x) for i, x in enumerate(kept)]
-        assert (await other.update(examples, prediction_ids=ids)).updates == 2
+        await one.keep(ids, xs, (await one.predict(xs)).predictions)
+        ys = [fleet.example(i).y for i in range(2)]
+        kept = await other.kept(ids, ys)
+        assert [(x.names, x.values.tolist()) for x, _ in kept] == [(x.names, x.values.tolist()) for x in xs]
+        examples, served = [Example(x, y) for (x, _), y in zip(kept, ys, strict=True)], [row for _, row in kept]
+        assert (await other.update(examples, prediction_ids=ids, served=served)).updates == 2
         with pytest.raises(PredictionLabelled):
-            await one.update(examples[:1], prediction_ids=ids[:1])
+            await one.update(examples[:1], prediction_ids=ids[:1], served=served[:1])
         with pytest.raises(PredictionLabelled):
-            await one.kept(ids[:1])
+            await one.kept(ids[:1], ys[:1])
         assert one.model.updates == 2
 
     async def test_unknown_expired_and_too_many(self, fleet: Any) -> None:
         _, (one,) = await hosted(fleet, 1, max_kept_predictions=2, prediction_ttl_seconds=100)
+        y = [Labels.all_of(())]
         with pytest.raises(PredictionNotFound):
-            await one.kept([prediction_ids.make(_now_ms(), b"0" * 10)])
+            await one.kept([prediction_ids.make(_now_ms(), b"0" * 10)], y)
         with pytest.raises(PredictionExpired, match=r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(ttl 100 s\)"):
-            await one.kept([prediction_ids.make(_now_ms() - 100_001, b"0" * 10)])
+            await one.kept([prediction_ids.make(_now_ms() - 100_001, b"0" * 10)], y)
         with pytest.raises(PredictionNotFound):
-            await one.kept(["not an id"])
+            await one.kept(["not an id"], y)
         ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(3)]
+        xs = [fleet.example(0).x] * 3
+        answered = (await one.predict(xs)).predictions
         with pytest.raises(PredictionsFull):
-            await one.keep(ids, [fleet.example(0).x] * 3)
-        await one.keep(ids[:2], [fleet.example(0).x] * 2)
+            await one.keep(ids, xs, answered)
+        await one.keep(ids[:2], xs[:2], answered[:2])
         with pytest.raises(PredictionsFull):
-            await one.keep(ids[2:], [fleet.example(0).x])
+            await one.keep(ids[2:], xs[2:], answered[2:])
 
 
 def _now_ms() -> int:

@@ -59,13 +59,23 @@ from manylabel_service.storage.redis import RedisStore
 R = TypeVar("R")
 
 
+class Late(NamedTuple):
+    """An example with numbers as of others, whose prediction was kept: its id, and the labels and scores answered."""
+
+    i: int
+    j: int
+    id: str
+    labels: tuple[str, ...]
+    scores: tuple[tuple[str, float], ...]
+
+
 class Undone(NamedTuple):
     """A rollback: what had been learnt until then has left its names, and nothing else."""
 
     learnt: "Learnt"
 
 
-Learnt = tuple[tuple[int, int] | Undone, ...]
+Learnt = tuple[tuple[int, int] | Late | Undone, ...]
 """Examples by number, features `x_of` the first with the labels `y_of` the second; and what rollbacks have undone."""
 Request = Callable[[Replica], Awaitable[UpdateResult]]
 
@@ -125,7 +135,10 @@ def plain(kind: str, learnt: Learnt) -> OnlineModel:
         if isinstance(one, Undone):
             give_columns(model, plain(kind, one.learnt))
         else:
-            append(model, Update(tuple(examples_of((one,))), "log"))
+            kept: dict[str, Any] = {}
+            if isinstance(one, Late):
+                kept = {"prediction_ids": (one.id,), "served": (np.array([score for _, score in one.scores]),)}
+            append(model, Update(tuple(examples_of((one,))), "log", **kept))
     return model
 
 
@@ -141,6 +154,49 @@ def give_columns(model: OnlineModel, other: OnlineModel) -> None:
 def count(learnt: Learnt) -> int:
     """How many examples there are."""
     return sum(not isinstance(one, Undone) for one in learnt)
+
+
+class Judged(NamedTuple):
+    """What clients were answered of an example, and what they told of it: which labels are relevant."""
+
+    id: str | None
+    predicted: frozenset[str]
+    truth: dict[str, bool]
+
+
+@functools.lru_cache(1000)
+def judged(kind: str, learnt: Learnt) -> tuple[Judged, ...]:
+    """The answers to each example learnt, and the truth; of one labelled in parts, all of them together."""
+    if not learnt:
+        return ()
+    before, last = judged(kind, learnt[:-1]), learnt[-1]
+    if isinstance(last, Undone):
+        return before
+    y = y_of(last[1])
+    others = plain(kind, learnt).labels.names if y.complete else ()
+    truth = dict.fromkeys(others, False) | {
+        name: sign > 0 for name, sign in zip(y.names, y.signs.tolist(), strict=True)
+    }
+    if not isinstance(last, Late):
+        (answered,) = plain(kind, learnt[:-1]).predict([x_of(last[0])])
+        return (*before, Judged(None, frozenset(answered.labels), truth))
+    for n, one in enumerate(before):
+        if one.id == last.id:
+            return (*before[:n], one._replace(truth=one.truth | truth), *before[n + 1 :])
+    return (*before, Judged(last.id, frozenset(last.labels), truth)) if truth else before
+
+
+def by_hand(kind: str, learnt: Learnt) -> dict[str, float]:
+    """Some measures, from what clients were answered."""
+    known = [one for one in judged(kind, learnt) if one.truth]
+    wrong = [sum((name in predicted) != true for name, true in truth.items()) for _, predicted, truth in known]
+    right = sum(true and name in predicted for _, predicted, truth in known for name, true in truth.items())
+    return {
+        "examples": len(known),
+        "micro_f1": 2 * right / (2 * right + sum(wrong)) if right else 0.0,
+        "hamming_loss": float(np.mean([n / len(truth) for n, (_, _, truth) in zip(wrong, known, strict=True)] or [0])),
+        "subset_accuracy": float(np.mean([n == 0 for n in wrong] or [0])),
+    }
 
 
 def told(kind: str, before: Learnt, learnt: Learnt) -> list[Prediction]:
@@ -181,8 +237,8 @@ class Known:
     states: dict[str, Learnt] = field(default_factory=dict)
     seen: dict[str, bytes] = field(default_factory=dict)
     answers: dict[str, tuple[Request, tuple[Any, ...]]] = field(default_factory=dict)
-    kept: dict[str, int] = field(default_factory=dict)
-    labelled: set[str] = field(default_factory=set)
+    kept: dict[str, tuple[int, Prediction]] = field(default_factory=dict)
+    labelled: dict[str, set[str] | None] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -192,6 +248,19 @@ class Known:
         assert position_key(position) >= position_key(self.position)
         self.position = position
         assert self.states.setdefault(position, self.learnt) == self.learnt
+
+    def may_label(self, id: str, j: int) -> bool:
+        """Whether the labels are others than those that were told of it."""
+        told, y = self.labelled.get(id, set()), y_of(j)
+        new = id not in self.labelled
+        return new or (told is not None and not y.complete and told.isdisjoint(y.names))
+
+    def label(self, id: str, j: int) -> Late:
+        """Note that it was told; return what is learnt."""
+        y, (i, answered) = y_of(j), self.kept[id]
+        told = self.labelled.get(id) or set()
+        self.labelled[id] = None if y.complete else told | set(y.names)
+        return Late(i, j, id, tuple(answered.labels), tuple(answered.scores.items()))
 
 
 # -- requests -------------------------------------------------------------------------------------
@@ -215,13 +284,14 @@ def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: b
     async def label(replica: Replica) -> UpdateResult:
         ids = list(labels)
         try:
-            kept = await (replica.kept(ids) if look else replica._prediction_store.get(ids))
+            truths = [y_of(j) for j in labels.values()]
+            kept = await (replica.kept(ids, truths) if look else replica._prediction_store.get(ids))
         except PredictionError:
             if key is None or not replica.has_seen(key):
                 raise
             return await replica.update([], key=key)
-        examples = [Example(x, y_of(j)) for x, j in zip(kept, labels.values(), strict=True)]
-        return await replica.update(examples, key=key, prediction_ids=ids)
+        examples = [Example(one.x, y_of(j)) for one, j in zip(kept, labels.values(), strict=True)]
+        return await replica.update(examples, key=key, prediction_ids=ids, served=[one.scores for one in kept])
 
     return label
 
@@ -413,9 +483,15 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.learn(known, place, streaming(new, part), new[skipped:], tell=True, skipped=skipped)
 
     def keep(self, known: Known, place: int, numbers: list[int]) -> None:
-        new = {self.new_id(): i for i in numbers}
-        self.run(self.ask(place, known.name, lambda replica: replica.keep(list(new), [x_of(i) for i in new.values()])))
-        known.kept |= new
+        ids, xs = [self.new_id() for _ in numbers], [x_of(i) for i in numbers]
+
+        async def serve(replica: Replica) -> list[Prediction]:
+            answered = list((await replica.predict(xs)).predictions)
+            await replica.keep(ids, xs, answered)
+            return answered
+
+        answered = self.run(self.ask(place, known.name, serve))
+        known.kept |= dict(zip(ids, zip(numbers, answered, strict=True), strict=True))
 
     def new_id(self) -> str:
         return prediction_ids.make(time.time_ns() // 1_000_000, next(self.numbers).to_bytes(10))
@@ -439,12 +515,12 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.keep(known, place, new if known.kept else [3, *new])
         labels, key = self.labels(known, data), self.key() if keyed else None
         request = labelling(labels, key, look)
-        if labels.keys() & known.labelled:
+        if not all(known.may_label(id, j) for id, j in labels.items()):
             self.refuse(known, place, request, PredictionLabelled)
             return
-        known.labelled |= labels.keys()
-        self.learn(known, place, request, tuple((known.kept[id], j) for id, j in labels.items()), key)
-        self.refuse(known, 1 - place, labelling(labels, look=look), PredictionLabelled)
+        self.learn(known, place, request, tuple(known.label(id, j) for id, j in labels.items()), key)
+        if not all(known.may_label(id, j) for id, j in labels.items()):
+            self.refuse(known, 1 - place, labelling(labels, look=look), PredictionLabelled)
 
     # -- snapshots --------------------------------------------------------------------------------
 
@@ -653,9 +729,9 @@ class ReplicaMachine(RuleBasedStateMachine):
         request: Callable[[Replica], Awaitable[Any]] = updating(new, key, True)
         if what == "label":
             self.keep(known, place, [new[0][0]])
-            (*_, id), new = known.kept, new[:1]
-            known.labelled.add(id)
+            *_, id = known.kept
             request = labelling({id: new[0][1]}, key)
+            new = (known.label(id, new[0][1]),)
         elif what == "stream":
             begin = known.lines.get("s", 0) + 1
             known.lines["s"] = begin + len(new) - 1
@@ -739,6 +815,9 @@ class ReplicaMachine(RuleBasedStateMachine):
         assert (len(model.keys), len(model.labelled)) == (len(known.answers), len(known.labelled))
         assert all(key in model.keys for key in known.answers)
         assert all(id in model.labelled for id in known.labelled)
+        cumulative = model.prequential.measures()["cumulative"]
+        due = by_hand(known.kind, known.learnt)
+        assert {name: cumulative[name] for name in due} == pytest.approx(due)
         assert [model.streams.last(stream) for stream in "st"] == [known.lines.get(stream, 0) for stream in "st"]
 
     @rule(name=NAMES)

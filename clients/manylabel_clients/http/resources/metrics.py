@@ -11,7 +11,10 @@ from manylabel_clients.http.resources.records import from_json
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Prequential measures count each example as it was predicted before it was learnt; 0 while there were none."""
+    """Prequential measures count each example as it was predicted before it was learnt; 0 while there were none.
+
+    An example labelled late counts by the answer that was served.
+    """
 
     examples: int
     precision: float

@@ -141,12 +141,14 @@ class ModelRequests(SnapshotRequests, VersionRequests):
     def label(self, id: str, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
         """Learn an example that was predicted with `keep`, now that its truth is known.
 
+        Measured is the answer that was served. A mapping of labels may be a part of the truth, and others follow.
+
         Raises
         ------
         NotFound
             If there is no such prediction.
         Conflict
-            If it has been labelled before.
+            If it has been labelled before, or told one of these labels.
         Expired
             If it was kept no longer.
         """

@@ -53,7 +53,9 @@ class _Truth(NamedTuple):
     },
 )
 async def labels(request: Request, name: str) -> Response:
-    """The examples are learnt as they were predicted, once each. A batch is learnt in its order, all or none."""
+    """The features that were kept are learnt with their labels, and the measures count what was answered then. The
+    truth of one id may come in parts: `y` as an object with some of the labels, the others later, each of them once. A
+    batch is learnt in its order, all or none."""
     context = context_of(request)
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
@@ -121,13 +123,13 @@ async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
 async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> UpdateResult:
     ids = [truth.id for truth in truths]
     try:
-        kept = await replica.kept(ids)
+        kept = await replica.kept(ids, [truth.y for truth in truths])
     except PredictionError:
         if key is None or not replica.has_seen(key):
             raise
         return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
-    examples = [Example(x, truth.y) for x, truth in zip(kept, truths, strict=True)]
-    return await replica.update(examples, key=key, prediction_ids=ids)
+    examples = [Example(one.x, truth.y) for one, truth in zip(kept, truths, strict=True)]
+    return await replica.update(examples, key=key, prediction_ids=ids, served=[one.scores for one in kept])
 
 
 def _problem(error: PredictionError, items: Items[_Truth]) -> Problem:

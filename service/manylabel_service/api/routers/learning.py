@@ -26,7 +26,7 @@ from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
@@ -107,7 +107,7 @@ async def predict(request: Request, name: str) -> Response:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
     if wanted.keep:
-        ids, facts["expires"] = await _keep(context, online(hosted), items.values)
+        ids, facts["expires"] = await _keep(context, online(hosted), items.values, predicted.predictions)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
@@ -159,8 +159,10 @@ async def _predict(
         raise items.problem(error) from error
 
 
-async def _keep(context: Context, replica: Replica, xs: Sequence[Features]) -> tuple[list[str], str]:
-    """Keep the examples that were predicted; answers an id for each, and until when.
+async def _keep(
+    context: Context, replica: Replica, xs: Sequence[Features], predictions: Sequence[Prediction]
+) -> tuple[list[str], str]:
+    """Keep the examples that were predicted, and what is answered; answers an id for each, and until when.
 
     Raises
     ------
@@ -168,7 +170,7 @@ async def _keep(context: Context, replica: Replica, xs: Sequence[Features]) -> t
     """
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
-    await context.registry.ask(replica, lambda replica: replica.keep(ids, xs))
+    await context.registry.ask(replica, lambda replica: replica.keep(ids, xs, predictions))
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 

@@ -8,7 +8,8 @@ from manylabel_service.storage import Durability
 
 
 class Measures(Answer):
-    """Prequential measures: each example was predicted before it was learnt. All are 0 while there were no examples."""
+    """Prequential measures: each example was predicted before it was learnt; one that is labelled late counts by the
+    answer that was served. All are 0 while there were no examples."""
 
     examples: int
     """The measures cover so many examples."""

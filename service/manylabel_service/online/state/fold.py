@@ -100,6 +100,7 @@ class _Block:
         self.entries: list[_Entry] = []
         self.numbers: list[int] = []
         self.n_known: list[int] = []
+        self.has_late = False
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._label_ends: list[int] = [0]
@@ -122,6 +123,9 @@ class _Block:
         self._signs.append(signs)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
+        if (ids := entry.update.prediction_ids) is not None:
+            self.has_late = True
+            model.labelled.add(ids[entry.taken - 1], None if example.y.complete else labels)
 
     @property
     def want_probabilities(self) -> bool:
@@ -224,8 +228,6 @@ class Fold:
             entry.refusal = self._refusal(entry)
         if entry.refusal is not None:
             return
-        if update.prediction_ids is not None:
-            model.labelled.add(update.prediction_ids)
         if update.stream is not None:
             entry.taken = entry.skipped
             model.streams.add(update.stream)
@@ -246,7 +248,7 @@ class Fold:
         model, update = self._model, entry.update
         try:
             if update.prediction_ids is not None:
-                model.labelled.check(update.prediction_ids)
+                model.labelled.check(update.prediction_ids, [y for _, y in update.examples], model.labels.lookup)
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
             if entry.logged.checked is None or not entry.logged.checked.still_valid(model):
@@ -260,7 +262,7 @@ class Fold:
         model.learner.grow(model.features.n_columns, len(model.labels))
         scores, probabilities, alarms = model.learner.learn(as_rows(block.columns), targets, block.want_probabilities)
         self.learnt += len(block)
-        model.prequential.update(scores, targets, np.array(block.n_known, dtype=np.int64))
+        _measure(model, block, scores, targets)
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())
@@ -286,6 +288,28 @@ class Fold:
         if update.key is not None:
             model.keys.add(update.key, answer)
         return ApplyResult(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, previous_position=previous)
+
+
+def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], targets: Targets) -> None:
+    """Measure what was predicted of each example: just before it was learnt, or, if labelled late, what was served."""
+    n_known = np.array(block.n_known, dtype=np.int64)
+    if not block.has_late:
+        model.prequential.update(scores, targets, n_known)
+        return
+    for row, (entry, number) in enumerate(zip(block.entries, block.numbers, strict=True)):
+        one = slice(row, row + 1)
+        update, target = entry.update, targets.part(row, row + 1)
+        if update.prediction_ids is None or update.served is None:
+            model.prequential.update(scores[one], target, n_known[one])
+            continue
+        served, id = update.served[number - 1][: target.n_labels[0]], update.prediction_ids[number - 1]
+        answered = np.zeros((1, scores.shape[1]))
+        answered[0, 1 : 1 + len(served)] = served
+        given = answered, target, np.array([len(served)], dtype=np.int64)
+        if target.complete[0]:
+            model.prequential.update(*given)
+        else:
+            model.labelled.parts.measure(id, model.prequential, *given)
 
 
 def _under_way(entry: LogEntry) -> _Entry | _Rollback:

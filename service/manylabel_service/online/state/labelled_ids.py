@@ -1,7 +1,7 @@
 """The predictions that have been given their labels: each is learnt once, whichever replica is told."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.online.state.partial_truths import PartialTruths
 
 MAX_LABELLED = 100_000
 """Ids remembered per model; beyond it the oldest predictions count as expired."""
@@ -21,11 +23,12 @@ class LabelledIds:
     """The ids of the latest predictions that were labelled.
 
     An id at or below `floor` cannot be told from one that was labelled and forgotten, and is refused. Ids sort by
-    their age, so these are the oldest.
+    their age, so these are the oldest. Those in `parts` may be given more labels.
     """
 
     def __init__(self) -> None:
         self.floor = ""
+        self.parts = PartialTruths()
         self._ids: set[str] = set()
         self._oldest: list[str] = []  # a heap of the same ids
 
@@ -38,10 +41,17 @@ class LabelledIds:
     @property
     def nbytes(self) -> int:
         """The bytes of memory held, estimated."""
-        return _ID_BYTES * len(self._ids)
+        return _ID_BYTES * len(self._ids) + self.parts.nbytes
 
-    def check(self, ids: Sequence[str]) -> None:
-        """Raise if not all of the ids can be labelled, each of them once.
+    def check(
+        self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
+    ) -> None:
+        """Raise if not all of the ids can be given these labels, each of them once.
+
+        Parameters
+        ----------
+        ids, truths : as many.
+        columns_of : returns the columns of labels by their names, -1 for unknown ones.
 
         Raises
         ------
@@ -53,23 +63,42 @@ class LabelledIds:
             One is no id.
         """
         here: set[str] = set()
-        for id in ids:
-            if id in self._ids or id in here:
+        for id, y in zip(ids, truths, strict=True):
+            if id in here:
                 raise PredictionLabelled(id)
+            if id in self._ids:
+                self._check_part(id, y, columns_of(y.names))
             if not prediction_ids.valid(id):
                 raise PredictionNotFound(id)
             if id <= self.floor:
                 raise PredictionExpired(id, f"because {MAX_LABELLED:,} later ones have got their labels")
             here.add(id)
 
-    def add(self, ids: Sequence[str]) -> None:
-        """Take in ids that `check` let pass, and forget the oldest where they become too many."""
-        for id in ids:
+    def _check_part(self, id: str, y: Labels, columns: Sequence[int]) -> None:
+        if id not in self.parts:
+            raise PredictionLabelled(id)
+        repeated = set(self.parts.repeated(id, columns))
+        if repeated or y.complete:
+            told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
+            what = ", ".join(map(repr, told)) or "labels"
+            raise PredictionLabelled(
+                id, f"has been told {what} already, and learns each label once: name the others, as an object"
+            )
+
+    def add(self, id: str, columns: Sequence[int] | None = None) -> None:
+        """Take in an id that `check` let pass, and forget the oldest where they become too many.
+
+        `columns` are the labels of a truth that may go on; None: it is all told.
+        """
+        if id not in self._ids:
             self._ids.add(id)
             heapq.heappush(self._oldest, id)
+        if columns is not None:
+            self.parts.tell(id, columns)
         while len(self._ids) > MAX_LABELLED:
             self.floor = heapq.heappop(self._oldest)
             self._ids.discard(self.floor)
+            self.parts.close(self.floor)
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all of it as bytes: the floor, if there is one, and the ids, ascending; 26 bytes each."""
@@ -77,8 +106,8 @@ class LabelledIds:
         return np.frombuffer("".join(floor + sorted(self._ids)).encode(), dtype=np.uint8)
 
     @classmethod
-    def from_array(cls, packed: NDArray[np.uint8], has_floor: bool) -> "LabelledIds":
-        """Read what `to_array` wrote.
+    def from_arrays(cls, packed: NDArray[np.uint8], has_floor: bool, parts: NDArray[np.uint8]) -> "LabelledIds":
+        """Read what `to_array` wrote, here and of the parts.
 
         Raises
         ------
@@ -99,4 +128,7 @@ class LabelledIds:
         if len(ids) > MAX_LABELLED:
             raise ValueError("labelled: more ids than are ever remembered")
         labelled._ids, labelled._oldest = set(ids), ids
+        labelled.parts = PartialTruths.from_array(parts)
+        if not all(id in labelled for id in labelled.parts):
+            raise ValueError("parts: of ids that were not labelled")
         return labelled

@@ -5,13 +5,14 @@ little-endian float32 (values), int32 (indices) and int8 (signs), so that an ent
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
+from numpy.typing import NDArray
 
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -19,8 +20,8 @@ from manylabel_service.idempotency import IdempotencyKey
 
 VERSION = 1
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
-[want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, stream key, stream
-lines], an example is [names, indices, values, label names, signs, complete]."""
+[want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served, stream
+key, stream lines], an example is [names, indices, values, label names, signs, complete]."""
 
 _UPDATE, _ROLLBACK = 0, 1
 
@@ -40,7 +41,8 @@ class Update:
     """An update is a log entry: examples to learn, in order, and how to answer.
 
     `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
-    told, has one id for each example; none of them is labelled twice.
+    told, has one id for each example; none of them is told a label twice. Beside them stand the scores that were
+    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none.
     """
 
     examples: tuple[Example, ...]
@@ -50,15 +52,17 @@ class Update:
     prediction_ids: tuple[str, ...] | None = None
     stream: StreamPart | None = None
     want_probabilities: bool = False
+    served: tuple[NDArray[np.float64], ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
         left = [index for index in range(len(self.examples)) if index not in indices]
-        ids, stream = self.prediction_ids, self.stream
+        ids, stream, served = self.prediction_ids, self.stream, self.served
         return replace(
             self,
             examples=tuple(self.examples[index] for index in left),
             prediction_ids=None if ids is None else tuple(ids[index] for index in left),
+            served=None if served is None else tuple(served[index] for index in left),
             stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
         )
 
@@ -90,13 +94,13 @@ def encode_head(update: Update) -> bytes:
     Raises
     ------
     ValueError
-        If there is not one id, or not one line, for each example, or the lines do not ascend from 1; or if
-        probabilities are wanted without predictions.
+        If there is not one id with what was served, or not one line, for each example, or the lines do not ascend from
+        1; or if probabilities are wanted without predictions.
     """
     _check(update)
     origin = None
     if update.prediction_ids is not None or update.stream is not None:
-        origin = (update.prediction_ids, *(update.stream or (None, None)))
+        origin = (update.prediction_ids, _packed_scores(update.served), *(update.stream or (None, None)))
     wants = (update.want_predictions, update.want_probabilities)
     head = (VERSION, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
     packer = msgpack.Packer()
@@ -140,7 +144,7 @@ def _update(
     origin: list[Any] | None,
     examples: list[list[Any]],
 ) -> Update:
-    ids, stream, lines = origin or (None, None, ())
+    ids, served, stream, lines = origin or (None, None, None, ())
     update = Update(
         tuple(_unpack(*example) for example in examples),
         durability,
@@ -149,6 +153,7 @@ def _update(
         prediction_ids=None if ids is None else tuple(ids),
         stream=None if stream is None else StreamPart(stream, tuple(lines)),
         want_probabilities=want_probabilities,
+        served=None if served is None else tuple(np.frombuffer(row, dtype="<f8") for row in served),
     )
     _check(update)
     return update
@@ -166,14 +171,19 @@ def _check(update: Update) -> None:
     if update.want_probabilities and not update.want_predictions:
         raise ValueError("probabilities are a part of predictions")
     n_examples = len(update.examples)
-    if update.prediction_ids is not None and len(update.prediction_ids) != n_examples:
-        raise ValueError(f"{n_examples} examples must have as many ids of predictions")
+    for kept in (update.prediction_ids, update.served):
+        if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
+            raise ValueError(f"{n_examples} examples must have as many ids of predictions, with what was served")
     if update.stream is None:
         return
     lines = update.stream.lines
     bounded = len(lines) == n_examples > 0 and lines[0] >= 1 and lines[-1] < 2**63
     if not bounded or any(a >= b for a, b in pairwise(lines)):
         raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
+
+
+def _packed_scores(served: Sequence[NDArray[np.float64]] | None) -> list[bytes] | None:
+    return None if served is None else [scores.astype("<f8", copy=False).tobytes() for scores in served]
 
 
 def _pack(x: Features, y: Labels) -> list[object]:

@@ -47,7 +47,8 @@ class OnlineModel:
 
     What was learnt (the learner, the measures, `updates`, what was ignored) goes back with a rollback. The names, and
     with them the columns, do not, unless it goes back to before any feature. Nor does what is known of requests
-    (`keys`, `labelled`, `streams`, `rollbacks`): a request is done once, also if what it did is undone later.
+    (`keys`, `labelled`, `streams`, `rollbacks`): a request is done once, also if what it did is undone later. (Only
+    what is measured of a truth in parts goes with the measures.)
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class OnlineModel:
     updates : examples learnt.
     limits : of its features and labels.
     keys : the idempotency keys seen, with the answers.
-    labelled : the kept predictions that have been given their labels.
+    labelled : the kept predictions that have been given their labels, or some.
     streams : how far each stream of examples has been learnt.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
         log from before a rollback, that snapshot is needed.
@@ -133,6 +134,7 @@ class OnlineModel:
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.grow(self.features.n_columns if has_features else 0, len(self.labels))
         self.learner, self.prequential = target.learner, target.prequential
+        self.labelled.parts.roll_back(target.labelled.parts)
         self.features.ignored, self.ignored_labels = target.features.ignored, target.ignored_labels
         self.updates = target.updates
         self.position = position
@@ -182,6 +184,7 @@ class OnlineModel:
             **_prefixed("prequential", self.prequential.state()),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
+            "parts": self.labelled.parts.to_array(),
             "streams": self.streams.to_array(),
         }
         # The names that a spec declares are those of the arrays.
@@ -250,7 +253,7 @@ class OnlineModel:
         model.updates = header["updates"]
         if requests:
             model.keys = IdempotencyWindow.from_array(arrays["keys"])
-            model.labelled = LabelledIds.from_array(arrays["labelled"], header["labelled_floor"])
+            model.labelled = LabelledIds.from_arrays(arrays["labelled"], header["labelled_floor"], arrays["parts"])
             model.streams = StreamOffsets.from_array(arrays["streams"])
             model.rollbacks = check_rollbacks(header["rollbacks"], MAX_ROLLBACKS)
         _check_facts(model, arrays)
@@ -346,6 +349,8 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
             raise ValueError(f"{part}: {count} labels, where the model has {n_labels}")
     if model.prequential.measures()["cumulative"]["examples"] > model.updates:
         raise ValueError("the measures count more examples than were learnt")
+    model.labelled.parts.check(len(model.labels))
+    model.prequential.check_parts(model.labelled.parts.measured.values())
     for name in _EXAMPLES:
         if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != model.updates:
             raise ValueError(f"{name}: expected {model.updates}, not {counted[0]}")

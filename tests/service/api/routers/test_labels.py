@@ -83,6 +83,65 @@ def test_a_prediction_is_labelled_once(
     assert client.post(f"{model}/labels", json={"id": second, "y": []}).status_code == 200
 
 
+# -- what is measured is what was answered -----------------------------------------------------------
+
+
+def cumulative(client: TestClient, address: str) -> dict[str, Any]:
+    measures: dict[str, Any] = client.get(f"{address}/metrics").json()["cumulative"]
+    return measures
+
+
+def test_an_empty_model_has_predicted_nothing_whatever_it_learns_later(client: TestClient, model: str) -> None:
+    """200 examples answered without labels, and labelled afterwards, one by one."""
+    xs = [{"x": {f"word={i % 4}": 1}} for i in range(200)]
+    answered = keep(client, model, {"examples": xs})["predictions"]
+    assert all(one["labels"] == [] for one in answered)
+    for i, one in enumerate(answered):
+        client.post(f"{model}/labels", json={"id": one["id"], "y": [f"topic={i % 4}"]}).raise_for_status()
+    measures = cumulative(client, model)
+    assert (measures["examples"], measures["micro_f1"], measures["subset_accuracy"]) == (200, 0, 0)
+    assert client.get(f"{model}/metrics").json()["window"]["micro_f1"] == 0
+    assert client.post(f"{model}/predict", json=xs[2]).json()["labels"] == ["topic=2"], "it has learnt all the same"
+
+
+def test_the_truth_of_one_id_comes_in_parts_and_counts_once(
+    client: TestClient, model: str, refused: Callable[..., Any]
+) -> None:
+    counts = dict.fromkeys(("right", "wrong"), 0)
+
+    def learn(y: list[str]) -> list[str]:
+        answered: list[str] = client.post(f"{model}/predict-update", json={**X, "y": y}).json()["labels"]
+        counts["right"] += len({*y} & {*answered})
+        counts["wrong"] += len({*y} ^ {*answered})
+        return answered
+
+    while learn(["p", "q"]) != ["p", "q"]:
+        pass
+    kept = keep(client, model)
+    assert kept["labels"] == ["p", "q"]
+    while learn([]):
+        pass
+    before = client.get(model).json()
+    updates, examples = before["updates"], before["metrics"]["cumulative"]["examples"]
+
+    def tell(**y: bool) -> Any:
+        return client.post(f"{model}/labels", json={"id": kept["id"], "y": y})
+
+    assert tell(p=True).json()["updates"] == updates + 1
+    refused(tell(p=True), 409, "prediction_labelled", "/id")
+    assert "'p'" in tell(q=True, p=False).json()["detail"]
+    whole = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["p", "q"]})
+    assert refused(whole, 409, "prediction_labelled", "/id")["detail"].endswith("name the others, as an object")
+    assert tell(q=False, r=True).json()["updates"] == updates + 2
+    refused(tell(r=True), 409, "prediction_labelled", "/id")
+    assert tell().json()["updates"] == updates + 3, "an object without labels tells nothing"
+    measured = client.get(f"{model}/metrics").json()
+    right, wrong = counts["right"] + 1, counts["wrong"] + 2  # p was right, q was wrong, and r was missed
+    for period in ("cumulative", "window"):
+        assert measured[period]["examples"] == examples + 1
+        assert measured[period]["micro_f1"] == pytest.approx(2 * right / (2 * right + wrong))
+
+
 def test_of_many_at_once_one_gets_through(client: TestClient, model: str) -> None:
     body = {"id": keep(client, model)["id"], "y": ["p"]}
     with ThreadPoolExecutor(8) as pool:

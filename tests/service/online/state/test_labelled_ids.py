@@ -4,14 +4,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.service.online.folds import learn, named, new_model, ulid
+from tests.service.online.folds import append, learn, named, new_model, ulid
 
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import PredictionExpired, PredictionLabelled, PredictionNotFound
+from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import labelled_ids as labelled
+from manylabel_service.online.state import partial_truths
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.labelled_ids import LabelledIds
+from manylabel_service.online.state.log_entries import Rollback, Update
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.partial_truths import PartialTruths
 
 times = st.integers(0, prediction_ids.MAX_MS)
 
@@ -93,17 +97,49 @@ def test_an_update_that_is_refused_labels_nothing() -> None:
 def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled, "MAX_LABELLED", 2)
     ids = LabelledIds()
-    ids.add([ulid(5), ulid(9), ulid(7)])
+    for ms in (5, 9, 7):
+        ids.add(ulid(ms))
     assert (ids.floor, len(ids)) == (ulid(5), 2)
     for old in (ulid(5), ulid(4)):
         with pytest.raises(PredictionExpired, match="because 2 later ones"):
-            ids.check([old])
-    ids.check([ulid(5, random=1), ulid(6)])
-    ids.add([ulid(6)])
+            ids.check([old], [Labels.all_of(())], list)
+    ids.check([ulid(5, random=1), ulid(6)], [Labels.all_of(())] * 2, list)
+    ids.add(ulid(6))
     assert ids.floor == ulid(6)  # the oldest goes, not the first that came
 
 
 @pytest.mark.parametrize("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])
 def test_bytes_that_were_never_written(changed: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (from several places)
-        LabelledIds.from_array(np.frombuffer(changed, dtype=np.uint8), has_floor=False)
+        LabelledIds.from_arrays(np.frombuffer(changed, dtype=np.uint8), False, LabelledIds().parts.to_array())
+
+
+def part(*names: str) -> Update:
+    y = Labels(names, np.ones(len(names), dtype=np.int8), complete=False)
+    return Update((Example(named(a=1), y),), "log", prediction_ids=(ulid(1),), served=(np.array([1.0]),))
+
+
+def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
+    model = new_model()
+    append(model, part("x"))
+    states = {model.position: model.to_bytes()}
+    append(model, part("y"))
+    append(model, Rollback("1", "log"), states)
+    assert isinstance(append(model, part("y")).answer, PredictionLabelled)
+    append(model, part("z"))
+    measured = model.prequential.measures()["cumulative"]
+    assert measured["examples"] == 1
+    assert measured["micro_f1"] == pytest.approx(2 / 3), "x was answered, z was not; y is as if it had never been told"
+    assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_of_too_many_truths_in_parts_those_begun_first_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    truths = PartialTruths()
+    truths.tell("a", [1])
+    monkeypatch.setattr(partial_truths, "MAX_BYTES", 3 * truths.nbytes)
+    for id in "bcd":
+        truths.tell(id, [1])
+    assert list(truths) == ["b", "c", "d"]
+    truths.tell("d", range(2, 100))
+    assert list(truths) == ["d"]
+    assert PartialTruths.from_array(truths.to_array()).nbytes == truths.nbytes

@@ -46,6 +46,8 @@ def updates(draw: st.DrawFn) -> Update:
     size = len(examples)
     want_predictions = draw(st.booleans())
     ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)
+    kept = draw(st.none() | ids.map(tuple))
+    scores = hnp.arrays(np.float64, st.integers(0, 3), elements=st.floats(allow_infinity=False))
     lines = st.lists(st.integers(1, 2**63 - 1), min_size=size, max_size=size, unique=True)
     return Update(
         tuple(examples),
@@ -53,8 +55,9 @@ def updates(draw: st.DrawFn) -> Update:
         draw(keys),
         want_predictions=want_predictions,
         want_probabilities=want_predictions and draw(st.booleans()),
-        prediction_ids=draw(st.none() | ids.map(tuple)),
+        prediction_ids=kept,
         stream=draw(st.none() | st.builds(StreamPart, st.text(), lines.map(sorted).map(tuple))),
+        served=None if kept is None else tuple(draw(scores) for _ in kept),
     )
 
 
@@ -76,7 +79,9 @@ def test_round_trip_of_a_rollback(rollback: Rollback) -> None:
 def test_round_trip(update: Update) -> None:
     again = decode(encode(update))
     assert isinstance(again, Update)
-    assert replace(again, examples=()) == replace(update, examples=())
+    assert replace(again, examples=(), served=None) == replace(update, examples=(), served=None)
+    assert (again.served is None) == (update.served is None)
+    assert all(same_array(*pair) for pair in zip(update.served or (), again.served or (), strict=True))
     assert len(again.examples) == len(update.examples)
     for (x, y), (x2, y2) in zip(update.examples, again.examples, strict=True):
         assert (x.names, y.names, y.complete) == (x2.names, y2.names, y2.complete)
@@ -104,9 +109,12 @@ EXAMPLE = [None, None, b"", [], b"", True]
         msgpack.packb({}),
         msgpack.packb([VERSION]),
         msgpack.packb([VERSION, 0, "log", None, None, True, False, None, [3]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, "s", None], [EXAMPLE]]),
-        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a", "b"], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, None, "s", None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a", "b"], [b""], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a"], None, None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [["a"], [b"abc"], None, None], [EXAMPLE]]),
+        msgpack.packb([VERSION, 0, "log", None, None, True, False, [None, [b""], None, None], [EXAMPLE]]),
         msgpack.packb([VERSION, 0, "log", None, None, False, True, None, [EXAMPLE]]),
         msgpack.packb([VERSION, 0, "log", None, None, True, None, [EXAMPLE]]),
         msgpack.packb([2, 0, "log", None, None, True, [None, "s", [2, 1]], [EXAMPLE, EXAMPLE]]),

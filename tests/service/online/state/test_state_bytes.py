@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from tests.service.online.folds import SPECS, append, dense, learn, named, new_model, sparse, ulid
 
 from manylabel_core.state import DamagedState, NewerState, State
-from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.log_entries import Rollback, StreamPart
+from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
 from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
 from manylabel_service.storage import SEED
 
@@ -32,8 +33,18 @@ def named_model(**spec: Any) -> OnlineModel:
     late = IdempotencyKey("late", b"l" * 16)
     learn(model, (named(a=3), ["q"]), key=late, want_predictions=True, prediction_ids=(ulid(7),))
     append(model, Rollback("1", "log", IdempotencyKey("back", b"b" * 16)), states)
+    tell(model, ulid(8), x=1, y=-1)
+    tell(model, ulid(9), z=-1)
+    tell(model, ulid(8), z=1)
     learn(model, (named(e=3, a=1), ["v", "x"]))
     return model
+
+
+def tell(model: OnlineModel, id: str, **signs: int) -> None:
+    """A part of the truth of a kept prediction."""
+    y = Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), complete=False)
+    served = (np.array([0.5, -0.5]),)
+    append(model, Update((Example(named(a=1), y),), "log", prediction_ids=(id,), served=served))
 
 
 def numbered_model(first: Features, **spec: Any) -> OnlineModel:
@@ -128,6 +139,17 @@ def saying(**facts: Any) -> Change:
     return lambda arrays, header: header.update(facts)
 
 
+def parts(change: Callable[[list[list[Any]]], None]) -> Change:
+    """Change what is known of truths in parts."""
+
+    def apply(arrays: Arrays, header: dict[str, Any]) -> None:
+        rows = msgpack.unpackb(arrays["parts"].tobytes())
+        change(rows)
+        arrays["parts"] = np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
+
+    return apply
+
+
 def layout(**facts: Any) -> Change:
     return lambda arrays, header: header["layout"].update(facts)
 
@@ -182,6 +204,17 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", setting("labelled", lambda packed: packed[:-1])),
     ("falt-auto", setting("labelled", lambda packed: packed[::-1])),
     ("falt-auto", setting("labelled", lambda packed: np.concatenate([packed, packed]))),
+    ("falt-auto", setting("parts", lambda packed: packed[:-1])),
+    ("falt-auto", setting("parts", lambda packed: [0x91, 0x92, 0xA1, 115, 0xC4, 0])),
+    ("falt-auto", setting("parts", lambda packed: [0x92, *packed[1:], *packed[1:]])),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(1, bytes(4) * 3))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(1, b"\xff" * 12))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(1, b""))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(2, 10**9))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(2, "one"))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(4, b"\0" * 3))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(5, np.full(3, np.inf).tobytes()))),
+    ("falt-auto", parts(lambda rows: rows[0].__setitem__(5, b""))),
     ("new", saying(labelled_floor=True)),
     ("new", saying(labelled_floor=0)),
     ("falt-auto", setting("streams", lambda packed: packed[:-1])),

@@ -1,0 +1,127 @@
+"""The predictions whose truth has come in part: which labels were told, and what of that is in the measures."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics.prequential import PartialTruth, Prequential
+from manylabel_core.rows import Targets
+
+MAX_BYTES = 2**25
+"""Memory for them per model; beyond it the one begun first counts as labelled."""
+
+_ID_BYTES, _LABEL_BYTES = 800, 20
+"""Memory of an id and of each label told. Round figures: what is closed must not depend on the machine."""
+
+
+class PartialTruths:
+    """Truths in parts, by the id of their prediction, in the order in which they were begun.
+
+    What was told is not undone by a rollback, like all that is known of requests. What is measured of it is: `measured`
+    goes with the measures.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, NDArray[np.int32]] = {}
+        self._n_labels = 0
+        self.measured: dict[str, PartialTruth] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._told)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._told
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory held, estimated."""
+        return _ID_BYTES * len(self._told) + _LABEL_BYTES * self._n_labels
+
+    def repeated(self, id: str, columns: Iterable[int]) -> list[int]:
+        """Return which of the columns have been told of this id."""
+        told = self._told[id]
+        return [column for column in columns if column in told]
+
+    def tell(self, id: str, columns: Sequence[int]) -> None:
+        """Take in labels not told of this id before; where there are too many truths, close those begun first."""
+        new = np.array(columns, dtype=np.int32)
+        self._told[id] = np.concatenate([self._told[id], new]) if id in self._told else new
+        self._n_labels += len(new)
+        while self.nbytes > MAX_BYTES and len(self._told) > 1:
+            self.close(next(iter(self._told)))
+
+    def measure(
+        self, id: str, prequential: Prequential, scores: NDArray[Any], targets: Targets, n_known: NDArray[Any]
+    ) -> None:
+        """Measure what was told just now of this id, with what was before; as `Prequential.update_part`."""
+        measured = prequential.update_part(scores, targets, n_known, self.measured.get(id))
+        if measured is not None and id in self._told:
+            self.measured[id] = measured
+
+    def close(self, id: str) -> None:
+        """Take no more parts of this one, if there were any."""
+        if (told := self._told.pop(id, None)) is not None:
+            self._n_labels -= len(told)
+            self.measured.pop(id, None)
+
+    def roll_back(self, target: "PartialTruths") -> None:
+        """Go back to what the measures of another state had of those that are still open here."""
+        self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return all of it as bytes: a row for each id."""
+        rows = [[id, told.astype("<i4").tobytes(), *self._packed(id)] for id, told in self._told.items()]
+        return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
+
+    def _packed(self, id: str) -> list[object]:
+        if (measured := self.measured.get(id)) is None:
+            return []
+        labels, truth, margins = measured.labels.astype("<i4"), measured.truth, measured.margins.astype("<f8")
+        return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes()]
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8]) -> "PartialTruths":
+        """Return what `to_array` saw.
+
+        Raises
+        ------
+        ValueError
+            The bytes are not what it wrote.
+        """
+        truths = cls()
+        try:
+            for id, told, *measured in msgpack.unpackb(packed.tobytes()):
+                if not isinstance(id, str) or id in truths:
+                    raise ValueError("parts: expected distinct ids")
+                truths.tell(id, np.frombuffer(told, dtype="<i4").tolist())
+                if measured:
+                    truths.measured[id] = _unpacked(*measured)
+        except (TypeError, msgpack.UnpackException) as error:
+            raise ValueError(f"parts: {error}") from error
+        return truths
+
+    def check(self, n_labels: int) -> None:
+        """Raise ValueError unless each tells distinct ones of so many labels, and what is measured is among them."""
+        for id, told in self._told.items():
+            measured = self.measured.get(id)
+            if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
+                raise ValueError("parts: expected distinct columns of labels")
+            if measured is not None and not np.isin(measured.labels, told).all():
+                raise ValueError("parts: more is measured than was told")
+
+
+def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes) -> PartialTruth:
+    measured = PartialTruth(
+        number,
+        np.frombuffer(labels, dtype="<i4"),
+        np.frombuffer(truth, dtype=np.uint8) == 1,
+        np.frombuffer(margins, dtype="<f8"),
+    )
+    if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == len(measured.margins):
+        raise ValueError("parts: expected as many truths and margins as labels")
+    if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
+        raise ValueError("parts: expected distinct labels, and margins that are finite or unknown")
+    return measured
