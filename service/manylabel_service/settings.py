@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     SecretStr,
@@ -119,7 +120,19 @@ class Settings(BaseSettings):
     """A model that has learnt anything is snapshotted after this many seconds since its last snapshot."""
 
     snapshots_kept: PositiveInt = 3
-    """Snapshots kept per model; the log is trimmed behind the oldest."""
+    """Newest snapshots kept per model, besides the older ones that what is kept of the log begins at."""
+
+    log_keep_examples: NonNegativeInt = 100_000
+    """At least so many examples that a model has learnt stay in its log, for jobs that train from them (within
+    log_keep_bytes); with 0, and log_keep_hours 0 too, the log is trimmed behind the snapshots kept."""
+
+    log_keep_hours: NonNegativeFloat = 0.0
+    """At least what a model has learnt in so many hours stays in its log (within log_keep_bytes); both this and
+    log_keep_examples are kept."""
+
+    log_keep_bytes: PositiveInt = 2**28
+    """Most bytes per model of what the last two keep, with the older snapshots needed for it; beyond it less is kept.
+    What the newest snapshots need stays anyway."""
 
     max_connections: PositiveInt = 1_000
     """Most connections at a time, of each process, as far as the system lets it have descriptors; beyond it one that

@@ -41,12 +41,18 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         data = recorder.last_rows.dataset(len(features), None, labels, features.columns.indices)
     else:
         data = recorder.last_rows.dataset(len(features), features.names.names, labels)
-    if not data.n_rows:
+    last_rows, asked = recorder.last_rows, request["last"]
+    n_late = last_rows.n_rows - data.n_rows  # a label that came after them is not known of these
+    available = min(asked, model.updates - last_rows.n_skipped_in_all) - n_late
+    if available <= 0:
         raise BadDataset("the log has no example of which all labels are known")
     result.write(data.to_bytes())
     counts = {
+        "asked": asked,
         "rows": data.n_rows,
-        "partial": recorder.last_rows.n_skipped + recorder.last_rows.n_rows - data.n_rows,
+        "learnt": model.updates,
+        "available": available,
+        "partial": last_rows.n_skipped + n_late,
         "rolled_back": recorder.n_forgotten,
         "position": model.position,
     }

@@ -36,22 +36,35 @@ class StreamCounts(NamedTuple):
 
     Attributes
     ----------
+    asked : rows, at most.
     rows : in the data set; fewer than asked for where the log no longer has, or never had, so many.
+    learnt : examples that the model has learnt, and not forgotten by a rollback.
+    available : rows that there would be if the log still had all of these.
     partial : examples left out, among the latest, because some of their labels are not known.
     rolled_back : examples left out because the model has forgotten them by a rollback since.
     position : of the last log entry that was looked at.
     """
 
+    asked: int
     rows: int
+    learnt: int
+    available: int
     partial: int
     rolled_back: int
     position: str
+
+    def to_text(self) -> str:
+        """Return what people are told about the rows."""
+        gone = ", older ones are no longer in the log" if self.rows < self.available else ""
+        left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""
+        return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
 async def rows_of_stream(store: Store, settings: Settings, model: str, last: int, to: Path) -> StreamCounts:
     """Write the last examples that an online model learnt to a file, as a data set.
 
-    Rows are in log order, with the names and columns that features and labels have in the model now.
+    Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
+    where the log no longer has any.
 
     Parameters
     ----------
@@ -64,8 +77,8 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     ------
     ModelNotFound, ModelIsTrained, ModelGone, StorageGone
     InvalidDataset
-        There is no example with all labels known, or the rows are larger than a data set may be, or the model
-        hashes its features: a trained model would not know them by their names.
+        The model has learnt no example with all labels known, or the rows are larger than a data set may be, or
+        the model hashes its features: a trained model would not know them by their names.
     LogTrimmed, LogLost
         No snapshot that is intact reaches back to where the log begins.
     OSError

@@ -46,8 +46,13 @@ class LastRows:
 
     @property
     def n_skipped(self) -> int:
-        """The number of rows without labels that came after the first of those kept."""
-        return self._skipped - (self._skipped_before[0] if self._skipped_before else 0)
+        """The number of rows without labels among the last: those after the first kept, or all if none was dropped."""
+        return self._skipped - (self._skipped_before[0] if self.n_rows == self._last else 0)
+
+    @property
+    def n_skipped_in_all(self) -> int:
+        """The number of rows without labels."""
+        return self._skipped
 
     def add(
         self,

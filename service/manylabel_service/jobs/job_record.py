@@ -27,6 +27,7 @@ from manylabel_service.jobs.spec.schemas import (
     Progress,
     Result,
     State,
+    Taken,
     Trial,
     Trials,
 )
@@ -279,6 +280,11 @@ class JobRecord(_StoredModel):
                 best = Best(params=task.params, score=score)
         return best
 
+    def taken(self) -> Taken | None:
+        """Return what was taken from a stream; None before that, and for other data."""
+        outcome = next((task.outcome for task in self.tasks if task.stage == "gather"), None)
+        return None if outcome is None else Taken.model_validate(outcome)
+
     def progress(self) -> Progress | None:
         """Return how far the job is; None before it has begun."""
         if self.started is None:
@@ -309,7 +315,7 @@ class JobRecord(_StoredModel):
         }
         spec = {name: getattr(self.spec, name) for name in JobSpec.model_fields}
         attempt = max(task.attempt for task in self.tasks)
-        return Job(**spec, **facts, attempt=attempt, progress=self.progress())
+        return Job(**spec, **facts, attempt=attempt, taken=self.taken(), progress=self.progress())
 
 
 def queued(jobs: Iterable[JobRecord]) -> list[tuple[JobRecord, int]]:

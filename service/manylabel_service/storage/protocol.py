@@ -113,6 +113,18 @@ class Entry(NamedTuple):
     payload: bytes
 
 
+class LogExtent(NamedTuple):
+    """How much of a log lies before a position, by whoever put a snapshot there: a store only keeps the numbers."""
+
+    examples: int
+    """Those that the model had learnt."""
+    size_bytes: int
+    """Of all payloads from the beginning of the log on, those that were trimmed since too."""
+
+
+NO_EXTENT = LogExtent(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
     """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
@@ -124,6 +136,7 @@ class SnapshotRecord:
     size_bytes: int
     created_unix_ms: int
     pinned: bool = False
+    extent: LogExtent = NO_EXTENT
 
 
 class Document(NamedTuple):
@@ -241,7 +254,7 @@ class Logs(Protocol):
 class Snapshots(Protocol):
     """The snapshots of all models: bytes at positions of their logs."""
 
-    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         """Add a snapshot beside the others, or replace the one at the same position.
 
         It is listed, and can be had, only once all of it is in place, was read again and is what was given (or

@@ -17,6 +17,7 @@ class VersionMeta:
     rows : examples learnt from.
     measures : on the rows held out; None if there were none.
     created_unix_ms : when it was trained.
+    taken : what the job has taken from a stream, where it has; None for other data.
     """
 
     job: str
@@ -25,6 +26,7 @@ class VersionMeta:
     rows: int
     measures: Mapping[str, float] | None
     created_unix_ms: int
+    taken: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ async def test_by_a_process_of_its_own(stream: Stream) -> None:
     await stream.create()
     last = await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
     counts, dataset = await stream.rows(1)
-    assert counts == (1, 0, 0, last)
+    assert counts == (1, 1, 2, 1, 0, 0, last)
     assert told(dataset) == [({"c": 3}, {"y", "x"})]
 
 
@@ -155,7 +155,7 @@ async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
     for n in (1, 2, 3, 4, 100):
         counts, dataset = await stream.rows(n)
         assert told(dataset) == everything[-n:]
-        assert counts == (min(n, 4), 0, 0, last)
+        assert counts == (n, min(n, 4), 4, min(n, 4), 0, 0, last)
         assert (dataset.names, dataset.label_names) == (("a", "b", "c", "d"), ("x", "y", "z"))
 
 
@@ -168,7 +168,11 @@ async def test_what_the_log_no_longer_has_cannot_be_had(stream: Stream) -> None:
     await stream.snapshot()
     await stream.store.logs.trim(stream.record, middle)
     counts, dataset = await stream.rows(10)
-    assert counts.rows == 2
+    assert (counts.rows, counts.available) == (2, 4)
+    assert counts.to_text() == "2 of 10 asked; 4 were learnt, older ones are no longer in the log"
+    enough, _ = await stream.rows(2)
+    assert (enough.rows, enough.available) == (2, 2)
+    assert enough.to_text() == "2 of 2 asked; 4 were learnt"
     assert told(dataset) == [({"c": 2}, {"z"}), ({"b": 3}, {"y"})]
     assert dataset.names == ("a", "b", "c"), "the columns are those of the model"
 
@@ -182,6 +186,33 @@ async def test_partial_labels_are_left_out_and_counted(sqlite_stream: Stream) ->
         counts, dataset = await sqlite_stream.rows(n)
         assert counts.partial == n_partial, "those before the first row do not count"
         assert told(dataset) == [({"a": 2}, {"x"}), ({"a": 3}, {"x"}), ({"a": 4}, {"y"})][-n:]
+        assert counts.available == counts.rows, "none is missing for want of the log"
+    assert counts.to_text() == "3 of 5 asked; 5 were learnt; 2 left out, of which a label is not known"
+
+
+@here
+async def test_partial_labels_do_not_hide_that_the_log_is_cut(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn(*[(named(a=1), ["x"])] * 3)
+    middle = await sqlite_stream.snapshot()
+    await sqlite_stream.learn((named(a=2), ["x", "y"]), (named(a=1), {"x": True}), (named(a=3), ["y"]))
+    await sqlite_stream.snapshot()
+    await sqlite_stream.store.logs.trim(sqlite_stream.record, middle)
+    counts, _ = await sqlite_stream.rows(4)
+    assert (counts.rows, counts.available, counts.partial) == (2, 4, 1)
+    await sqlite_stream.learn((named(a=4), {"x": True, "y": True}), (named(a=5), ["z"]))
+    counts, _ = await sqlite_stream.rows(4)
+    assert (counts.rows, counts.available, counts.partial) == (3, 3, 2), "one was complete until z came"
+
+
+@here
+async def test_there_may_be_no_row_left(sqlite_stream: Stream) -> None:
+    await sqlite_stream.create()
+    await sqlite_stream.learn((named(a=1), ["x"]))
+    only = await sqlite_stream.snapshot()
+    await sqlite_stream.store.logs.trim(sqlite_stream.record, only)
+    counts, _ = await sqlite_stream.rows(4)
+    assert counts.to_text() == "0 of 4 asked; 1 were learnt, older ones are no longer in the log"
 
 
 @here

@@ -34,5 +34,63 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         scores = [[each["scores"][name] for name in data.label_names] for each in told]
         assert np.array_equal(np.array(scores), expected.decision_function(data.X[:5]))
         log = client.get(f"{answer.headers['location']}/log").json()["lines"]
-        assert any(line["text"] == "took 40 examples from the stream of model online" for line in log)
+        text = "40 of 40 asked; 60 were learnt"
+        assert any(line["text"] == f"took examples from the stream of model online: {text}" for line in log)
+        assert job["taken"] == {
+            "asked": 40,
+            "rows": 40,
+            "learnt": 60,
+            "partial": 0,
+            "rolled_back": 0,
+            "position": "2",
+            "text": text,
+        }
         assert 'manylabel_jobs{state="succeeded"} 1.0' in client.get("/metrics").text
+
+
+def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
+    items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
+    order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch"}
+    text = "56 of 10,000 asked; 201 were learnt, older ones are no longer in the log"
+
+    def done(client, **data):
+        answer = client.post("/v1/jobs", json={**order, "data": {**order["data"], **data}})
+        assert answer.status_code == 202, answer.text
+        client.get(f"{answer.headers['location']}/events")  # ends when the job does
+        job = client.get(answer.headers["location"]).json()
+        return job, [line["text"] for line in client.get(f"{answer.headers['location']}/log").json()["lines"]]
+
+    with serve(job_niceness=0, log_keep_examples=0, snapshots_kept=2) as client:
+        address = create(client, "online")
+        for part in (items[:100], items[100:145], items[145:]):
+            assert client.post(f"{address}/update", json={"examples": part}).status_code == 200
+            assert client.post(f"{address}/snapshots").status_code == 201
+        job, log = done(client)
+        assert (job["state"], job["error"]["code"], job["taken"]) == ("failed", "too_few_examples", None)
+        assert job["error"]["detail"] == f"{text}; the job needs 201: order fewer, or with a lower minimum"
+        assert any(text in line for line in log)
+        job, _ = done(client, minimum=57)
+        assert job["error"]["detail"] == f"{text}; the job needs 57: order fewer, or with a lower minimum"
+        job, log = done(client, minimum=56)
+        assert (job["state"], job["result"]["rows"], job["taken"]["text"]) == ("succeeded", 56, text)
+        assert (job["taken"]["asked"], job["taken"]["rows"], job["taken"]["learnt"]) == (10_000, 56, 201)
+        assert any(text in line for line in log)
+        [version] = client.get("/v1/models/batch/versions").json()["versions"]
+        assert version["taken"] == job["taken"]
+        wrong = client.post("/v1/jobs", json={**order, "data": {"stream": "online", "last": 5, "minimum": 6}})
+        assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/data")
+
+
+def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):
+    items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
+    with serve(job_niceness=0) as client:
+        address = create(client, "online")
+        for start in range(0, 201, 20):
+            client.post(f"{address}/update", json={"examples": items[start : start + 20]}).raise_for_status()
+            client.post(f"{address}/snapshots").raise_for_status()
+        order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch"}
+        answer = client.post("/v1/jobs", json=order)
+        client.get(f"{answer.headers['location']}/events")
+        job = client.get(answer.headers["location"]).json()
+        assert (job["state"], job["result"]["rows"]) == ("succeeded", 201), job["error"]
+        assert job["taken"]["text"] == "201 of 10,000 asked; 201 were learnt"

@@ -60,9 +60,9 @@ class ObstructedSnapshots(SQLiteSnapshots):
         super().__init__(store.engine)
         self.store = store
 
-    async def put(self, record: Any, position: str, data: bytes) -> None:
+    async def put(self, *args: Any) -> None:
         await self.store.snapshots_may_be_put.wait()
-        await super().put(record, position, data)
+        await super().put(*args)
 
 
 class ObstructedStore(SQLiteStore):
@@ -353,7 +353,7 @@ class TestPredictionDoesNotWait:
 
 class TestSnapshots:
     async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
-        async with hosting(snapshot_every_updates=10, snapshots_kept=2) as registry:
+        async with hosting(snapshot_every_updates=10, snapshots_kept=2, log_keep_examples=0) as registry:
             replica = await registry.create(spec())
             for start in range(0, 50, 10):
                 await learn(replica, 10, start)
@@ -439,7 +439,7 @@ class TestSnapshots:
 
 async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
     """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; their states."""
-    async with hosting(snapshot_every_updates=10, snapshots_kept=2) as registry:
+    async with hosting(snapshot_every_updates=10, snapshots_kept=2, log_keep_examples=0) as registry:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)

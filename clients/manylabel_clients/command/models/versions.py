@@ -17,7 +17,7 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -
     with connect(url) as client:
         found = client.model(name).versions()
     columns = ("version", "trainer", "created", "rows", "size", "micro-F1")
-    print_as(as_json, found, lambda found: print_table(columns, map(_row, found), words=3))
+    print_as(as_json, found, lambda found: _print(columns, found))
 
 
 def promote(
@@ -31,6 +31,13 @@ def promote(
         done = client.model(name).promote(version)
     before = "" if done.previous is None else f" in place of version {done.previous}"
     print_as(as_json, done, lambda done: typer.echo(f"{name} serves version {done.version}{before}"))
+
+
+def _print(columns: tuple[str, ...], found: list[Version]) -> None:
+    print_table(columns, map(_row, found), words=3)
+    for one in found:
+        if one.taken is not None and one.taken["rows"] < one.taken["asked"]:
+            typer.echo(f"version {one.version}: {one.taken['text']}")
 
 
 def _row(one: Version) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ def print_job(job: JobStatus) -> None:
         "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",
         "trainer": f"{job.trainer} ({_params(job.params)})",
         "data": _data(job.data),
+        "taken": job.taken["text"] if job.taken else "",
         "model": job.model,
         "created": job.created,
         "started": job.started or "",

@@ -47,6 +47,14 @@ def submit(
         str | None, typer.Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="so many examples of it, the latest.")] = 10_000,
+    minimum: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --stream: fail with fewer examples than this. Default: --last, or what the model has learnt if "
+            "that is less.",
+        ),
+    ] = None,
     param: Params = None,
     holdout: Holdout = None,
     search: Annotated[
@@ -74,7 +82,9 @@ def submit(
     """
     if (dataset is None) == (stream is None):
         raise typer.BadParameter("either --dataset or --stream", param_hint="--dataset")
-    data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last}
+    if stream is None and minimum is not None:
+        raise typer.BadParameter("only with --stream", param_hint="--minimum")
+    data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
     searched = search_of(search, trials, folds, measure)
     with connect(url) as client:
         job = client.train(

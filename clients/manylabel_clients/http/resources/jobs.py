@@ -98,6 +98,8 @@ class JobStatus:
     ended: str | None
     attempt: int
     """How often it has been begun."""
+    taken: dict[str, Any] | None
+    """Of examples from a stream: how many were asked for, taken and left out, and all this in words, ``text``."""
     progress: JobProgress | None
     result: JobResult | None
     error: JobError | None
@@ -198,7 +200,8 @@ class TrainingRequests(Requests):
             ``m3l``, ``mlrl``, ...: `trainers` has them all.
         data : str or mapping
             The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``: the
-            last examples that an online model has learnt.
+            last examples that an online model has learnt. The job fails if the log no longer has all of these, unless
+            a ``"minimum"`` says how many are enough.
         model : str
             Name of the model of which the result is a new version.
         params : mapping, optional

@@ -29,6 +29,8 @@ class Version:
     """On the rows that were held out, if any."""
     rows: int
     """Examples learnt from."""
+    taken: dict[str, Any] | None
+    """Of examples from a stream: how many were asked for, taken and left out, and all this in words, ``text``."""
     bytes: int
     position: str
     """Where it stands in the model's log. Opaque."""

@@ -132,6 +132,7 @@ def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
         "params": dict(meta.params),
         "measures": None if meta.measures is None else dict(meta.measures),
         "rows": meta.rows,
+        "taken": None if meta.taken is None else dict(meta.taken),
         "bytes": version.size_bytes,
         "position": version.position,
     }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from manylabel_service.api.schemas.base import Answer, At
+from manylabel_service.jobs.spec.schemas import Taken
 
 
 class Version(At):
@@ -22,6 +23,8 @@ class Version(At):
     """The measures are on the rows held out from training, if there were some."""
     rows: int
     """The version was fitted to so many examples."""
+    taken: Taken | None
+    """A version made from a stream says how many examples were taken, and of how many; null for other data."""
     bytes: int
 
 

@@ -58,6 +58,14 @@ class DataOfStream(_RequestModel):
     """The model."""
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
     """At most so many examples are taken, the latest."""
+    minimum: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    """With fewer examples the job fails. Null: with fewer than `last`, or than the model has learnt if that is less."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DataOfStream:
+        if self.minimum is not None and self.minimum > self.last:
+            raise ValueError(f"minimum must be at most last, {self.last}")
+        return self
 
 
 class Range(_RequestModel):
@@ -247,6 +255,25 @@ class Trial(_AnswerModel):
     seconds: float
 
 
+class Taken(_AnswerModel):
+    """This says what a job for a stream has taken from the log of its model."""
+
+    asked: int
+    """At most so many examples were asked for: `last`."""
+    rows: int
+    """So many were taken."""
+    learnt: int
+    """The model had learnt so many, those undone by a rollback not counted."""
+    partial: int
+    """Examples left out, among the latest, because some of their labels are not known."""
+    rolled_back: int
+    """Examples left out because the model has forgotten them by a rollback since."""
+    position: str
+    """The last entry of the log that was looked at is at this position."""
+    text: str
+    """All this in words."""
+
+
 class Result(_AnswerModel):
     """The result is what came of a job."""
 
@@ -298,6 +325,8 @@ class Job(_AnswerModel):
     ended: str | None
     attempt: int
     """Counts from 1; one more each time that a worker died."""
+    taken: Taken | None
+    """A job for a stream says here how many examples it has taken, and of how many; null before, and for data sets."""
     progress: Progress | None
     result: Result | None
     error: JobFailure | None

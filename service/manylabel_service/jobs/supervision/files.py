@@ -13,7 +13,7 @@ from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, Sto
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import Checkpoint, JobRecord, Task
 from manylabel_service.jobs.job_store import blobs_of, gathered_key
-from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut, Result, Rows, Taken
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
 from manylabel_service.storage import blob_to_file, pieces_of_file
@@ -117,13 +117,29 @@ class InputFiles:
             (self._directory / CHECKPOINT).unlink(missing_ok=True)
 
 
-async def gather(context: JobContext, record: JobRecord, directory: Path) -> dict[str, Any]:
-    """Take the examples of a stream and keep them with the job; return how many there were."""
+class TooFewExamples(Exception):
+    """The log of a model no longer has as many examples as a job needs."""
+
+
+async def gather(context: JobContext, record: JobRecord, directory: Path) -> Taken:
+    """Take the examples of a stream and keep them with the job; return how many there were.
+
+    Raises
+    ------
+    TooFewExamples
+    ServiceError
+        As `rows_of_stream`, and what the store says.
+    """
     data = record.spec.data
     assert isinstance(data, DataOfStream)
     counts = await rows_of_stream(context.store, context.settings, data.stream, data.last, directory / DATA)
+    text = counts.to_text()
+    minimum = counts.available if data.minimum is None else data.minimum
+    if counts.rows < minimum:
+        raise TooFewExamples(f"{text}; the job needs {minimum:,}: order fewer, or with a lower minimum")
     await context.store.blobs.put(gathered_key(record.id), pieces_of_file(directory / DATA))
-    return {"stream": data.stream, **counts._asdict()}
+    facts = counts._asdict()
+    return Taken(**{name: facts[name] for name in Taken.model_fields if name in facts}, text=text)
 
 
 class CheckpointUploads:
@@ -191,6 +207,7 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         rows=made["rows"],
         measures=None if held_out is None else held_out.measures,
         created_unix_ms=time.time_ns() // 1_000_000,
+        taken=None if (taken := record.taken()) is None else taken.model_dump(),
     )
     artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
     number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)

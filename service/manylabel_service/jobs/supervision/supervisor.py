@@ -21,11 +21,13 @@ import structlog
 from manylabel_service.errors import BlobDamaged, DatasetNotFound, JobNotFound, ServiceError, StorageFull, StorageGone
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobRecord, LeaseLost, NotClaimable, Task
+from manylabel_service.jobs.spec.schemas import DataOfStream
 from manylabel_service.jobs.supervision.child_process import ChildProcess
 from manylabel_service.jobs.supervision.files import (
     CheckpointUploads,
     FilesChanged,
     InputFiles,
+    TooFewExamples,
     gather,
     publish_result,
 )
@@ -129,13 +131,18 @@ class Supervision:
 
     async def _gathered(self, directory: Path) -> dict[str, Any]:
         try:
-            outcome = await self._lease.retry_until_stored(lambda: gather(self._context, self._record, directory))
+            taken = await self._lease.retry_until_stored(lambda: gather(self._context, self._record, directory))
+        except TooFewExamples as error:
+            self._lease.add_log_line(str(error))
+            raise TaskFailed("too_few_examples", str(error)) from error
         except StorageFull as error:
             raise TaskFailed("storage_full", error.answer()) from error
         except ServiceError as error:
             raise TaskFailed("stream_unavailable", error.answer()) from error
-        self._lease.add_log_line(f"took {outcome['rows']:,} examples from the stream of model {outcome['stream']}")
-        return outcome
+        data = self._record.spec.data
+        assert isinstance(data, DataOfStream)
+        self._lease.add_log_line(f"took examples from the stream of model {data.stream}: {taken.text}")
+        return taken.model_dump()
 
     async def _finish(self, outcome: dict[str, Any]) -> None:
         number, token, old = self._lease.number, self._lease.token, self._task.checkpoint

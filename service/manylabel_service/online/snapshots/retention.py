@@ -1,12 +1,95 @@
 """Which snapshots stay, which pins are let go, and how much of the log."""
 
 import time
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
 
 PIN_SECONDS = 60.0
 """A pin that nothing in the log needs stays for so long: a rollback may be on its way into the log."""
+
+STEP = 0.25
+"""Of what is kept of the log: between the snapshots that it may begin at later lies so much."""
+
+
+class LogWindow(NamedTuple):
+    """How much of a log is kept for those who train from it: the end of it that has `examples` and took `seconds`.
+
+    Unless that, with the snapshots that are kept for it alone, is more than `size_bytes`.
+    """
+
+    examples: int
+    seconds: float
+    size_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return what the settings say."""
+        return cls(settings.log_keep_examples, 3600 * settings.log_keep_hours, settings.log_keep_bytes)
+
+    def share(self, earlier: SnapshotRecord, later: SnapshotRecord) -> float:
+        """Return how much of the window lies between two snapshots: at 1 it is all there."""
+        examples = later.extent.examples - earlier.extent.examples
+        seconds = (later.created_unix_ms - earlier.created_unix_ms) / 1000
+        pairs = ((examples, self.examples), (seconds, self.seconds))
+        return min((had / due for had, due in pairs if due > 0), default=1.0)
+
+    def is_step(self, earlier: SnapshotRecord, later: SnapshotRecord) -> bool:
+        """Return whether the log may begin at either, and not be much longer at one than at the other."""
+        share_of_bytes = (later.extent.size_bytes - earlier.extent.size_bytes) / self.size_bytes
+        return max(self.share(earlier, later), share_of_bytes) >= STEP
+
+
+NO_WINDOW = LogWindow(0, 0, 1)
+
+
+class Plan(NamedTuple):
+    """A plan says which snapshots stay, and through which position the log goes; None: no more of it than has gone."""
+
+    kept: Sequence[SnapshotRecord]
+    trimmed: str | None
+
+
+def plan(snapshots: Sequence[SnapshotRecord], n_kept: int, window: LogWindow) -> Plan:
+    """Plan what stays of these snapshots, the newest of which is the first, and of the log.
+
+    The newest `n_kept` stay; and the one that the log begins at, without which it cannot be read, with some between.
+    """
+    # Behind the newest but one at most: some entry stays, which tells a replica that is behind that it is.
+    first = max(n_kept, 2) - 1
+    if len(snapshots) <= first:
+        return Plan(snapshots, None)
+    newest, begin = snapshots[0], first
+    while window.share(snapshots[begin], newest) < 1:
+        if begin + 1 == len(snapshots):  # all that there is does not reach
+            older = _between(snapshots, n_kept, begin, window)
+            fits = newest.extent.size_bytes + _total(older) <= window.size_bytes
+            return Plan([*snapshots[:n_kept], *older], None if fits else snapshots[begin].position)
+        log_bytes = newest.extent.size_bytes - snapshots[begin + 1].extent.size_bytes
+        if log_bytes + _total(_between(snapshots, n_kept, begin + 1, window)) > window.size_bytes:
+            break
+        begin += 1
+    if begin == first:
+        return Plan(snapshots[:n_kept], snapshots[begin].position)
+    return Plan([*snapshots[:n_kept], *_between(snapshots, n_kept, begin, window)], snapshots[begin].position)
+
+
+def _between(
+    snapshots: Sequence[SnapshotRecord], n_kept: int, begin: int, window: LogWindow
+) -> Sequence[SnapshotRecord]:
+    """Return the snapshots to keep beside the newest, if the log begins at this one, from it on."""
+    between: list[SnapshotRecord] = []
+    for snapshot in reversed(snapshots[n_kept : begin + 1]):
+        if not between or snapshot.pinned or window.is_step(between[-1], snapshot):
+            between.append(snapshot)
+    return between[::-1]
+
+
+def _total(snapshots: Sequence[SnapshotRecord]) -> int:
+    return sum(snapshot.size_bytes for snapshot in snapshots)
 
 
 class Retention:
@@ -18,33 +101,42 @@ class Retention:
     Parameters
     ----------
     record, store : the model and where it is.
-    kept : snapshots kept beside the pinned ones.
+    n_kept : snapshots kept beside the pinned ones, and those that the log begins at.
+    window : how much of the log is kept.
     """
 
-    def __init__(self, record: ModelRecord, store: Store, kept: int) -> None:
+    def __init__(self, record: ModelRecord, store: Store, n_kept: int, window: LogWindow) -> None:
         self._record = record
         self._store = store
-        self._kept = kept
+        self._n_kept = n_kept
+        self._window = window
         self._needless_since: dict[str, float] = {}
 
-    async def next_to_go_bytes(self) -> int:
-        """Return the bytes of the snapshots that will be dropped once one more is stored."""
-        snapshots = await self._store.snapshots.all(self._record)
-        return sum(old.size_bytes for old in snapshots[self._kept - 1 :] if not old.pinned)
+    async def bytes_to_go(self, new: SnapshotRecord, keep_log: bool = True) -> int:
+        """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
+        before = await self._store.snapshots.all(self._record)
+        others = [old for old in before if old.position != new.position]
+        kept = {old.position for old in self._plan([new, *others], keep_log).kept}
+        return _total([old for old in others if old.position not in kept and not old.pinned])
 
-    async def apply(self, model: OnlineModel) -> list[SnapshotRecord]:
-        """Drop what is old, trim the log behind the oldest kept; answers the snapshots there were before."""
+    async def apply(self, model: OnlineModel, keep_log: bool = True) -> list[SnapshotRecord]:
+        """Drop what is old, trim the log behind the oldest needed; answers the snapshots there were before.
+
+        Without `keep_log`, no more of the log is kept than the newest snapshots need.
+        """
         snapshots = await self._store.snapshots.all(self._record)
-        for old in snapshots[self._kept :]:
-            if not old.pinned:
+        stay, trimmed = self._plan(snapshots, keep_log)
+        kept = {snapshot.position for snapshot in stay}
+        for old in snapshots:
+            if old.position not in kept and not old.pinned:
                 await self._store.snapshots.delete(self._record, old.position)
-        # Behind the newest but one at most: some entry stays, which tells a replica that is behind that it is.
-        last = max(self._kept, 2)
-        if len(snapshots) >= last:
-            trimmed = snapshots[last - 1].position
+        if trimmed is not None:
             await self._store.logs.trim(self._record, trimmed)
             await self._unpin(model, snapshots, trimmed)
         return snapshots
+
+    def _plan(self, snapshots: Sequence[SnapshotRecord], keep_log: bool) -> Plan:
+        return plan(snapshots, self._n_kept, self._window if keep_log else NO_WINDOW)
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotRecord], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}

@@ -18,11 +18,11 @@ import structlog
 
 from manylabel_service.errors import LimitExceeded, LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
 from manylabel_service.online.snapshots.reader import at
-from manylabel_service.online.snapshots.retention import Retention
+from manylabel_service.online.snapshots.retention import LogWindow, Retention
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import START, LogExtent, ModelRecord, SnapshotRecord, Store, position_key
 
 STORING_SECONDS = 0.5
 """How long to leave a snapshot that is being stored before looking again."""
@@ -41,6 +41,7 @@ class Snapshotter:
     ----------
     covered : position up to which a snapshot covers the log, as far as is known here.
     learnt : examples learnt since the last try to take one.
+    log_bytes : of all payloads that the log has had, as far as is known here.
     met_others : whether other processes have this model too.
     taken_at : time.monotonic() of the last snapshot, or of the start of this process.
     size_bytes : of that snapshot; 0 before the first.
@@ -59,7 +60,7 @@ class Snapshotter:
         self._settings = settings
         self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
-        self._retention = Retention(record, store, settings.snapshots_kept)
+        self._retention = Retention(record, store, settings.snapshots_kept, LogWindow.of(settings))
         self._storing: Storing | None = None
         self._patience = 1.0
         self._soon = False
@@ -68,15 +69,17 @@ class Snapshotter:
         self._room_taken = 0
         self.covered = START
         self.learnt = 0
+        self.log_bytes = 0
         self.met_others = False
         self.taken_at = time.monotonic()
         self.size_bytes = 0
 
-    def resume(self, snapshot: SnapshotRecord | None, learnt: int) -> None:
-        """Begin with a model that was restored from this snapshot, or from nothing, and has learnt so much since."""
+    def resume(self, snapshot: SnapshotRecord | None, learnt: int, size_bytes: int) -> None:
+        """Begin with a model that was restored from this snapshot, or from nothing, and so much of the log since."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
         self.learnt = learnt
+        self.log_bytes = size_bytes + (0 if snapshot is None else snapshot.extent.size_bytes)
 
     # -- when -------------------------------------------------------------------------------------
 
@@ -142,7 +145,8 @@ class Snapshotter:
             self._give_room_back()
             raise
         else:
-            self._storing = asyncio.create_task(self._put(model, model.position, data))
+            extent = LogExtent(model.updates, self.log_bytes)
+            self._storing = asyncio.create_task(self._put(model, model.position, data, extent))
         self._storing.add_done_callback(self._ended)
         return self._storing
 
@@ -224,13 +228,28 @@ class Snapshotter:
             storing.exception()  # it has been logged: no need to be told that nobody waited for it
         self._on_stored()
 
-    async def _put(self, model: OnlineModel, position: str, data: memoryview) -> SnapshotRecord | None:
+    async def _make_room(self, new: SnapshotRecord) -> bool:
+        """Count the snapshot in, and return whether there is room for those that older parts of the log need too."""
+        for keep_log in (True, False):
+            to_go = await self._retention.bytes_to_go(new, keep_log)
+            try:
+                await self._room.add_stored(new.size_bytes - to_go)
+                break
+            except LimitExceeded:
+                if not keep_log:
+                    raise
+        return keep_log
+
+    async def _put(
+        self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent
+    ) -> SnapshotRecord | None:
+        new = SnapshotRecord(position, len(data), time.time_ns() // 1_000_000, extent=extent)
         try:
-            await self._room.add_stored(len(data) - await self._retention.next_to_go_bytes())
-            await self._store.snapshots.put(self._record, position, data)
+            keep_log = await self._make_room(new)
+            await self._store.snapshots.put(self._record, position, data, extent)
             self.covered, self.size_bytes = position, len(data)
             log.info("snapshot_stored", model=self._record.name, position=position, bytes=len(data))
-            kept = await self._retention.apply(model)
+            kept = await self._retention.apply(model, keep_log)
         except ModelGone:
             return None
         except LogTrimmed:

@@ -30,7 +30,7 @@ from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.fold import ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost
+from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
 
@@ -99,8 +99,8 @@ class Applier:
 
     async def restore(self) -> None:
         """Bring the model to the end of the log; raise as `LogReplayer.restored`."""
-        self.model, snapshot, learnt = await self._replayer.restored()
-        self._snapshotter.resume(snapshot, learnt)
+        self.model, snapshot, learnt, size_bytes = await self._replayer.restored()
+        self._snapshotter.resume(snapshot, learnt, size_bytes)
 
     def start(self) -> None:
         """Begin to apply."""
@@ -246,7 +246,7 @@ class Applier:
         self._snapshotter.met_others |= n_foreign > 0
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
-            return await self._fold(entries), None
+            return await self._fold(entries, payload_bytes(stored)), None
         except Interrupted as error:
             failure = self._handle_error(error.error)
             return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure
@@ -271,7 +271,7 @@ class Applier:
             if self._state is State.DIVERGED:
                 await self._restore_anew()
             while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
-                await self._fold(await self._replayer.decoded(entries))
+                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
                 self._snapshotter.met_others = True
         except (LogTrimmed, LogLost) as error:
             self._mark_diverged(error)
@@ -281,12 +281,13 @@ class Applier:
             return self._handle_error(error)
         return None
 
-    async def _fold(self, entries: Sequence[LogEntry]) -> list[ApplyResult]:
+    async def _fold(self, entries: Sequence[LogEntry], size_bytes: int) -> list[ApplyResult]:
         try:
             results = await self._replayer.fold(self.model, entries)
         except Interrupted as error:
             self._publish(error.results)
             raise
+        self._snapshotter.log_bytes += size_bytes
         self._publish(results)
         return results
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -46,11 +46,15 @@ class Interrupted(Exception):
 
 
 class Restored(NamedTuple):
-    """A model as of the end of its log, the snapshot that it was read from, and the examples learnt since."""
+    """A model as of the end of its log, the snapshot that it was read from, and what the log has had since.
+
+    `learnt` examples, and `size_bytes` of payloads.
+    """
 
     model: OnlineModel
     snapshot: SnapshotRecord | None
     learnt: int
+    size_bytes: int
 
 
 class LogReplayer:
@@ -96,17 +100,18 @@ class LogReplayer:
             except (DamagedState, StorageGone) as error:
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
-            learnt = 0
+            learnt = size_bytes = 0
             try:
-                while results := await self.read_on(model):
-                    learnt += sum(result.learnt for result in results)
+                while pairs := await self.read_on(model):
+                    learnt += sum(result.learnt for _, result in pairs)
+                    size_bytes += payload_bytes(entry for entry, _ in pairs)
             except Interrupted as error:
                 raise error.error from error
             except (LogLost, TargetLost) as error:
                 self._pass_over(model.position, error)
                 failure = error
             else:
-                return Restored(model, snapshot, learnt)
+                return Restored(model, snapshot, learnt, size_bytes)
         assert failure is not None
         raise failure
 
@@ -117,8 +122,8 @@ class LogReplayer:
         action = "falling back to an older snapshot and a longer replay"
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
-    async def read_on(self, model: OnlineModel) -> list[ApplyResult]:
-        """Fold in the next entries of the log; none at its end.
+    async def read_on(self, model: OnlineModel) -> list[tuple[Entry, ApplyResult]]:
+        """Fold in the next entries of the log; return each with its result, none at its end.
 
         Raises
         ------
@@ -127,7 +132,8 @@ class LogReplayer:
             What had been folded in before stays.
         """
         entries = await self._store.logs.read(self._record, model.position, READ_ENTRIES)
-        return await self.fold(model, await self.decoded(entries)) if entries else []
+        results = await self.fold(model, await self.decoded(entries)) if entries else []
+        return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
         """Decode entries; other tasks may go on between two."""
@@ -163,3 +169,8 @@ class LogReplayer:
             return await self._snapshot_reader.load(position)
         except DamagedState as error:
             raise TargetLost(f"the log goes back to the snapshot at {position}, which is not there: {error}") from error
+
+
+def payload_bytes(entries: Iterable[Entry]) -> int:
+    """Return the bytes of the payloads of entries."""
+    return sum(len(entry.payload) for entry in entries)

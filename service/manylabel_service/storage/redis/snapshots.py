@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from manylabel_service.errors import ModelGone, StorageGone
 from manylabel_service.storage.blob_pieces import same_bytes
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Bytes, ModelRecord, SnapshotRecord, position_key
+from manylabel_service.storage.protocol import (
+    NO_EXTENT,
+    Bytes,
+    LogExtent,
+    ModelRecord,
+    SnapshotRecord,
+    position_key,
+)
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import MODELS, Keys, entry_id, position_of
 from manylabel_service.storage.redis.refusals import check
@@ -36,16 +43,19 @@ class Stored:
     chunks: int
     size_bytes: int
     created_unix_ms: int
+    extent: LogExtent = NO_EXTENT
     pinned: bool = False
 
     @classmethod
     def parse(cls, value: bytes) -> Stored:
-        token, chunks, size, created, pinned = value.decode().split(" ")
-        return cls(token, int(chunks), int(size), int(created), pinned == "1")
+        token, chunks, size, created, examples, log_bytes, pinned = value.decode().split(" ")
+        extent = LogExtent(int(examples), int(log_bytes))
+        return cls(token, int(chunks), int(size), int(created), extent, pinned == "1")
 
     def text(self) -> str:
         """Return the value of the field without the pin, which belongs to the position."""
-        return f"{self.token} {self.chunks} {self.size_bytes} {self.created_unix_ms}"
+        facts = (self.token, self.chunks, self.size_bytes, self.created_unix_ms, *self.extent)
+        return " ".join(map(str, facts))
 
     def keys(self, keys: Keys, id: str) -> list[str]:
         return [keys.chunk(id, self.token, number) for number in range(self.chunks)]
@@ -55,9 +65,9 @@ class RedisSnapshots(Part):
     """Implements `Snapshots` on the engine of a store."""
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         id, keys = entry_id(position), Keys.of(record)
-        stored = await self.upload(keys, id, data)
+        stored = await self.upload(keys, id, data, extent)
         answer = await self._engine.connection.run(
             PUT_SNAPSHOT, (keys.head, keys.log, *stored.keys(keys, id)), id, stored.text()
         )
@@ -67,10 +77,11 @@ class RedisSnapshots(Part):
             raise StorageGone("a part of a snapshot was evicted, or took too long to be written", heals=True)
         check(answer, record, position)
 
-    async def upload(self, keys: Keys, id: str, data: Bytes) -> Stored:
+    async def upload(self, keys: Keys, id: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> Stored:
         """Write the chunks, to be claimed within `ORPHAN_SECONDS`, and see that they are there as they were given."""
         size, view = len(data), memoryview(data)
-        stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        stored = Stored(secrets.token_hex(8), -(-size // CHUNK_BYTES), size, now_ms, extent)
         for number, key in enumerate(stored.keys(keys, id)):
             chunk = bytes(view[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES])
             await self._engine.connection.command("SET", key, chunk, "EX", ORPHAN_SECONDS)
@@ -169,4 +180,4 @@ class RedisSnapshots(Part):
 def _listed(name: bytes, value: bytes) -> SnapshotRecord:
     stored = Stored.parse(value)
     position = position_of(name.removeprefix(FIELD).decode())
-    return SnapshotRecord(position, stored.size_bytes, stored.created_unix_ms, stored.pinned)
+    return SnapshotRecord(position, stored.size_bytes, stored.created_unix_ms, stored.pinned, stored.extent)

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from manylabel_service.errors import StorageError
 from manylabel_service.storage.blob_pieces import PIECE_BYTES
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import Bytes, ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import NO_EXTENT, Bytes, LogExtent, ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.database.tables import number_of
 from manylabel_service.storage.sqlite.engine import Engine, Part
 
@@ -22,7 +22,7 @@ class SQLiteSnapshots(Part):
         self._turn = asyncio.Lock()
 
     @gated
-    async def put(self, record: ModelRecord, position: str, data: Bytes) -> None:
+    async def put(self, record: ModelRecord, position: str, data: Bytes, extent: LogExtent = NO_EXTENT) -> None:
         position, tables = str(number_of(position)), self._engine.tables
         threads, files = self._engine.threads, self._engine.snapshot_files
         async with self._turn:
@@ -30,7 +30,7 @@ class SQLiteSnapshots(Part):
             await threads.write(tables.check_position, record, position)
             await threads.file(files.write, record.incarnation, position, data)
             try:
-                await threads.write(tables.put_snapshot, record, position, len(data))
+                await threads.write(tables.put_snapshot, record, position, len(data), extent)
             except StorageError:
                 if not replaces:
                     await threads.file(files.remove, record.incarnation, position)

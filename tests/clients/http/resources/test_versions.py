@@ -19,7 +19,7 @@ CUT = httpx2.ReadError("cut")
 def test_versions_are_listed_promoted_and_looked_into() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
-        "rows": 3, "bytes": 9, "position": "4",
+        "rows": 3, "taken": None, "bytes": 9, "position": "4",
     }  # fmt: skip
     detail = {
         "version": 1, "trainer": "m3l", "params": {}, "measures": None, "label_scores": None,

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from manylabel_service.online.snapshots import room
-from manylabel_service.storage import ModelRecord
 
 
 async def test_models_take_turns_where_there_is_no_room_for_all(
@@ -21,11 +20,11 @@ async def test_models_take_turns_where_there_is_no_room_for_all(
     snapshots, storing, most = any_fleet.store(registry).snapshots, 0, 0
     put: Callable[..., Any] = snapshots.put
 
-    async def counted(record: ModelRecord, position: str, data: memoryview) -> None:
+    async def counted(*args: Any) -> None:
         nonlocal storing, most
         storing += 1
         most = max(most, storing)
-        await put(record, position, data)
+        await put(*args)
         storing -= 1
 
     monkeypatch.setattr(snapshots, "put", counted)

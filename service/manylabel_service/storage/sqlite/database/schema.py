@@ -39,6 +39,8 @@ _SCHEMA = (
         size_bytes INTEGER NOT NULL,
         created_unix_ms INTEGER NOT NULL,
         pinned INTEGER NOT NULL DEFAULT 0,
+        examples INTEGER NOT NULL DEFAULT 0,
+        log_bytes INTEGER NOT NULL DEFAULT 0,
         PRIMARY KEY (incarnation, position)
     ) WITHOUT ROWID""",
     """CREATE TABLE predictions (

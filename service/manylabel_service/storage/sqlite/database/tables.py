@@ -23,10 +23,12 @@ from manylabel_service.storage.checksums import (
     unseal,
 )
 from manylabel_service.storage.protocol import (
+    NO_EXTENT,
     SEED,
     START,
     Durability,
     Entry,
+    LogExtent,
     ModelRecord,
     SnapshotRecord,
     position_key,
@@ -238,27 +240,33 @@ class Tables:
         ).fetchone()
         return int(total)
 
-    def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int) -> None:
+    def put_snapshot(self, record: ModelRecord, position: str, size_bytes: int, extent: LogExtent) -> None:
         with self.transaction("fsync"):
             self.check_position(record, position)
-            self.put_snapshot_row(record, position, size_bytes)
+            self.put_snapshot_row(record, position, size_bytes, extent)
 
-    def put_snapshot_row(self, record: ModelRecord, position: str, size_bytes: int) -> None:
+    def put_snapshot_row(
+        self, record: ModelRecord, position: str, size_bytes: int, extent: LogExtent = NO_EXTENT
+    ) -> None:
         """Write the row as a part of a transaction; a snapshot that is replaced stays pinned."""
         self._connection.execute(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, 0) ON CONFLICT DO UPDATE SET "
-            "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms",
-            (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000),
+            "INSERT INTO snapshots VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT DO UPDATE SET "
+            "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms, "
+            "examples = excluded.examples, log_bytes = excluded.log_bytes",
+            (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000, *extent),
         )
 
     def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
         self._log(record)
         rows = self._connection.execute(
-            "SELECT position, size_bytes, created_unix_ms, pinned FROM snapshots "
+            "SELECT position, size_bytes, created_unix_ms, pinned, examples, log_bytes FROM snapshots "
             "WHERE incarnation = ? ORDER BY position DESC",
             (record.incarnation,),
         )
-        return [SnapshotRecord(str(position), size, created, bool(pin)) for position, size, created, pin in rows]
+        return [
+            SnapshotRecord(str(position), size, created, bool(pin), LogExtent(*extent))
+            for position, size, created, pin, *extent in rows
+        ]
 
     def all_snapshots(self) -> list[tuple[int, str]]:
         """Return (incarnation, position) of every snapshot."""
