@@ -113,6 +113,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nobody asks where a request is from
         backlog=BACKLOG,
         timeout_graceful_shutdown=settings.drain_seconds,
     )

@@ -9,12 +9,14 @@ import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from manylabel_service.api.web.middleware import HEADERS
 from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.server.answer_cycle import AnswerCycle
 from manylabel_service.server.connections import ConnectionLimits
 
 MAX_HEAD_BYTES = 2**16
@@ -63,6 +65,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """The reason why parsing was broken off."""
         self._number = 0
         """Requests begun."""
+        self._answering: RequestResponseCycle | None = None
+        """The request that the application has; with a chain of them, `cycle` is the last that came."""
         self._seen: tuple[int, int, bool] | None = None
         self._seen_at = self._unsent_since = limits.now
         self._unsent = 0
@@ -78,6 +82,14 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse("connections", Problem("server_busy", detail, headers={"Retry-After": "1"}))
             else:
                 transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the application know, which has an earlier request of a chain than the one that uvicorn tells."""
+        super().connection_lost(exc)
+        self.pipeline.clear()
+        if (cycle := self._answering) is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def give_way(self) -> bool:
         """Close, to make room for another connection, if nothing has been asked for a while; return whether it did."""
@@ -151,7 +163,43 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refusal = Problem("malformed_request", detail)
             raise self._refusal
         self._stands, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0
-        HttpToolsProtocol.on_headers_complete(self)
+        self._set_address()
+        before, self.cycle = self.cycle, self._new_cycle()
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _set_address(self) -> None:
+        """Write what is asked for to the scope."""
+        url, scope = httptools.parse_url(self.url), self.scope
+        path = url.path.decode("ascii")
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"], scope["query_string"] = url.path, url.query or b""
+
+    def _new_cycle(self) -> AnswerCycle:
+        version = self.parser.get_http_version()
+        if version != "1.1":
+            self.scope["http_version"] = version
+        return AnswerCycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=self.access_log,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
         """Hand on a portion of the body."""

@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import struct
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -194,6 +195,17 @@ def test_a_chain_of_requests_has_a_limit(server: Any) -> None:
             send_for_ever(connection, PING * 1000, 200_000 * len(PING))
         eventually(lambda: refusals(server, "malformed") == refused_before + 4)
         assert memory(server) - before < 20 * 2**20
+
+
+def test_a_client_that_leaves_a_chain_is_no_error(server: Any) -> None:
+    """The request that is being answered is not the last one that came, and must know that its client is gone."""
+    ask = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for _ in range(20):
+        with connected(server, ask * 10) as connection:
+            connection.recv(1)  # of the first answer: the second is being made
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed with a reset
+    eventually(lambda: metric(server, "manylabel_connections") == 1)
+    assert "request_failed" not in server.log_tail(1_000)
 
 
 def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:

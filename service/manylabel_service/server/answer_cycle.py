@@ -1,0 +1,75 @@
+"""The answer to one request: a head and a body that come at once are written at once.
+
+uvicorn's cycle searches every name and every value for characters that are not allowed in a head, and writes head and
+body by themselves. Most headers are the same in every answer: those are checked once, for all answers.
+"""
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
+
+from manylabel_service.api.web.middleware import HEADERS
+
+_CONSTANT = {header: b"%b: %b\r\n" % header for header in (*HEADERS, (b"content-type", b"application/json"))}
+"""Lines of headers that need no check."""
+_SANE = frozenset({b"date", b"x-request-id"})
+"""Names whose values were made here, or checked."""
+_FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
+"""Names that say how the answer and the connection go on."""
+
+
+class AnswerCycle(RequestResponseCycle):
+    """A cycle that writes the head of an answer with its body, where the answer says how long its body is.
+
+    All else is left to uvicorn's: answers that come bit by bit, and to HEAD.
+    """
+
+    _head = b""
+    """What is to be written before the body."""
+
+    async def send(self, message: Any) -> None:
+        """Take the next message of the application."""
+        if self.flow.write_paused and not self.disconnected:
+            await self.flow.drain()
+        if self.response_started:
+            head, self._head = self._head, b""
+            if head and not self.disconnected:
+                body = message.get("body", b"")
+                if not message.get("more_body") and len(body) == self.expected_content_length:
+                    self._end(head + body)
+                    return
+                self.transport.write(head)
+        elif not self.disconnected and self.scope["method"] != "HEAD" and (head := self._rendered(message)):
+            self.response_started, self._head = True, head
+            self.waiting_for_100_continue = self.chunked_encoding = False
+            return
+        await super().send(message)
+
+    def _rendered(self, message: Any) -> bytes:
+        """Return the head of an answer; nothing if it is one for uvicorn."""
+        length, lines = b"", [STATUS_LINE[message["status"]]]
+        for header in (*self.default_headers, *message["headers"]):
+            line = _CONSTANT.get(header)
+            if line is None:
+                name, value = header
+                if name == b"content-length":
+                    length = value
+                elif name not in _SANE and (
+                    name in _FOR_UVICORN or HEADER_RE.search(name) or HEADER_VALUE_RE.search(value)
+                ):
+                    return b""
+                line = b"%b: %b\r\n" % header
+            lines.append(line)
+        if not length:
+            return b""
+        self.expected_content_length = int(length)
+        lines.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(lines)
+
+    def _end(self, answer: bytes) -> None:
+        self.transport.write(answer)
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive:
+            self.transport.close()
+        self.on_response()
