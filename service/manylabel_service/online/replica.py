@@ -259,13 +259,21 @@ class Replica(HostedModel):
         while (begin := len(predictions)) < len(xs):
             if begin:
                 await asyncio.sleep(0)
-            started = time.perf_counter()
-            model, part = self._applier.model, xs[begin : begin + self._predict_slice.examples]
-            for index, x in enumerate(part, begin):
-                model.features.check(index, x)
-            predictions += model.predict(part, probabilities)
-            self._predict_slice.observe(len(part), time.perf_counter() - started)
+            part = xs[begin : begin + self._predict_slice.examples]
+            if (learning := self._applier.learning).locked():
+                async with learning:
+                    predictions += self._predict_part(begin, part, probabilities)
+            else:
+                predictions += self._predict_part(begin, part, probabilities)
         return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
+
+    def _predict_part(self, begin: int, part: Sequence[Features], probabilities: bool) -> list[Prediction]:
+        started, model = time.perf_counter(), self._applier.model
+        for index, x in enumerate(part, begin):
+            model.features.check(index, x)
+        predictions = model.predict(part, probabilities)
+        self._predict_slice.observe(len(part), time.perf_counter() - started)
+        return predictions
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:

@@ -1,6 +1,7 @@
 """Hosted models on a real store: group commit, restart, failures, limits, and who waits for whom."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -153,6 +154,51 @@ async def test_an_answer_comes_after_the_log_and_the_fold(hosting: Hosting) -> N
         assert replica.model.updates == 0
         store_of(registry).appends.set()
         assert (await update).updates == replica.model.updates == 1
+
+
+def large_example(n_features: int, n_labels: int) -> Example:
+    names = tuple(f"f{i}" for i in range(n_features))
+    values = np.ones(n_features, dtype=np.float32)
+    return Example(Features(names, None, values), Labels.all_of([f"l{i}" for i in range(n_labels)]))
+
+
+async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is learnt in a thread. Predictions by its own model are of the state before or after, never of one between."""
+    may_end, plain = threading.Event(), Fold.learn
+
+    def held(fold: Fold) -> None:
+        plain(fold)
+        assert threading.current_thread() is threading.main_thread() or may_end.wait(60)
+
+    monkeypatch.setattr(Fold, "learn", held)
+    async with hosting() as registry:
+        replica, other = await registry.create(spec()), await registry.create(spec("other"))
+        await learn(other, 3)
+        assert not replica.model.learner.n_features_
+        update = asyncio.create_task(replica.update([large_example(1_000, 500)]))
+        await eventually_async(lambda: replica.model.learner.n_features_ == 1_000)
+        own = [asyncio.create_task(replica.predict([example(0).x, example(1).x])) for _ in range(3)]
+        assert (await other.predict([example(0).x])).position == other.position
+        await learn(other, 3)
+        assert not update.done()
+        assert not any(prediction.done() for prediction in own)
+        may_end.set()
+        position = (await update).position
+        assert [(await prediction).position for prediction in own] == [position] * 3
+        assert (await replayed_from_log(registry, replica)).to_bytes() == replica.model.to_bytes()
+
+
+async def test_predictions_get_in_between_large_examples(hosting: Hosting) -> None:
+    async with hosting() as registry:
+        replica = await registry.create(spec())
+        await replica.update([large_example(1_000, 500)])
+        update = asyncio.create_task(replica.update([large_example(1_000, 500 + i) for i in range(50)]))
+        seen = set[int]()
+        while not update.done():
+            seen.add(len((await replica.predict([example(0).x])).predictions[0].scores))
+            await asyncio.sleep(0)
+        assert len(seen) > 5
+        assert (await update).updates == 51
 
 
 async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> None:

@@ -5,13 +5,14 @@ nothing: columns are given, examples learnt and answers made strictly in log ord
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
@@ -142,8 +143,17 @@ class _Block:
         )
 
 
+LONG_WEIGHTS = 2**18
+"""A step that touches as many weights takes some tenths of a millisecond; of the slowest learner, some milliseconds."""
+COPIED_BYTES = 2**22
+"""Bytes of a model that can be copied, or taken from the system, within a slice."""
+
+
 class Fold:
     """A run of log entries being folded into a model by repeated `step`s.
+
+    A step may be taken in three parts, `take`, `learn` and `finish`, of which the one in the middle needs no lock of
+    the interpreter: in a thread it holds up nobody. Until it has ended nobody may predict by the model.
 
     Attributes
     ----------
@@ -159,11 +169,19 @@ class Fold:
         self.outcomes: list[ApplyResult] = []
         self.learnt = 0
         self.needed_snapshot: str | None = None
+        self._block, self._done = _Block(), list[_Entry]()
+        self._learnt: Learnt | None = None
 
     def step(self, max_examples: int) -> bool:
         """Fold in at most that many examples; return whether some are left, or a snapshot is needed."""
-        block = _Block()
-        done: list[_Entry] = []
+        self.take(max_examples)
+        self.learn()
+        return self.finish()
+
+    def take(self, max_examples: int) -> None:
+        """Take at most that many examples; their new features and labels get their columns."""
+        block, done = _Block(), list[_Entry]()
+        self._block, self._done = block, done
         while self._waiting and len(block) < max_examples:
             entry = self._waiting[0]
             if isinstance(entry, _Rollback):
@@ -181,9 +199,32 @@ class Fold:
                     break
             self._waiting.popleft()
             done.append(entry)
+
+    @property
+    def takes_long(self) -> bool:
+        """True if what was taken has many weights to be learnt, or makes a large model grow."""
+        model, n_labels = self._model, len(self._model.labels)
+        n_values = sum([len(values) for _, values in self._block.columns])
+        if n_values * (1 + n_labels) > LONG_WEIGHTS:
+            return True
+        learner, n_columns = model.learner, model.features.n_columns
+        grows = n_columns > learner.n_features_ or n_labels > learner.n_labels_
+        return grows and learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES
+
+    def learn(self) -> None:
+        """Learn what was taken."""
+        model, block = self._model, self._block
         if len(block):
-            self._learn(block)
-        self.outcomes.extend(self._finish(entry) for entry in done)
+            model.learner.grow(model.features.n_columns, len(model.labels))
+            self._learnt = model.learner.learn(as_rows(block.columns), block.targets(), block.want_probabilities)
+
+    def finish(self) -> bool:
+        """End what was learnt; return whether entries are left, or a snapshot is needed."""
+        if self._learnt is not None:
+            self.learnt += len(self._block)
+            self._spread(self._block, *self._learnt)
+            self._learnt = None
+        self.outcomes.extend(self._finish(entry) for entry in self._done)
         return bool(self._waiting)
 
     def roll_back(self, target: OnlineModel) -> None:
@@ -257,12 +298,16 @@ class Fold:
             return ApplyResult(error)
         return None
 
-    def _learn(self, block: _Block) -> None:
-        model, targets = self._model, block.targets()
-        model.learner.grow(model.features.n_columns, len(model.labels))
-        scores, probabilities, alarms = model.learner.learn(as_rows(block.columns), targets, block.want_probabilities)
-        self.learnt += len(block)
-        _measure(model, block, scores, targets)
+    def _spread(
+        self,
+        block: _Block,
+        scores: NDArray[np.float64],
+        probabilities: NDArray[np.float64] | None,
+        alarms: Sequence[tuple[int, int]],
+    ) -> None:
+        """Hand what was predicted just before, and the alarms, to the measures and to the entries."""
+        model = self._model
+        _measure(model, block, scores, block.targets())
         for row, (n_known, entry) in enumerate(zip(block.n_known, block.entries, strict=True)):
             if entry.update.want_predictions:
                 entry.scores.append(scores[row, : 1 + n_known].copy())

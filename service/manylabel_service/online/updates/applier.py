@@ -28,14 +28,11 @@ from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
-from manylabel_service.online.state.fold import ApplyResult, LogEntry
+from manylabel_service.online.state.fold import COPIED_BYTES, ApplyResult, LogEntry
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
-
-COPIED_BYTES = 2**22
-"""Bytes of a model that can be copied, or taken from the system, within a slice."""
 
 APPENDS = 3
 """How often an append is tried, each time after the model was restored."""
@@ -66,6 +63,7 @@ class Applier:
     ----------
     model : the state; another takes its place when it has to be restored.
     events : what happens to the model.
+    learning : as of `LogReplayer`.
     """
 
     def __init__(
@@ -87,6 +85,7 @@ class Applier:
         self._queue = queue
         self._snapshotter = snapshotter
         self._replayer = LogReplayer(record, model.spec, store, snapshot_reader)
+        self.learning = self._replayer.learning
         self._on_error = on_error
         self._task: asyncio.Task[None] | None = None
         self._state = State.FOLLOWING

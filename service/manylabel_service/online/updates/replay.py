@@ -65,6 +65,10 @@ class LogReplayer:
     record, spec : the model.
     store : where its log is.
     snapshot_reader : reads its snapshots.
+
+    Attributes
+    ----------
+    learning : held while a thread learns into a state; who wants to predict by it takes it for that.
     """
 
     def __init__(self, record: ModelRecord, spec: ModelSpec, store: Store, snapshot_reader: SnapshotReader) -> None:
@@ -73,6 +77,7 @@ class LogReplayer:
         self._store = store
         self._snapshot_reader = snapshot_reader
         self._slice = SliceSize()
+        self.learning = asyncio.Lock()
 
     async def restored(self) -> Restored:
         """Return the model as of the end of the log: the newest intact snapshot, then what came after it.
@@ -155,7 +160,13 @@ class LogReplayer:
                 if fold.needed_snapshot is not None:
                     fold.roll_back(await self._target(fold.needed_snapshot))
                 started, learnt = time.perf_counter(), fold.learnt
-                more = fold.step(self._slice.examples)
+                fold.take(self._slice.examples)
+                if fold.takes_long:
+                    async with self.learning:
+                        await asyncio.to_thread(fold.learn)
+                else:
+                    fold.learn()
+                more = fold.finish()
                 if fold.learnt > learnt:
                     self._slice.observe(fold.learnt - learnt, time.perf_counter() - started)
                 if more:
