@@ -18,7 +18,8 @@ from manylabel_service.api.translation.from_json import path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import JSON, json_value, read_body
+from manylabel_service.api.web.bodies import JSON, read_body
+from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -63,7 +64,7 @@ async def labels(request: Request, name: str) -> Response:
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
         async with request.app.state.turns.turn(raw):
-            document = json_value(raw, "the body")
+            document = await read_value(raw)
             key = idempotency.idempotency_key(request, "labels", raw)
             items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)

@@ -19,7 +19,8 @@ from manylabel_service.api.translation.from_json import read_position, to_exampl
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import JSON, json_value, read_body
+from manylabel_service.api.web.bodies import JSON, read_body
+from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
@@ -96,7 +97,7 @@ async def predict(request: Request, name: str) -> Response:
     to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
     convert = partial(to_any, max_features=settings.max_features)
     async with request.app.state.turns.turn(raw):
-        document = json_value(raw, "the body")
+        document = await read_value(raw)
         probabilities = take_flag(document, "probabilities")
         items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
         del document
@@ -189,7 +190,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     want_predictions = operation == "predict-update"
     convert = partial(to_example, max_features=settings.max_features)
     async with request.app.state.turns.turn(raw):
-        document = json_value(raw, "the body")
+        document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
         items = await to_items(document, convert, settings.max_batch_examples)
