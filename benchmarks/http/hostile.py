@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from multiprocessing import get_context
@@ -104,7 +104,7 @@ def scrapes_and_overloads(port: int) -> None:
     _call(port, "POST", "/v1/models/kept/update", {"examples": examples})
 
 
-HOSTILE: tuple[Callable[[int], None], ...] = (
+_CLIENTS: tuple[Callable[[int], None], ...] = (
     imports_a_huge_header,
     sends_endless_headers,
     pipelines,
@@ -116,6 +116,8 @@ HOSTILE: tuple[Callable[[int], None], ...] = (
     sends_wrong_lines,
     scrapes_and_overloads,
 )
+HOSTILE = {client.__name__: client for client in _CLIENTS}
+"""The hostile clients by their names."""
 
 
 def prepare(port: int) -> None:
@@ -130,9 +132,9 @@ def prepare(port: int) -> None:
 
 
 @contextmanager
-def attacking(port: int, seconds: float) -> Iterator[None]:
-    """All hostile clients attack at once while the block runs, `seconds` at most."""
-    processes = [get_context("spawn").Process(target=_repeat, args=(n, port, seconds)) for n in range(len(HOSTILE))]
+def attacking(port: int, seconds: float, names: Sequence[str]) -> Iterator[None]:
+    """The hostile clients of these names attack at once while the block runs, `seconds` at most."""
+    processes = [get_context("spawn").Process(target=_repeat, args=(name, port, seconds)) for name in names]
     for process in processes:
         process.start()
     try:
@@ -143,12 +145,12 @@ def attacking(port: int, seconds: float) -> Iterator[None]:
             process.join()
 
 
-def _repeat(number: int, port: int, seconds: float) -> None:
+def _repeat(name: str, port: int, seconds: float) -> None:
     os.nice(19)
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         with suppress(OSError, HTTPException, LookupError, ValueError):
-            HOSTILE[number](port)
+            HOSTILE[name](port)
         time.sleep(0.05)
     sys.exit()
 

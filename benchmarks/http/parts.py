@@ -7,7 +7,7 @@ the others. Only beside jobs all of them share all cores.
 import argparse
 import os
 
-from benchmarks.http import jobs, replicas, requests, servers, soak, start, storm, stream
+from benchmarks.http import hostile, jobs, replicas, requests, servers, soak, start, storm, stream
 
 PARTS = {
     "requests": requests,
@@ -30,6 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=int, default=60_000, help="per run of a stream")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each contender, taken in turns")
     parser.add_argument("--seconds", type=float, default=30, help="of the storm")
+    names = list(hostile.HOSTILE)
+    parser.add_argument(
+        "--hostile", choices=names, nargs="+", default=names, help="clients of the storm; by default all"
+    )
     parser.add_argument("--minutes", type=float, default=30, help="of the soak")
     parser.add_argument("--warm-up", type=float, default=5, help="minutes of the soak before its memory is looked at")
     parser.add_argument("--port", type=int, default=18700, help="first of twenty ports to use")

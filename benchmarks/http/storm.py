@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
         hostile.prepare(args.port)
         memory = _Memory(server)
         quiet, _ = _predict(args.port, QUIET_SECONDS)
-        with hostile.attacking(args.port, args.seconds + 30):
+        with hostile.attacking(args.port, args.seconds + 30, args.hostile):
             time.sleep(3.0)  # until their processes have started
             stormy, answers = _predict(args.port, args.seconds)
         after, _ = _predict(args.port, QUIET_SECONDS)
