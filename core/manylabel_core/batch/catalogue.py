@@ -133,6 +133,15 @@ TOLERANCE = Number(least=1e-10, below=1)
 ITERATIONS = Number(integer=True, least=1, most=1_000_000)
 ROUNDS = Number(integer=True, least=1, most=10_000)
 
+_SCALING = Parameter(
+    "scaling",
+    "auto",
+    (Choice(("auto", "standard", "max_abs", "none")),),
+    "Features are scaled by the rows that are learnt from, and so are those of every prediction: auto is what the"
+    " online learners do, standard takes deviations from the mean, max_abs divides by the largest absolute value and"
+    " keeps zeros, none leaves features as they are.",
+)
+"""The estimators alone leave features as they are; whoever trains by name has them scaled."""
 _KERNEL = (
     Parameter(
         "kernel",
@@ -197,6 +206,7 @@ _M3L = Trainer(
     "M3L",
     "M3L: max-margin learning of all labels at once, coupled by what is known about their relations.",
     (
+        _SCALING,
         *_KERNEL,
         Parameter("C", 1.0, (POSITIVE,), "This is the price of a unit of hinge loss."),
         Parameter(
@@ -217,6 +227,7 @@ _MLRL = Trainer(
     "MLRL",
     "MLRL: support vector machines that learn the relations between their labels.",
     (
+        _SCALING,
         *_RELATIONS,
         Parameter(
             "lam",
@@ -233,6 +244,7 @@ _SSMLRL = Trainer(
     "SSMLRL",
     "SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well.",
     (
+        _SCALING,
         *_RELATIONS,
         Parameter("lam1", 1e-4, (POSITIVE,), "This weighs the regularisation, as lam of mlrl."),
         Parameter(
@@ -251,6 +263,7 @@ _PRML = Trainer(
     "PrML",
     "PrML: labels as privileged information, and weights of low rank that all labels share.",
     (
+        _SCALING,
         *_PRIVILEGED,
         Parameter(
             "rank",
@@ -269,7 +282,7 @@ _PRBR = Trainer(
     "prbr",
     "PrBR",
     "PrBR: labels as privileged information, each label with weights of its own.",
-    (*_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000)),
+    (_SCALING, *_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000)),
     exact=True,
 )
 _LSA_MML = Trainer(
@@ -277,6 +290,7 @@ _LSA_MML = Trainer(
     "LSAMML",
     "LSA-MML: a common representation of examples that are seen in several views.",
     (
+        _SCALING,
         Parameter(
             "n_components",
             None,

@@ -23,6 +23,7 @@ from manylabel_core.batch.views.inputs import (
     check_some_labels,
     check_views,
     fitted_block,
+    fitted_scaling,
     label_block,
 )
 from manylabel_core.batch.views.model import ViewModel
@@ -89,6 +90,8 @@ class LSAMML(ViewModel):
         Stop when an iteration lowers the objective by at most this share.
     max_iter : int, default=200
         Most iterations of a call of `fit`.
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        How the features of each view are scaled before anything else, by the rows of `fit` that have it; as for `M3L`.
     warm_start : bool, default=False
         Keep what the alternation needs to go on (`joint_coef_`), and go on from there when `fit` is called again
         with views, labels and n_components of the same shape. On the same data with the same parameters, a fit that
@@ -107,6 +110,8 @@ class LSAMML(ViewModel):
     view_widths_ : ndarray of shape (n_views,), int64
     view_shares_, view_scales_ : ndarrays of shape (n_views,), float64
         Share of the rows of `fit` that had the view; root mean energy that its rows are divided by.
+    view_scalings_ : tuple of FittedScaling or None
+        How the features of each view are scaled.
     view_means_ : ndarray of shape (n_features_in_,), float64
         Of the columns of all views, side by side.
     basis_ : ndarray of shape (n_features_in_, n_components), float64
@@ -163,6 +168,7 @@ class LSAMML(ViewModel):
     limit_components: bool = True
     tol: float = 1e-4
     max_iter: int = 200
+    scaling: str = "none"
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0
@@ -208,6 +214,8 @@ class LSAMML(ViewModel):
         prices = checks.check_parameters(self)
         views, present = check_views(X, missing)
         n_samples = len(next(iter(present.values())))
+        self.view_scalings_ = tuple(fitted_scaling(self.scaling, views[name], present[name]) for name in views)
+        views = self._scaled(views, present, range(len(views)))
         mask = check_labelled(labelled, n_samples)
         indicators = check_some_labels(Y, mask)
         names = check_label_names(label_names, Y, indicators.shape[1])

@@ -55,6 +55,8 @@ class M3L(BatchLearner):
         Stop at this relative duality gap, (primal - dual) / primal.
     max_iter : int, default=10000
         Most sweeps of the solver.
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        %(scaling)s
     warm_start : bool, default=False
         Keep the dual variables (`alpha_`), and go on from them when `fit` is called again with Y of the same
         shape: to resume a stopped fit, after small changes of C or R, or on changed examples.
@@ -100,6 +102,7 @@ class M3L(BatchLearner):
     fit_intercept: bool = True
     tol: float = 1e-3
     max_iter: int = 10_000
+    scaling: str = "none"
     warm_start: bool = False
     cache_mb: float = 2000.0
     n_threads: int = 1

@@ -49,6 +49,8 @@ class MLRL(RelationshipLearner):
         the bound closes later than the objective settles. `duality_gap_` says what is proven.
     max_iter : int, default=200
         Most rounds of the alternation.
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        %(scaling)s
     warm_start : bool, default=False
         Keep the dual variables (`alpha_`), and go on from them and `label_covariance_` when `fit` is called
         again with Y of the same shape.
@@ -102,6 +104,7 @@ class MLRL(RelationshipLearner):
     covariance_init: ArrayLike | None = None
     tol: float = 1e-3
     max_iter: int = 200
+    scaling: str = "none"
     warm_start: bool = False
     cache_mb: float = 2000.0
     n_threads: int = 1

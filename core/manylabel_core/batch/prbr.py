@@ -39,6 +39,8 @@ class PrBR(PrivilegedLearner):
         Stop at this relative duality gap, (primal - dual) / primal, over all labels together.
     max_iter : int, default=1000
         Most passes of the solver in a call of `fit`.
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        %(scaling)s
     warm_start : bool, default=False
         Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets and
         labels. On the same data and parameters, a fit that was stopped ends bit for bit where it would have ended.
@@ -84,6 +86,7 @@ class PrBR(PrivilegedLearner):
     literal: bool = False
     tol: float = 1e-2
     max_iter: int = 1000
+    scaling: str = "none"
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0

@@ -66,6 +66,8 @@ class PrML(PrivilegedLearner):
     max_iter : int, default=30
         Most rounds in a call of `fit`. (A half takes 1,000 passes at most. With an infinite rho, or huge prices, that
         can be too few: then `duality_gap_` stays above tol, and a ConvergenceWarning says so.)
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        %(scaling)s
     warm_start : bool, default=False
         Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets,
         labels and features. On the same data and parameters, a fit that was stopped ends bit for bit where it would
@@ -128,6 +130,7 @@ class PrML(PrivilegedLearner):
     literal: bool = False
     tol: float = 1e-2
     max_iter: int = 30
+    scaling: str = "none"
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0

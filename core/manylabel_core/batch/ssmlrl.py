@@ -37,6 +37,8 @@ class SSMLRL(RelationshipLearner):
         Price of the weights, MLRL's lam.
     lam2 : float, default=1e-6
         Price of the scores of the unlabelled examples, a sum over them: what suits falls with their number.
+    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
+        As for `MLRL`, by the labelled examples.
     kernel, gamma, degree, coef0, covariance_init, tol, max_iter, warm_start, n_threads, random_state
         As for `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
         row holds the kernel values with all examples, labelled ones first.
@@ -82,6 +84,7 @@ class SSMLRL(RelationshipLearner):
     covariance_init: ArrayLike | None = None
     tol: float = 1e-3
     max_iter: int = 200
+    scaling: str = "none"
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0
@@ -127,7 +130,7 @@ class SSMLRL(RelationshipLearner):
         """Return all examples, labelled ones first."""
         both = X
         if X_unlabelled is not None and np.shape(X_unlabelled)[:1] != (0,):
-            others = self._checked(X_unlabelled, reset=False, name="X_unlabelled")
+            others = self._scaled(self._checked(X_unlabelled, reset=False, name="X_unlabelled"))
             both = sp.csr_array(sp.vstack([X, others])) if is_sparse(X) or is_sparse(others) else np.vstack([X, others])
         self._check_precomputed(both)
         return both

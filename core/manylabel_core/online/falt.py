@@ -13,6 +13,7 @@ from manylabel_core.online.margin import ThresholdingLearner
 from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.parameters import GRADIENT, PAIRED, Documentation
+from manylabel_core.scaling.fitted import FittedScaling
 
 
 class FittedLinear(Protocol):
@@ -115,7 +116,8 @@ class FALT(ThresholdingLearner):
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and go on learning from the stream.
 
-        Scores are those of the model, to the precision of `dtype`, if it was learnt on features scaled as the
+        Scores are those of the model, to the precision of `dtype`. One that was learnt with scaling="auto" hands its
+        statistics over, and the stream goes on with them. One with scaling="none" was learnt on features scaled as the
         stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1, so that the first
         examples do not undo what the batch has found; a small `eta` keeps it longest.
 
@@ -124,7 +126,8 @@ class FALT(ThresholdingLearner):
         model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
-            Of the constructor; scaling must not be "standard", whose statistics come from the stream alone.
+            Of the constructor; `scaling` is that of the model, or "unit" for one with "none". No other can be gone on
+            with: the statistics of "standard" come from the stream alone.
 
         Raises
         ------
@@ -144,9 +147,9 @@ class FALT(ThresholdingLearner):
         4
         """
         coef, intercept = _linear_parts(model)
-        learner = cls(**{"scaling": "none", **parameters})
-        if learner._resolved_scaling() in ("auto", "standard"):
-            raise ValueError("scaling must be 'none' or 'unit': the statistics of others come from the stream alone")
+        scaling = getattr(model, "scaling_", None)
+        learner = cls(**{"scaling": "none" if scaling is None else scaling.name, **parameters})
+        _check_scaling(scaling, learner._resolved_scaling())
         learner.grow(coef.shape[1], len(coef))
         if not learner.fit_intercept and intercept.any():
             raise ValueError("fit_intercept must be True: the model has intercepts")
@@ -157,7 +160,7 @@ class FALT(ThresholdingLearner):
         if learner._paired:
             table[0, 1:] = intercept / STEADY_CONSTANT
             weights["steady"] = table.astype(learner.dtype)
-        learner.restore({**learner.state(), **weights})
+        learner.restore({**learner.state(), **weights, **({} if scaling is None else scaling.arrays())})
         return learner
 
     @property
@@ -168,6 +171,14 @@ class FALT(ThresholdingLearner):
         return LinearModel(
             self._read_update(), self._constant, self.average, self.dtype, paired=self._paired, by_feature=self._shrinks
         )
+
+
+def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
+    """Raise ValueError if a stream with the chosen scaling cannot go on from a model with this one."""
+    if scaling is None and chosen not in ("none", "unit"):
+        raise ValueError("scaling must be 'none' or 'unit': the model's features are not scaled")
+    if scaling is not None and (scaling.name != "auto" or chosen != "auto"):
+        raise ValueError(f"scaling must be 'auto', of the model and of the stream, not {scaling.name!r} and {chosen!r}")
 
 
 def _linear_parts(model: FittedLinear) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

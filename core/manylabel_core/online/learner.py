@@ -17,8 +17,8 @@ from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, Pipeline
-from manylabel_core.online.scaling.choices import SCALINGS
 from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets
+from manylabel_core.scaling.choices import SCALINGS
 
 DTYPES = ("float32", "float64")
 """Types that weights may have."""

@@ -12,8 +12,8 @@ from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.scaling.scaling import Scaling
 from manylabel_core.rows import Rows, Targets
+from manylabel_core.scaling.scaling import Scaling
 
 UNCALIBRATED = "calibrate must be True for probabilities"
 """The message where probabilities are asked of a learner that keeps none."""

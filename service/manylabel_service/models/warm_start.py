@@ -1,5 +1,7 @@
 """An online model that begins as a version predicts, and learns from there."""
 
+from typing import Any
+
 from manylabel_core import FALT, Vocabulary
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
@@ -12,8 +14,13 @@ from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
+GONE_ON_WITH = ("auto", "none")
+"""Scalings of versions that a stream can go on with."""
 
-def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> OnlineModel:
+
+def warm_start(
+    spec: ModelSpec, source: str, version: Version, data: bytes, leaves_scaling: bool = False
+) -> OnlineModel:
     """Return the state of a new model with the weights and the names of a version.
 
     Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
@@ -22,6 +29,7 @@ def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> O
     ----------
     spec : of the new model. Features and labels that it declares must be those of the version, in their order.
     source, version, data : name of the trained model, the version, and its contents as stored.
+    leaves_scaling : whether the model scales as the version does, whatever the spec says; the state has its new spec.
 
     Raises
     ------
@@ -35,6 +43,8 @@ def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> O
         estimator = read_estimator(contents.estimator)
     except DamagedState as error:
         raise VersionDamaged(source, version.number, str(error)) from error
+    if leaves_scaling and not takes_views(estimator) and _scaling_of(estimator) in GONE_ON_WITH:
+        spec = ModelSpec.model_validate({**spec.model_dump(), "scaling": _scaling_of(estimator)})
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
@@ -46,27 +56,35 @@ def warm_start(spec: ModelSpec, source: str, version: Version, data: bytes) -> O
         raise CannotWarmStart(("init_from",), f"cannot be gone on from: {error}") from error
     model = OnlineModel(spec)
     model.learner.restore(learner.state())
+    model.scaled_before = 0 if estimator.scaling_ is None else int(estimator.scaling_.arrays()["scaling.count"][0])
     if spec.features is None or isinstance(features, int):
         _name_columns(model, features)
     model.labels = Vocabulary(contents.labels)
     return model
 
 
-def _check_kind(spec: ModelSpec, estimator: object, contents: ModelArtifact) -> None:
+def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> None:
     if not isinstance(spec.params, FaltParams):
         raise CannotWarmStart(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
-    if spec.scaling not in ("none", "unit"):
-        raise CannotWarmStart(
-            ("scaling",), "must be none or unit to go on from a trained model: as its data were scaled"
-        )
     if takes_views(estimator):
         raise CannotWarmStart(("init_from",), f"must be a model without views, this has {', '.join(contents.features)}")
     if not hasattr(estimator, "coef_"):
         kernel = getattr(estimator, "kernel", "no linear")
         raise CannotWarmStart(("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}")
+    name = _scaling_of(estimator)
+    if name not in GONE_ON_WITH:
+        raise CannotWarmStart(("init_from",), f"must be a model with the scaling auto or none, this has {name}")
+    if spec.scaling not in (("auto",) if name == "auto" else ("none", "unit")):
+        allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
+        raise CannotWarmStart(("scaling",), f"must be {allowed}")
     intercept = getattr(estimator, "intercept_", None)
     if not spec.params.fit_intercept and intercept is not None and intercept.any():
         raise CannotWarmStart(("params", "fit_intercept"), "must be true: the trained model has intercepts")
+
+
+def _scaling_of(estimator: Any) -> str:
+    scaling = estimator.scaling_
+    return "none" if scaling is None else str(scaling.name)
 
 
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:

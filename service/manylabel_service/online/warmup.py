@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS, Params

@@ -99,11 +99,11 @@ def test_a_trained_model_scores_as_the_estimator_itself(
     with threadpool_limits(1):  # as a job has it: the last digits of BLAS depend on it
         if trainer == "lsa_mml":
             data = asked = read_dataset(files["views"], "ndjson")
-            direct = kind(**params).fit(data.views, data.Y, data.labelled)
+            direct = kind(**params, scaling="auto").fit(data.views, data.Y, data.labelled)
             scores = direct.decision_function(data.views)
         else:
             data, asked = yeast.take(np.arange(N_TRAIN)), yeast.take(np.arange(N_TRAIN, N_ROWS))
-            direct = kind(**params).fit(data.X, data.Y)
+            direct = kind(**params, scaling="auto").fit(data.X, data.Y)
             scores = direct.decision_function(asked.X)
     model = client.model(f"by-{trainer}")
     predictions = model.predict_many(dense_rows(asked))
@@ -130,7 +130,7 @@ def test_the_result_is_measured_on_the_split_it_has_not_learnt(
 ) -> None:
     result = jobs["m3l"].wait(WAIT_SECONDS).result
     kind, params = TRAINERS["m3l"]
-    direct = kind(**params).fit(yeast.X[:N_TRAIN], yeast.Y[:N_TRAIN])
+    direct = kind(**params, scaling="auto").fit(yeast.X[:N_TRAIN], yeast.Y[:N_TRAIN])
     held, Y = result.held_out, yeast.Y[N_TRAIN:]
     scores = direct.decision_function(yeast.X[N_TRAIN:])
     assert (result.rows, held["rows"]) == (N_TRAIN, N_ROWS - N_TRAIN)
@@ -224,7 +224,7 @@ def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], ye
         scores[name] = metrics.micro_f1(Y[N_TRAIN:], P)
     assert scores["genes-mlrl"] > 0.55
     assert scores["genes"] > 0.5
-    direct = batch.MLRL(lam=1e-3).fit(yeast.X[:N_TRAIN], Y[:N_TRAIN])
+    direct = batch.MLRL(lam=1e-3, scaling="auto").fit(yeast.X[:N_TRAIN], Y[:N_TRAIN])
     assert metrics.micro_f1(Y[N_TRAIN:], direct.predict(yeast.X[N_TRAIN:])) == pytest.approx(
         scores["genes-mlrl"], abs=0.01
     )

@@ -81,7 +81,7 @@ def test_every_format_gives_the_model_of_the_estimator(
     model = batch.M3L.from_bytes(out.read_bytes())
     X, Y = songs
     order = [int(label) if label.isdecimal() else NAMES.index(label) for label in model.label_names_]
-    direct = batch.M3L(C=0.5).fit(sp.csr_array(X) if name == "libsvm" else X, Y[:, order])
+    direct = batch.M3L(C=0.5, scaling="auto").fit(sp.csr_array(X) if name == "libsvm" else X, Y[:, order])
     assert sorted(order) == [0, 1]
     assert np.array_equal(model.decision_function(X), direct.decision_function(X))
 
@@ -98,7 +98,7 @@ def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], comman
 def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, Path], songs: Any, command: Run) -> None:
     found = answered(command("train", str(files["npz"]), "--threads", "1", "--json"))
     X, Y = songs
-    scores = batch.M3L().fit(X[:40], Y[:40]).decision_function(X[40:])
+    scores = batch.M3L(scaling="auto").fit(X[:40], Y[:40]).decision_function(X[40:])
     assert found["rows"] == 40
     assert found["measures"]["micro_f1"] == metrics.micro_f1(Y[40:], scores > 0)
     assert found["measures"]["ranking_loss"] == metrics.ranking_loss(Y[40:], scores)
@@ -123,7 +123,7 @@ def test_another_file_may_have_its_columns_in_another_order(
     found = answered(
         command("train", str(files["csv"]), "--labels", "2", "--test", str(turned), "--threads", "1", "--json")
     )
-    model = batch.M3L().fit(X, Y)
+    model = batch.M3L(scaling="auto").fit(X, Y)
     assert found["measures"]["hamming_loss"] == metrics.hamming_loss(Y, model.predict(X))
 
 

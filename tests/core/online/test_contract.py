@@ -21,9 +21,9 @@ from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.expansion._expansion import score_expansion
 from manylabel_core.online.models.linear._learn import learn_linear
-from manylabel_core.online.scaling import scaling
-from manylabel_core.online.scaling._scaling import standardise, to_unit_norm
 from manylabel_core.rows import Rows, Targets
+from manylabel_core.scaling import scaling
+from manylabel_core.scaling._scaling import standardise, to_unit_norm
 
 
 class Example(NamedTuple):

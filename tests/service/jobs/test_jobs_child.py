@@ -33,7 +33,7 @@ def place(tmp_path):
 def test_its_result_is_that_of_the_estimator_used_directly(place):
     told = run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
     train, test = DATA.split("train"), DATA.split("test")
-    model = M3L(C=2.0).fit(train.X, train.Y, label_names=DATA.label_names)
+    model = M3L(C=2.0, scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
     contents = ModelArtifact.from_bytes((place / "result").read_bytes())
     restored = M3L.from_bytes(contents.estimator)
     assert np.array_equal(restored.decision_function(test.X), model.decision_function(test.X))

@@ -45,7 +45,7 @@ def test_a_trial_scores_each_fold_and_goes_on_between_them(place):
     told = work(place, **trial)
     expected = []
     for learnt, held in folds(120, 3, seed=0):
-        model = M3L(C=2.0).fit(DATA.X[learnt], DATA.Y[learnt])
+        model = M3L(C=2.0, scaling="auto").fit(DATA.X[learnt], DATA.Y[learnt])
         expected.append(micro_f1(DATA.Y[held], model.predict(DATA.X[held])))
     assert told[-1][0] == "result"
     assert told[-1][1]["scores"] == expected
@@ -91,10 +91,10 @@ def test_without_room_for_a_checkpoint_a_fit_goes_on(place, monkeypatch):
 def test_what_is_known_about_labels_reaches_m3l(place):
     work(place, params={"R": "label_correlation"}, segment_work=1e9)
     train = DATA.split("train")
-    expected = M3L(R=label_correlation(train.Y)).fit(train.X, train.Y, label_names=DATA.label_names)
+    expected = M3L(R=label_correlation(train.Y), scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
     assert estimator(place) == expected.to_bytes()
     work(place, params={"R": np.diag([1.0, 2.0, 3.0]).tolist()}, segment_work=1e9)
-    expected = M3L(R=np.diag([1.0, 2.0, 3.0])).fit(train.X, train.Y, label_names=DATA.label_names)
+    expected = M3L(R=np.diag([1.0, 2.0, 3.0]), scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
     assert estimator(place) == expected.to_bytes()
 
 
@@ -104,7 +104,7 @@ def test_rows_without_labels_reach_who_learns_from_them(place):
     (place / "data").write_bytes(half.to_bytes())
     params = {"lam1": 1e-2, "lam2": 1e-4}
     told = work(place, trainer="ssmlrl", params=params, rows=ALL, segment_work=1e9)
-    expected = SSMLRL(**params).fit(DATA.X[:60], DATA.Y[:60], DATA.X[60:], label_names=DATA.label_names)
+    expected = SSMLRL(**params, scaling="auto").fit(DATA.X[:60], DATA.Y[:60], DATA.X[60:], label_names=DATA.label_names)
     expected.n_iter_ = SSMLRL.from_bytes(estimator(place)).n_iter_
     assert estimator(place) == expected.to_bytes()
     assert told[-1][1]["rows"] == 60

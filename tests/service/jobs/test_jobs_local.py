@@ -46,7 +46,7 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     done = await jobs.get(job.id)
     assert done.state == "succeeded"
     train, test = songs().split("train"), songs().split("test")
-    expected = M3L().fit(train.X, train.Y, label_names=train.label_names)
+    expected = M3L(scaling="auto").fit(train.X, train.Y, label_names=train.label_names)
     assert await estimator_of(context, "songs") == expected.to_bytes()
     assert (done.result.version, done.result.rows, done.result.held_out.rows) == (1, 225, test.n_rows)
     # what was told on the way

@@ -29,7 +29,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         C = max(trials, key=lambda trial: trial["score"])["params"]["C"]
         assert job["result"]["params"]["C"] == C
         assert job["progress"]["trials"] == {"done": 2, "total": 2}
-        expected = M3L(C=C).fit(data.X[20:], data.Y[20:])
+        expected = M3L(C=C, scaling="auto").fit(data.X[20:], data.Y[20:])
         told = client.post("/v1/models/batch/predict", json={"examples": items[:5]}).json()["predictions"]
         scores = [[each["scores"][name] for name in data.label_names] for each in told]
         assert np.array_equal(np.array(scores), expected.decision_function(data.X[:5]))

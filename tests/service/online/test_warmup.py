@@ -6,7 +6,7 @@ import sys
 SCRIPT = """
 import gc, itertools
 from numba.core.dispatcher import Dispatcher
-from manylabel_core.online.scaling.choices import SCALINGS
+from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service.online import warmup
 from manylabel_service.online.spec.params import PARAMS
 

@@ -19,6 +19,13 @@ from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
 """Parameters that are no choice of a person's, or have options of their own."""
+_SCALING = {
+    name: parameter.default
+    for name, trainer in TRAINERS.items()
+    for parameter in trainer.parameters
+    if parameter.name == "scaling"
+}
+"""How features are scaled if nobody says otherwise: as in a job, not as an estimator does it alone."""
 
 
 def fitted(
@@ -58,8 +65,9 @@ def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
     known = [name for name in inspect.signature(kind).parameters if name not in _OURS]
     if unknown := [name for name in params if name not in known]:
         raise Failure(f"--param {unknown[0]}: {trainer} has no such parameter, only {', '.join(known)}")
+    chosen = {"scaling": _SCALING[trainer], **params}
     try:
-        return kind(**arguments(params, data.Y[data.labelled]))
+        return kind(**arguments(chosen, data.Y[data.labelled]))
     except ValueError as error:  # a matrix whose rows differ in length
         raise Failure(str(error)) from error
 

@@ -22,6 +22,7 @@ from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, is_sparse
 from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
 from manylabel_core.rows import row_blocks
+from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 
 GAMMAS = ("scale", "mean_distance")
 """Names for the width of a kernel that is taken from the data."""
@@ -41,6 +42,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
     `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
     """
 
+    scaling: str
     kernel: str | KernelFunction
     gamma: float | str
     degree: int
@@ -51,6 +53,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
     cache_mb: float
     n_threads: int
     random_state: Any
+    scaling_: FittedScaling | None
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of the labels.
@@ -75,7 +78,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         checked = self._checked(X, reset=False)
         scores = np.empty((checked.shape[0], len(self.intercept_)))
         for rows in row_blocks(checked.shape[0], self._row_bytes(checked)):
-            scores[rows] = self._raw_scores(checked[rows])
+            scores[rows] = self._raw_scores(self._scaled(checked[rows]))
         scores += self.intercept_
         return scores
 
@@ -97,6 +100,9 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         return tags
 
     def _check_shared_parameters(self) -> None:
+        check_choice("scaling", self.scaling, FITTED_SCALINGS)
+        if self.kernel == "precomputed" and self.scaling != "none":
+            raise ValueError(f"scaling must be 'none' with kernel='precomputed', not {self.scaling!r}")
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, KERNELS)
         if isinstance(self.gamma, str):
@@ -113,7 +119,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         check_count("n_threads", self.n_threads, MAX_THREADS)
 
     def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
-        """Check the input of `fit` and remember what it is about."""
+        """Check the input of `fit` and remember what it is about; X is scaled."""
         self._check_shared_parameters()
         checked = self._checked(X, reset=True)
         signs = check_labels(Y, checked.shape[0])
@@ -122,7 +128,13 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         if names is not None:
             self.label_names_ = names
         self.classes_ = np.arange(signs.shape[1])
-        return checked, signs
+        scaling = FITTED_SCALINGS[self.scaling]
+        self.scaling_ = None if scaling is None else scaling.fit(checked)
+        return self._scaled(checked), signs
+
+    def _scaled(self, X: Any) -> Any:
+        """Return checked rows as the model sees them."""
+        return X if self.scaling_ is None else self.scaling_(X)
 
     def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
         """Return X as an ndarray or CSR array of float32 or float64."""

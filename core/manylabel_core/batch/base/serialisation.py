@@ -1,7 +1,8 @@
 """Estimators as bytes and back, without pickle.
 
 A fitted estimator is named arrays and plain values. Arrays go as they are; a CSR array as three and its shape; text as
-UTF-8 bytes with offsets; a prior as its matrix and eps; numbers, strings and None go into the JSON header.
+UTF-8 bytes with offsets; a prior as its matrix and eps; a scaling as its name and arrays; numbers, strings and None go
+into the JSON header.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from manylabel_core.checks import is_sparse
 from manylabel_core.priors import Prior
+from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 from manylabel_core.state import DamagedState, State
 
 FITTED_LAST = "duality_gap_"
@@ -123,6 +125,13 @@ def _taken_apart(name: str, value: Any) -> tuple[str, Arrays, Any]:
         return "plain", {}, value
     if isinstance(value, Prior):
         return "prior", {"": value.R}, value.eps
+    if isinstance(value, FittedScaling):
+        named = value.arrays()
+        return "scaling", {f".{part}": array for part, array in named.items()}, [value.name, *named]
+    if isinstance(value, tuple):
+        taken = [_taken_apart(f"{name}.{number}", each) for number, each in enumerate(value)]
+        parts = {f".{number}{suffix}": part for number, (_, own, _) in enumerate(taken) for suffix, part in own.items()}
+        return "tuple", parts, [[kind, plain] for kind, _, plain in taken]
     if is_sparse(value):
         csr = sp.csr_array(value)
         return "csr", {".data": csr.data, ".indices": csr.indices, ".indptr": csr.indptr}, list(csr.shape)
@@ -143,6 +152,14 @@ def _put_together(kind: str, plain: Any, part: Any) -> Any:
         return part("").item()
     if kind == "prior":
         return Prior(part(""), plain)
+    if kind == "scaling":
+        scaling = FITTED_SCALINGS[plain[0]]
+        return None if scaling is None else scaling.restored({name: part(f".{name}") for name in plain[1:]})
+    if kind == "tuple":
+        return tuple(
+            _put_together(each, own, lambda suffix, number=number: part(f".{number}{suffix}"))
+            for number, (each, own) in enumerate(plain)
+        )
     if kind == "csr":
         return sp.csr_array((part(".data"), part(".indices"), part(".indptr")), shape=tuple(plain))
     if kind == "texts":

@@ -18,6 +18,7 @@ from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.serialisation import FITTED_LAST
 from manylabel_core.checks import check_count, check_flag, check_positive, is_finite, shown
+from manylabel_core.scaling.fitted import FittedScaling
 from manylabel_core.solvers import Privileged
 from manylabel_core.solvers.privileged.dual import Variables
 
@@ -32,10 +33,13 @@ class LinearScores(NamedTuple):
     ----------
     coef_ : ndarray of shape (n_labels, n_features), float64
     intercept_ : ndarray of shape (n_labels,), float64
+    scaling_ : FittedScaling or None
+        How features are scaled before; None for not at all.
     """
 
     coef_: NDArray[np.float64]
     intercept_: NDArray[np.float64]
+    scaling_: FittedScaling | None = None
 
 
 class PrivilegedLearner(BatchLearner):
@@ -61,7 +65,7 @@ class PrivilegedLearner(BatchLearner):
         `FALT.from_linear` takes them, as it takes the model itself.
         """
         check_is_fitted(self, FITTED_LAST)
-        return LinearScores(self.coef_, self.intercept_)
+        return LinearScores(self.coef_, self.intercept_, self.scaling_)
 
     def _begin_privileged(
         self, X: Any, Y: Any, label_names: Iterable[str] | None

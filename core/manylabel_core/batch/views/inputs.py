@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from manylabel_core.batch.base.inputs import check_labels
 from manylabel_core.batch.views.block import Block, Matrix, column_means, without_rows
 from manylabel_core.checks import canonical, is_sparse
+from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 
 Views = Mapping[str, Any]
 Mask = NDArray[np.bool_]
@@ -100,6 +101,12 @@ def _labelled_rows(Y: Any, labelled: Mask) -> Any:
     whole = np.zeros((len(rows), *found.shape[1:]), dtype=found.dtype)
     whole[labelled] = found
     return whole
+
+
+def fitted_scaling(name: str, X: Any, present: Mask) -> FittedScaling | None:
+    """Return the scaling of a view by the rows that have it; None for "none"."""
+    scaling = FITTED_SCALINGS[name]
+    return None if scaling is None else scaling.fit(X if present.all() else X[present])
 
 
 def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:

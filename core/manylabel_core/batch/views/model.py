@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from manylabel_core.batch.base.serialisation import Serialisable
-from manylabel_core.batch.views.block import Block, Matrix
-from manylabel_core.batch.views.inputs import check_views, seen_blocks
+from manylabel_core.batch.views.block import Block, Matrix, without_rows
+from manylabel_core.batch.views.inputs import Mask, check_views, seen_blocks
 from manylabel_core.batch.views.representation import represent, view_factors
+from manylabel_core.scaling.fitted import FittedScaling
 
 
 class ViewModel(Serialisable):
@@ -28,6 +30,7 @@ class ViewModel(Serialisable):
     view_shares_: Matrix
     view_scales_: Matrix
     view_means_: Matrix
+    view_scalings_: tuple[FittedScaling | None, ...]
     basis_: Matrix
     coef_: Matrix
     intercept_: Matrix
@@ -63,7 +66,9 @@ class ViewModel(Serialisable):
                 raise ValueError(f"X[{name!r}] has {view.shape[1]} features, but {width} in fit")
         means = dict(zip(names, self._split(self.view_means_), strict=True))
         scales = {name: float(scale) for name, scale in zip(names, self.view_scales_, strict=True)}
-        return self._represent(seen_blocks(views, present, means, scales), [names.index(name) for name in views])
+        which = [names.index(name) for name in views]
+        views = self._scaled(views, present, which)
+        return self._represent(seen_blocks(views, present, means, scales), which)
 
     def label_scores(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
         """Return regressions on 0 and 1, shape (n_samples, n_labels), float64: what compares labels with each other.
@@ -85,6 +90,14 @@ class ViewModel(Serialisable):
         """Return the bases by view, of shape (n_features of the view, n_components)."""
         check_is_fitted(self, self._fitted_last)
         return dict(zip(map(str, self.view_names_), self._split(self.basis_), strict=True))
+
+    def _scaled(self, views: Mapping[str, Any], present: Mapping[str, Mask], which: Sequence[int]) -> dict[str, Any]:
+        """Return checked views with their features scaled; rows that lack a view stay 0."""
+        scalings = (self.view_scalings_[v] for v in which)
+        return {
+            name: views[name] if scaling is None else without_rows(scaling(views[name]), ~present[name])
+            for name, scaling in zip(views, scalings, strict=True)
+        }
 
     def _split(self, stacked: Matrix) -> list[Matrix]:
         ends = [0, *np.cumsum(self.view_widths_).tolist()]

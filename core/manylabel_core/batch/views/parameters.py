@@ -14,6 +14,7 @@ from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.thresholds import THRESHOLDS
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
+from manylabel_core.scaling.fitted import FITTED_SCALINGS
 
 COMPONENTS = 20
 """Where the user names no number and so many are allowed."""
@@ -23,6 +24,7 @@ def check_parameters(learner: Any) -> Prices:
     """Check all but the number of components, and give the prices of the objective; beta as it was given."""
     if check_positive("r", learner.r) <= 1:
         raise ValueError(f"r must be above 1, not {learner.r!r}")
+    check_choice("scaling", learner.scaling, FITTED_SCALINGS)
     for name in ("centre", "refit", "limit_components", "warm_start"):
         check_flag(name, getattr(learner, name))
     check_choice("threshold", learner.threshold, THRESHOLDS)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.calibration import _logistic, _thresholds
 from manylabel_core.online.calibration._calibrate import calibrate_rows, decide_rows, find_row_probabilities
-from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import Targets
+from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 MEASURES = {
     "none": _thresholds.NONE,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from manylabel_core.checks import check_choice
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
-from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import Targets
+from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 DETECTORS = ("adwin",)
 """Kinds of detectors."""

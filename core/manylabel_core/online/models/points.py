@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.storage import check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
+from manylabel_core.storage import check_range, enlarged
 
 
 class Points:

@@ -72,16 +72,18 @@ async def create_model(request: Request, context: ContextOf) -> Response:
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec) from error
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
-    state = None if wanted.init_from is None else await _begin(context, spec, wanted.init_from)
-    return created(await context.registry.create(spec, state))
+    if wanted.init_from is None:
+        return created(await context.registry.create(spec))
+    state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling)
+    return created(await context.registry.create(state.spec, state))
 
 
-async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource) -> OnlineModel:
-    """Return the state of a model that goes on from a version."""
+async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource, leaves_scaling: bool) -> OnlineModel:
+    """Return the state of a model that goes on from a version, scaled as that is if no scaling was asked for."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
-        return await asyncio.to_thread(warm_start, spec, source.model, version, data)
+        return await asyncio.to_thread(warm_start, spec, source.model, version, data, leaves_scaling)
 
 
 @router.get(

@@ -1,8 +1,19 @@
 """Bodies of requests, which are validated by these models."""
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, StrictBool, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    StrictBool,
+    Tag,
+    model_validator,
+)
 
 from manylabel_core.rows import MAX_MAGNITUDE
 from manylabel_service import names, ulid
@@ -198,13 +209,21 @@ class ModelRequest(ModelSpec):
 
     init_from: LinearSource | None = None
     """Null: the model has learnt nothing. Otherwise it begins as this version predicts: a linear one, for `falt`, with
-    features as they are where no `scaling` is given."""
+    features scaled as that version scales them where no `scaling` is given."""
 
-    @model_validator(mode="before")
+    @property
+    def leaves_scaling(self) -> bool:
+        """True if no scaling is asked for."""
+        return self._leaves_scaling
+
+    _leaves_scaling: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _as_trained(cls, document: Any) -> Any:
-        begins = isinstance(document, dict) and document.get("init_from") is not None
-        return {**document, "scaling": "none"} if begins and document.get("scaling") is None else document
+    def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        wanted = handler(document)
+        wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
+        return wanted
 
 
 class UpdateBatch(Batch[UpdateItem]):

@@ -54,6 +54,7 @@ class OnlineModel:
     ----------
     position : of the last log entry folded in.
     updates : examples learnt.
+    scaled_before : examples that the statistics of its scaling began with, where it goes on from a trained model.
     limits : of its features and labels.
     keys : the idempotency keys seen, with the answers.
     labelled : the kept predictions that have been given their labels, or some.
@@ -78,7 +79,7 @@ class OnlineModel:
         self.streams = StreamOffsets()
         self.rollbacks: list[tuple[str, str]] = []
         self.position = START
-        self.updates = 0
+        self.updates = self.scaled_before = 0
 
     @property
     def nbytes(self) -> int:
@@ -164,6 +165,7 @@ class OnlineModel:
         seed.learner, seed.prequential = self.learner, self.prequential
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
+        seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer()
 
@@ -195,6 +197,7 @@ class OnlineModel:
             "declared": sorted(declared),
             "position": self.position,
             "updates": self.updates,
+            "scaled_before": self.scaled_before,
             "layout": layout,
             "labelled_floor": bool(self.labelled.floor),
             "rollbacks": self.rollbacks,
@@ -251,6 +254,7 @@ class OnlineModel:
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         model.updates = header["updates"]
+        model.scaled_before = header["scaled_before"]
         if requests:
             model.keys = IdempotencyWindow.from_array(arrays["keys"])
             model.labelled = LabelledIds.from_arrays(arrays["labelled"], header["labelled_floor"], arrays["parts"])
@@ -316,6 +320,8 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     check_position(model.position)
     if type(model.updates) is not int or not 0 <= model.updates < MAX_UPDATES:
         raise ValueError("updates: expected a count")
+    if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
+        raise ValueError("scaled_before: expected a count")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
         raise ValueError("rollbacks: not after the position")
     _check_columns(model)
@@ -352,5 +358,6 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     model.labelled.parts.check(len(model.labels))
     model.prequential.check_parts(model.labelled.parts.measured.values())
     for name in _EXAMPLES:
-        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != model.updates:
-            raise ValueError(f"{name}: expected {model.updates}, not {counted[0]}")
+        due = model.updates + (model.scaled_before if name.startswith("scaling") else 0)
+        if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != due:
+            raise ValueError(f"{name}: expected {due}, not {counted[0]}")

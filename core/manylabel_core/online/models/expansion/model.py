@@ -15,9 +15,9 @@ from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.points import check_rows
-from manylabel_core.online.storage import MAX_WEIGHT, check_n_seen, check_range, check_size, check_threshold, enlarged
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
+from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_size, check_threshold, enlarged
 
 
 class Expansion(Model):

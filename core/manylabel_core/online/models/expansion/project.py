@@ -22,7 +22,7 @@ from manylabel_core.online.models.expansion._project import (
 from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.storage import check_range, enlarged
+from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4
 """The inverse is computed anew once so many times the budget of vectors were replaced: rounding does not pile up."""

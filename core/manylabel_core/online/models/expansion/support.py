@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.online.models.linear._table import squared_norm
 from manylabel_core.online.models.points import Points
-from manylabel_core.online.storage import enlarged
+from manylabel_core.storage import enlarged
 
 
 class SupportVectors(Points):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from manylabel_core.online.models.features._fourier import draw_table, to_random_features
 from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.storage import enlarged
 from manylabel_core.rows import Rows
+from manylabel_core.storage import enlarged
 
 MOST_RESTORED = 2**26
 """Frequencies that are drawn on `restore`. More of them wait for the first use: the model may be refused before."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES
-from manylabel_core.online.storage import check_size
 from manylabel_core.online.updates._update import Update
 from manylabel_core.rows import Rows, Targets
+from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
+from manylabel_core.storage import check_size
 
 
 class FeatureModel(Model):

@@ -12,8 +12,8 @@ from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, t
 from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.points import Points, check_rows
-from manylabel_core.online.storage import enlarged
 from manylabel_core.rows import Rows
+from manylabel_core.storage import enlarged
 
 NOVELTY = 0.01
 """Least squared distance from the span of the landmarks, of 1, for an example to become one."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.scaling._automatic import find_dense, scale_automatically
-from manylabel_core.online.scaling.scaling import MAX_SCALED_VALUES, Scaling
-from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
+from manylabel_core.scaling._automatic import find_dense, scale_automatically
+from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, Scaling
+from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 
 class AutomaticScaling(Scaling):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.scaling import _scaling
-from manylabel_core.online.storage import MAX_COUNT, check_range, enlarged
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
+from manylabel_core.scaling import _scaling
+from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 MAX_SCALED_VALUES = 2**20
 """Most values that a scaling which fills rows up produces at once."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from manylabel_core import FALT, KernelFALT
-from manylabel_core.online.scaling.automatic import AutomaticScaling
 from manylabel_core.rows import Rows, as_rows
+from manylabel_core.scaling.automatic import AutomaticScaling
 
 Array = NDArray[np.float64]
 

@@ -1,1 +1,0 @@
-"""Scaling of features as a part of a learner, by the statistics of its stream so far."""

@@ -1,0 +1,189 @@
+"""Scaling of learners that see all examples at once: fitted to those of `fit`, and then the same for every example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from manylabel_core.checks import is_sparse
+from manylabel_core.rows import MAX_MAGNITUDE, Rows, as_rows, row_blocks
+from manylabel_core.scaling.automatic import AutomaticScaling
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class FittedScaling:
+    """A fitted scaling changes each example by statistics that no longer change; sparse examples stay sparse.
+
+    Attributes
+    ----------
+    name : str
+        What the parameter `scaling` of a learner calls it.
+    """
+
+    name: ClassVar[str]
+
+    @classmethod
+    def fit(cls, X: Any) -> Self:
+        """Return the scaling for these examples.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
+
+        Raises
+        ------
+        ValueError
+            If X has a value too large to be scaled.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the scaling that has these `arrays`; raises KeyError or ValueError if none has."""
+        raise NotImplementedError
+
+    def arrays(self) -> Arrays:
+        """Return all that the scaling goes by."""
+        raise NotImplementedError
+
+    def __call__(self, X: Any) -> Any:
+        """Return examples scaled, of the same shape and dtype; each is scaled as it would be alone."""
+        raise NotImplementedError
+
+
+class FittedAutomaticScaling(FittedScaling):
+    """Examples are scaled as the online learners scale the next one after those of the fit; see `AutomaticScaling`.
+
+    Attributes
+    ----------
+    scaling : AutomaticScaling
+        It has learnt the examples of the fit.
+    """
+
+    name = "auto"
+
+    def __init__(self, scaling: AutomaticScaling) -> None:
+        self.scaling = scaling
+
+    @classmethod
+    def fit(cls, X: Any) -> Self:
+        _check_magnitude(X)
+        scaling = AutomaticScaling()
+        scaling.grow(X.shape[1])
+        for block in _blocks(X):
+            scaling.learn(_rows(X[block]))
+        return cls(scaling)
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        scaling = AutomaticScaling()
+        scaling.restore(arrays, len(arrays["scaling.moments"]))
+        return cls(scaling)
+
+    def arrays(self) -> Arrays:
+        return self.scaling.state()
+
+    def __call__(self, X: Any) -> Any:
+        _check_magnitude(X)
+        parts = [_like(X[block], self.scaling.score(_rows(X[block]))) for block in _blocks(X)]
+        if len(parts) == 1:
+            return parts[0]
+        return sp.csr_array(sp.vstack(parts, format="csr")) if is_sparse(X) else np.vstack(parts)
+
+
+class FittedAffineScaling(FittedScaling):
+    """Features are shifted by `centre` and divided by `scale`, both of shape (n_features,), float64."""
+
+    def __init__(self, centre: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        self.centre, self.scale = centre, scale
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        centre, scale = arrays["centre"], arrays["scale"]
+        if centre.ndim != 1 or centre.shape != scale.shape or not (scale > 0).all():
+            raise ValueError("a scaling must hold a centre and a scale above 0 for each feature")
+        return cls(centre, scale)
+
+    def arrays(self) -> Arrays:
+        return {"centre": self.centre, "scale": self.scale}
+
+    def __call__(self, X: Any) -> Any:
+        if is_sparse(X) and not self.centre.any():
+            values = (X.data / self.scale[X.indices]).astype(X.dtype)
+            return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
+        scaled = ((_dense(X) - self.centre) / self.scale).astype(X.dtype)
+        return sp.csr_array(scaled) if is_sparse(X) else scaled
+
+
+class FittedStandardisation(FittedAffineScaling):
+    """Features become distances from their mean in standard deviations; of one that does not vary, from its value."""
+
+    name = "standard"
+
+    @classmethod
+    def fit(cls, X: Any) -> Self:
+        X = _dense(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            centre = X.mean(axis=0, dtype=np.float64)
+            deviation = X.std(axis=0, dtype=np.float64)
+        if not np.isfinite(deviation).all():
+            raise ValueError("X has values too large to be scaled")
+        varies = (X[:1] != X).any(axis=0) & (deviation > 0)  # rounding gives equal values a mean of its own
+        return cls(np.where(varies, centre, X[:1].sum(axis=0)), np.where(varies, deviation, 1.0))
+
+
+class FittedMaxAbsScaling(FittedAffineScaling):
+    """Features are divided by their largest absolute value; zeros stay zeros."""
+
+    name = "max_abs"
+
+    @classmethod
+    def fit(cls, X: Any) -> Self:
+        least, most = min_max_axis(X, axis=0) if is_sparse(X) else (X.min(axis=0), X.max(axis=0))
+        scale = np.maximum(np.abs(least), np.abs(most)).astype(np.float64)
+        return cls(np.zeros(X.shape[1]), np.where(scale > 0, scale, 1.0))
+
+
+FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
+    "none": None,
+    "auto": FittedAutomaticScaling,
+    "standard": FittedStandardisation,
+    "max_abs": FittedMaxAbsScaling,
+}
+"""The scalings of learners that see all examples at once, by the name that their parameter has."""
+
+
+def _blocks(X: Any) -> list[slice]:
+    """Return slices of rows of bounded size, at least one."""
+    stored = X.nnz if is_sparse(X) else X.size
+    return list(row_blocks(X.shape[0], 16 * (stored // max(1, X.shape[0]) + 1))) or [slice(0, 0)]
+
+
+def _rows(X: Any) -> Rows:
+    return as_rows(X, np.float64)[0]
+
+
+def _like(X: Any, rows: Rows) -> Any:
+    """Return rows as a matrix of the form of X."""
+    values = rows.values.astype(X.dtype)
+    if is_sparse(X):
+        return sp.csr_array((values, rows.indices, rows.indptr), shape=X.shape)
+    dense = np.zeros(X.shape, dtype=X.dtype)
+    dense[np.repeat(np.arange(X.shape[0]), np.diff(rows.indptr)), rows.indices] = values
+    return dense
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if is_sparse(X) else X
+
+
+def _check_magnitude(X: Any) -> None:
+    stored = X.data if is_sparse(X) else X
+    if stored.size and max(-stored.min(), stored.max()) > MAX_MAGNITUDE:
+        raise ValueError(f"X must hold values of at most {MAX_MAGNITUDE:g} in absolute value to be scaled")

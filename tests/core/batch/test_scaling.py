@@ -1,0 +1,162 @@
+"""Scaling in the batch learners: raw, shifted and stretched copies of the same examples give the same predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from manylabel_core import FALT, batch
+from manylabel_core.batch import M3L, SSMLRL
+from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.rows import as_rows
+from manylabel_core.scaling.automatic import AutomaticScaling
+from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedAutomaticScaling
+
+WIDTH = 40
+"""Of the first of two views."""
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def yeast() -> tuple[Any, Any]:
+    """Some of river's data set: 103 quantities of one size."""
+    from river import datasets
+
+    stream = list(datasets.Yeast())[:200]
+    X = np.array([list(x.values()) for x, _ in stream], dtype=np.float64)
+    return X, np.array([list(y.values()) for _, y in stream], dtype=np.int8)
+
+
+def sounds() -> tuple[Any, Any]:
+    """Quantities as those of emotions: 72 of sizes from 1e-3 to 1e3, many far from 0, some 0 in a part of the rows."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(200, 5))
+    X = hidden @ rng.normal(size=(5, 72)) + 0.5 * rng.normal(size=(200, 72))
+    X[:, :8] = np.maximum(X[:, :8] + 2.0, 0.0)
+    X[:, 8:] += rng.uniform(-5.0, 20.0, 64)
+    Y = hidden @ rng.normal(size=(5, 6)) + 0.3 * rng.normal(size=(200, 6)) > 0.5
+    return X * 10.0 ** rng.uniform(-3, 3, 72), Y.astype(np.int8)
+
+
+SETS = {"yeast": yeast(), "sounds": sounds()}
+
+
+def copies(X: Any) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    stretch = 10.0 ** rng.uniform(-3, 3, X.shape[1])
+    shift = rng.uniform(3.0, 10.0, X.shape[1]) * X.std(axis=0) + np.abs(X).max(axis=0)
+    return {"shifted": X + shift, "stretched": X * stretch, "both": (X + shift) * -stretch}
+
+
+def given(trainer: str, X: Any) -> Any:
+    return {"a": X[:, :WIDTH], "b": X[:, WIDTH:]} if TRAINERS[trainer].views else X
+
+
+def scores(trainer: str, X: Any, Y: Any) -> Any:
+    """Scores of the second half of the rows by a fit to the first half."""
+    half = len(X) // 2
+    kind = TRAINERS[trainer].estimator_class()
+    model = kind(scaling="auto").fit(given(trainer, X[:half]), Y[:half])
+    again = kind.from_bytes(model.to_bytes())
+    found = model.decision_function(given(trainer, X[half:]))
+    np.testing.assert_array_equal(again.decision_function(given(trainer, X[half:])), found)
+    return found
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_where_features_stand_and_how_large_they_are_changes_no_prediction(trainer: str, name: str) -> None:
+    X, Y = SETS[name]
+    raw = scores(trainer, X, Y)
+    for copy, other in copies(X).items():
+        found = scores(trainer, other, Y)
+        assert ((found > 0) == (raw > 0)).mean() > 0.99, copy
+        assert np.abs(found - raw).max() < 0.05 * np.abs(raw).max(), copy
+
+
+def test_without_scaling_they_change() -> None:
+    X, Y = SETS["sounds"]
+    raw, moved = (M3L(kernel="rbf").fit(each, Y).predict(each) for each in (X, copies(X)["both"]))
+    assert (moved == raw).mean() < 0.95
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("standard", StandardScaler()), ("max_abs", MaxAbsScaler())])
+def test_standard_and_max_abs_are_those_of_scikit_learn(name: str, theirs: Any) -> None:
+    X, Y = SETS["sounds"]
+    X = np.column_stack([X, np.full(len(X), 7.1), np.zeros(len(X))])
+    kind = FITTED_SCALINGS[name]
+    assert kind is not None
+    scaling, expected = kind.fit(X), theirs.fit(X)
+    np.testing.assert_allclose(scaling(X), expected.transform(X), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(scaling(X[3:4]), scaling(X)[3:4])
+    sparse = sp.csr_array(X)
+    np.testing.assert_array_equal(scaling(sparse).toarray(), scaling(X))
+    model = M3L(scaling=name).fit(X, Y)
+    np.testing.assert_allclose(
+        model.decision_function(X), M3L().fit(scaling(X), Y).decision_function(scaling(X)), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_auto_is_the_scaling_of_the_online_learners() -> None:
+    X, _ = SETS["sounds"]
+    online = AutomaticScaling()
+    online.grow(X.shape[1])
+    online.learn(as_rows(X, np.float64)[0])
+    expected = online.score(as_rows(X[:5], np.float64)[0])
+    found = FittedAutomaticScaling.fit(X)
+    np.testing.assert_array_equal(found(sp.csr_array(X[:5])).data, expected.values)
+    np.testing.assert_array_equal(found(X[:5]), found(sp.csr_array(X[:5])).toarray())
+
+
+def test_large_matrices_are_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, _ = SETS["sounds"]
+    whole = {kind: FittedAutomaticScaling.fit(kind(X))(kind(X)) for kind in (np.asarray, sp.csr_array)}
+    monkeypatch.setattr("manylabel_core.rows.BLOCK_BYTES", 10_000)
+    for kind, expected in whole.items():
+        found = FittedAutomaticScaling.fit(kind(X))(kind(X))
+        assert type(found) is type(expected)
+        assert (found != expected).sum() == 0
+
+
+def test_unlabelled_rows_are_scaled_alike() -> None:
+    X, Y = SETS["sounds"]
+    scaling = FittedAutomaticScaling.fit(X[:60])
+    expected = SSMLRL().fit(scaling(X[:60]), Y[:60], scaling(X[60:150])).decision_function(scaling(X[150:]))
+    found = SSMLRL(scaling="auto").fit(X[:60], Y[:60], X[60:150]).decision_function(X[150:])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_that_lack_a_view_do_not_count() -> None:
+    X, Y = SETS["sounds"]
+    views, there = {"a": X[:, :WIDTH], "b": X[:, WIDTH:].copy()}, np.arange(len(X)) % 3 > 0
+    views["b"][~there] = 1e9
+    model = batch.LSAMML(scaling="auto").fit(views, Y, missing={"b": ~there})
+    expected = FittedAutomaticScaling.fit(views["b"][there]).arrays()
+    for name, array in model.view_scalings_[1].arrays().items():
+        np.testing.assert_array_equal(array, expected[name])
+
+
+def test_a_stream_goes_on_from_a_scaled_model() -> None:
+    X, Y = SETS["sounds"]
+    model = M3L(scaling="auto").fit(X[:100], Y[:100])
+    stream = FALT.from_linear(model)
+    np.testing.assert_array_equal(stream.predict(X[100:]), model.predict(X[100:]))
+    with pytest.raises(ValueError, match="scaling must be 'auto'"):
+        FALT.from_linear(model, scaling="none")
+    with pytest.raises(ValueError, match="scaling must be 'none' or 'unit'"):
+        FALT.from_linear(M3L().fit(X[:100], Y[:100]), scaling="auto")
+    with pytest.raises(ValueError, match="scaling must be 'auto', of the model and of the stream, not 'standard'"):
+        FALT.from_linear(M3L(scaling="standard").fit(X[:100], Y[:100]))
+
+
+def test_what_is_refused() -> None:
+    X, Y = SETS["sounds"]
+    with pytest.raises(ValueError, match="scaling must be"):
+        M3L(scaling="unit").fit(X, Y)
+    with pytest.raises(ValueError, match="scaling must be 'none' with kernel='precomputed'"):
+        M3L(scaling="auto", kernel="precomputed").fit(X @ X.T, Y)
+    with pytest.raises(ValueError, match="X must hold values of at most 1e\\+15"):
+        M3L(scaling="auto").fit(X * 1e20, Y)
