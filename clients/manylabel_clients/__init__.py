@@ -34,7 +34,7 @@ from manylabel_clients.http.resources.jobs import (
     LogLine,
     Trainer,
 )
-from manylabel_clients.http.resources.metrics import Alarms, Drift, Measures, Metrics, WindowMeasures
+from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
 from manylabel_clients.http.resources.predictions import Prediction, Updated
@@ -49,6 +49,7 @@ __all__ = [
     "AsyncClient",
     "AsyncJob",
     "AsyncModel",
+    "BaselineMeasures",
     "Busy",
     "Client",
     "Conflict",

@@ -2,13 +2,18 @@
 
 `prequential.Prequential` owns the arrays they share and update in place:
 
-counts  int64 (2, capacity, 3)  true positives, false positives and false negatives of each label: from the
-                                start (`ALL`) and in the window (`RECENT`)
-totals  int64 (8,)              counters from the start, and where the two rings begin and how full they are
-sums    float64 (4,)            from the start, one term an example: see `PRECISION` and those after it
-ring    int64 (capacity, 7)     what came of each example in the window: see `TP` and those after it
-codes   int32 (capacity,)       a ring as well: `4 * label + outcome` for each label predicted or true, in the
-                                order of the examples, so that the oldest has the first TP + FP + FN of them
+counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
+                                   start (`ALL`) and in the window (`RECENT`)
+totals  int64 (2, 10)              counters from the start, and where the two rings begin and how full they are
+sums    float64 (2, 4)             from the start, one term an example: see `PRECISION` and those after it
+ring    int64 (2, capacity, 7)     what came of each example in the window: see `TP` and those after it
+codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for each label predicted or true, in the
+                                   order of the examples, so that the oldest has the first TP + FP + FN of them
+seen    int64 (capacity, 4)        of each label: in how many examples with partial truth it was told, and the number
+                                   of the first and of the last example given in which it was relevant, 0 for none;
+                                   and, by rank, the labels in the order of how frequent they were, the most first
+
+All but `seen` are twice there: of the predictions (`MODEL`) and of the labels frequent so far (`BASELINE`).
 
 Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were
 grouped into calls or on how large the arrays are.
@@ -20,8 +25,10 @@ from manylabel_core.compiled import compiled
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, N_FIELDS = range(8)
 ALL, RECENT = 0, 1
-EXAMPLES, ONE_ERRORS, EXACT, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(9)
+MODEL, BASELINE = 0, 1
+EXAMPLES, ONE_ERRORS, EXACT, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(11)
 PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
+PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
 
 
 @compiled
@@ -40,28 +47,93 @@ def first_unfit(width, indptr, indices, n_labels, n_known):  # type: ignore[no-u
 
 @compiled
 def advance(  # type: ignore[no-untyped-def]
-    scores, indptr, indices, signs, complete, n_labels, n_known, first, window, counts, totals, sums, ring, codes
+    scores, indptr, indices, signs, complete, n_labels, n_known, first, window, counts, totals, sums, ring, codes, seen
 ):
     """Measure the examples from `first` on; return the first without room in the rings, or their number."""
     width = scores.shape[1] - 1
     truth = np.empty(width, dtype=np.bool_)
     labels = np.empty(width, dtype=np.int32)
-    found = np.empty(width, dtype=np.int32)
+    found = np.empty((2, width), dtype=np.int32)
     ranked = np.empty((2, width), dtype=np.float64)
-    row = np.empty(N_FIELDS, dtype=np.int64)
+    row = np.empty((2, N_FIELDS), dtype=np.int64)
+    frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
     for i in range(first, len(scores)):
         listed = slice(indptr[i], indptr[i + 1])
         known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
         if known > 0:
-            judge(scores[i], labels[:known], truth, n_known[i], found, ranked, row)
-            if not has_room(row, window, totals, ring, codes):
-                return i
-            if totals[LENGTH] == window:
-                forget(counts, totals, ring, codes)
-            remember(row, found, counts, totals, ring, codes)
-            add(row, totals, sums)
-        totals[LABELS] = max(totals[LABELS], n_labels[i])
+            told = labels[:known]
+            existed = totals[MODEL, LABELS]
+            rate(counts[MODEL, ALL], totals[MODEL], seen, frequent)
+            judge(scores[i], told, truth, n_known[i], found[MODEL], ranked, row[MODEL])
+            if known >= existed and complete[i]:
+                judge_all(frequent, seen, truth, known, existed, found[BASELINE], row[BASELINE])
+            else:
+                judge(frequent, told, truth, existed, found[BASELINE], ranked, row[BASELINE])
+            for of in range(2):
+                if not has_room(row[of], window, totals[of], ring[of], codes[of]):
+                    return i
+            for of in range(2):
+                if totals[of, LENGTH] == window:
+                    forget(counts[of], totals[of], ring[of], codes[of])
+                remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
+                add(row[of], totals[of], sums[of])
+        note(labels[:known], truth, complete[i], n_labels[i], totals, seen)
     return len(scores)
+
+
+@compiled
+def rate(counts, totals, seen, frequent):  # type: ignore[no-untyped-def]
+    """Write the scores by which the labels frequent so far are predicted: a threshold, and how frequent each label is.
+
+    They are the most frequent ones, as many as would have had the highest micro F1 so far, had they been predicted each
+    time: a label adds to it as long as it is more frequent than half of what is reached, which is the threshold. Labels
+    that do not exist yet are not written.
+    """
+    n_labels, complete = totals[LABELS], totals[COMPLETE]
+    relevant = 0
+    for label in range(n_labels):
+        positive = counts[label, TP] + counts[label, FN]
+        told = complete + seen[label, PARTIAL]
+        frequent[1 + label] = positive / told if told > 0 else 0.0
+        relevant += positive
+    reorder(seen[:n_labels, ORDER], frequent)
+    hits = predicted = 0
+    frequent[0] = 0.0
+    for rank in range(n_labels):
+        label = seen[rank, ORDER]
+        if not frequent[1 + label] > frequent[0]:
+            break
+        hits += counts[label, TP] + counts[label, FN]
+        predicted += complete + seen[label, PARTIAL]
+        frequent[0] = hits / (predicted + relevant)
+
+
+@compiled
+def reorder(order, frequent):  # type: ignore[no-untyped-def]
+    """Sort labels, the most frequent first; they nearly are sorted, since one example changes little."""
+    for at in range(1, len(order)):
+        label = order[at]
+        place = at
+        while place > 0 and frequent[1 + order[place - 1]] < frequent[1 + label]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = label
+
+
+@compiled
+def note(labels, truth, complete, n_labels, totals, seen):  # type: ignore[no-untyped-def]
+    """Count an example given, in which the truth of these labels was told."""
+    totals[:, GIVEN] += 1
+    totals[:, COMPLETE] += complete
+    for label in range(totals[MODEL, LABELS], n_labels):
+        seen[label, ORDER] = label
+    totals[:, LABELS] = max(totals[MODEL, LABELS], n_labels)
+    for at in range(len(labels)):
+        seen[labels[at], PARTIAL] += not complete
+        if truth[at]:
+            seen[labels[at], LAST] = totals[MODEL, GIVEN]
+            if seen[labels[at], FIRST] == 0:
+                seen[labels[at], FIRST] = totals[MODEL, GIVEN]
 
 
 @compiled
@@ -103,6 +175,34 @@ def judge(scores, labels, truth, n_known, found, ranked, row):  # type: ignore[n
                 ranked[1, n_irrelevant] = scores[1 + label]
                 n_irrelevant += 1
     rank(ranked[0, :n_relevant], ranked[1, :n_irrelevant], row)
+
+
+@compiled
+def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ignore[no-untyped-def]
+    """Fill `row` and `found` as `judge` does, by scores whose order is known, of all labels."""
+    row[:] = 0
+    row[KNOWN] = n_labels
+    n_found = n_relevant = 0
+    for label in range(n_labels):
+        predicted, relevant = label < existed and frequent[1 + label] > frequent[0], truth[label]
+        if predicted or relevant:
+            outcome = FN if not predicted else (TP if relevant else FP)
+            row[outcome] += 1
+            found[n_found] = 4 * label + outcome
+            n_found += 1
+        n_relevant += label < existed and relevant
+    row[ONE_ERROR] = 1
+    above = at = 0
+    while at < existed:
+        level, first, tied = frequent[1 + seen[at, ORDER]], at, 0
+        while at < existed and frequent[1 + seen[at, ORDER]] == level:
+            tied += truth[seen[at, ORDER]]
+            at += 1
+        if first == 0 and tied == at:
+            row[ONE_ERROR] = 0
+        row[MISRANKED] += (at - first - tied) * (n_relevant - above)
+        above += tied
+    row[PAIRS] = n_relevant * (existed - n_relevant)
 
 
 @compiled

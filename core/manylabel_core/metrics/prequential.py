@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
+from manylabel_core.metrics.prequential_state import check_state, codes_of
 from manylabel_core.rows import Targets
 
-_FIELDS = {
-    "window": (np.int64, (1,)),
-    "counts": (np.int64, (None, 3)),
-    "totals": (np.int64, (_prequential.LABELS + 1,)),
-    "sums": (np.float64, (_prequential.N_SUMS,)),
-    "ring": (np.int64, (None, _prequential.N_FIELDS)),
-    "codes": (np.int32, (None,)),
-}
+_MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 
-MAX_EXAMPLES = 2**53
-"""More examples than any stream has."""
+NAMES = (
+    *("precision", "recall", "f1", "micro_f1", "macro_f1"),
+    *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
+)
+"""Of the measures."""
 
 
 class PartialTruth(NamedTuple):
@@ -35,8 +32,8 @@ class PartialTruth(NamedTuple):
     labels : ndarray of shape (n_told,), int32
         Columns of the labels, in the order in which they were told.
     truth : ndarray of shape (n_told,), bool
-    margins : ndarray of shape (n_told,), float64
-        Score minus threshold of each; NaN where there was none.
+    margins : ndarray of shape (2, n_told), float64
+        Score minus threshold of each, as predicted and of the baseline; NaN where there was none.
     """
 
     number: int
@@ -50,7 +47,7 @@ class PartialTruth(NamedTuple):
             self.number,
             np.concatenate([self.labels, more.labels]),
             np.concatenate([self.truth, more.truth]),
-            np.concatenate([self.margins, more.margins]),
+            np.concatenate([self.margins, more.margins], axis=1),
         )
 
 
@@ -61,6 +58,11 @@ class Prequential:
     every measure; an example without any such label is not counted at all. A label that did not exist before
     the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist.
     Macro F1 is the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
+
+    Beside each measure stands its `baseline`: what would have been reached by predicting, for each example, the labels
+    that were frequent in those before it, whatever its features. They are the labels more frequent than half the best
+    micro F1 so far; there is no set of labels by whose prediction for every example so far it would have been higher. A
+    label is as frequent as the share of examples with it among those where its truth was told, or all of it was.
 
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
     are integers, and its sums are added anew whenever they are asked for, so they do not drift.
@@ -79,6 +81,8 @@ class Prequential:
     >>> scores = np.array([[0.0, 0.5, -0.5], [0.0, 0.5, -0.5]])  # threshold, label 0, label 1
     >>> prequential.update(scores, as_targets([[1, 0], [1, 1]]), np.array([2, 2]))
     >>> measures = prequential.measures()
+    >>> measures["cumulative"]["baseline"]["micro_f1"]
+    0.5
     >>> measures["cumulative"]["micro_f1"], measures["cumulative"]["hamming_loss"]
     (0.8, 0.25)
     >>> measures["window"]["hamming_loss"]
@@ -89,11 +93,12 @@ class Prequential:
         if operator.index(window) < 1:
             raise ValueError(f"window must be at least 1, not {window}")
         self._window = operator.index(window)
-        self._counts = np.zeros((2, 16, 3), dtype=np.int64)
-        self._totals = np.zeros(_prequential.N_TOTALS, dtype=np.int64)
-        self._sums = np.zeros(_prequential.N_SUMS, dtype=np.float64)
-        self._ring: NDArray[np.int64] = np.zeros((min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
-        self._codes: NDArray[np.int32] = np.zeros(64, dtype=np.int32)
+        self._counts = np.zeros((2, 2, 16, 3), dtype=np.int64)
+        self._totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
+        self._sums = np.zeros((2, _prequential.N_SUMS), dtype=np.float64)
+        self._ring: NDArray[np.int64] = np.zeros((2, min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
+        self._codes: NDArray[np.int32] = np.zeros((2, 64), dtype=np.int32)
+        self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
 
     @property
     def window(self) -> int:
@@ -101,9 +106,14 @@ class Prequential:
         return self._window
 
     @property
+    def given(self) -> int:
+        """Return how many examples were given, those included of which nothing was known, and each part."""
+        return int(self._totals[_MODEL, _prequential.GIVEN])
+
+    @property
     def nbytes(self) -> int:
         """Return the bytes of the arrays held."""
-        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes)
+        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen)
         return sum(array.nbytes for array in arrays)
 
     def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
@@ -154,59 +164,68 @@ class Prequential:
         """
         scores = np.ascontiguousarray(scores)
         _check(scores, targets, n_known)
-        number = int(self._totals[_prequential.EXAMPLES]) + 1 if before is None else before.number
-        part = _part(number, scores[0], targets, int(n_known[0]))
+        n_before = int(self._totals[_MODEL, _prequential.EXAMPLES])
+        part = self._part(n_before + 1 if before is None else before.number, scores[0], targets, int(n_known[0]))
         if before is None or not len(part.labels):
             self.update(scores, targets, n_known)
             return part if len(part.labels) else before
         self._widen(scores.shape[1] - 1)
-        self._totals[_prequential.LABELS] = max(self._totals[_prequential.LABELS], targets.n_labels[0])
         joined = before.joined(part)
-        self._amend(number, _judged(before)[0], _judged(joined)[0], _judged(part)[1])
+        for of in _SYSTEMS:
+            self._amend(of, part.number, _judged(before, of)[0], _judged(joined, of)[0], _judged(part, of)[1])
+        _prequential.note(part.labels, part.truth, False, targets.n_labels[0], self._totals, self._seen)
         return joined
+
+    def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int) -> PartialTruth:
+        """Return the truth and the margins of the labels that the targets of one example list."""
+        told = slice(targets.indptr[0], targets.indptr[1])
+        labels, n_labels = targets.indices[told], int(self._totals[_MODEL, _prequential.LABELS])
+        frequent = np.zeros(1 + max(n_labels, len(scores) - 1))
+        _prequential.rate(self._counts[_MODEL, _prequential.ALL], self._totals[_MODEL], self._seen, frequent)
+        margins = np.full((2, len(labels)), np.nan)
+        for of, (given, n) in enumerate(((scores, n_known), (frequent, n_labels))):
+            known = labels < n
+            margins[of, known] = given[1 + labels[known]].astype(np.float64) - float(given[0])
+        return PartialTruth(number, labels.copy(), targets.signs[told] > 0, margins)
 
     def check_parts(self, parts: Iterable[PartialTruth]) -> None:
         """Raise ValueError unless these can be parts of examples measured here."""
-        ring = self._ring[self._places(_prequential.OLDEST, len(self._ring))]
-        held = self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))]
-        ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
+        windows = [_Window(self._held_ring(of), self._held_codes(of)) for of in _SYSTEMS]
         for part in parts:
-            if not 1 <= part.number <= self._totals[_prequential.EXAMPLES]:
+            if not 1 <= part.number <= self._totals[_MODEL, _prequential.EXAMPLES]:
                 raise ValueError("parts: an example was never measured")
-            if not ((part.labels >= 0) & (part.labels < self._totals[_prequential.LABELS])).all():
+            if not ((part.labels >= 0) & (part.labels < self._totals[_MODEL, _prequential.LABELS])).all():
                 raise ValueError("parts: names a label that does not exist")
-            if (place := self._place(part.number)) is None:
-                continue
-            row, codes = _judged(part)
-            own = held[ends[place - 1] if place else 0 : ends[place]]
-            if (ring[place] != row).any() or not np.array_equal(np.sort(own), np.sort(codes)):
+            place = self._place(part.number)
+            if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
                 raise ValueError("parts: an example was measured otherwise")
 
-    def _amend(self, number: int, old: NDArray[np.int64], new: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
+    def _amend(
+        self, of: int, number: int, old: NDArray[np.int64], new: NDArray[np.int64], codes: NDArray[np.int32]
+    ) -> None:
         """Let an example that was measured as `old` count as `new`, by the outcomes of more labels."""
-        np.add.at(self._counts[_prequential.ALL], (codes >> 2, codes & 3), 1)
-        _prequential.replace(old, new, self._totals, self._sums)
+        np.add.at(self._counts[of, _prequential.ALL], (codes >> 2, codes & 3), 1)
+        _prequential.replace(old, new, self._totals[of], self._sums[of])
         if (place := self._place(number)) is None:
             return
-        np.add.at(self._counts[_prequential.RECENT], (codes >> 2, codes & 3), 1)
-        places = self._places(_prequential.OLDEST, len(self._ring))[: place + 1]
-        end = int(self._ring[places, : _prequential.KNOWN].sum())
-        held = np.insert(self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))], end, codes)
-        self._ring[places[-1]] = new
-        room = len(self._codes)
-        self._codes = _moved(held, room if len(held) <= room else max(2 * room, len(held)))
-        self._totals[_prequential.FIRST_CODE], self._totals[_prequential.N_CODES] = 0, len(held)
+        np.add.at(self._counts[of, _prequential.RECENT], (codes >> 2, codes & 3), 1)
+        places = self._places(of, _prequential.OLDEST, self._ring.shape[1])[: place + 1]
+        end = int(self._ring[of, places, : _prequential.KNOWN].sum())
+        held = np.insert(self._held_codes(of), end, codes)
+        self._ring[of, places[-1]] = new
+        self._put_codes(of, held)
 
     def _place(self, number: int) -> int | None:
         """Return which of the window an example is, from 0, the oldest; None if it has left the window."""
-        place = number - 1 - int(self._totals[_prequential.EXAMPLES] - self._totals[_prequential.LENGTH])
+        totals = self._totals[_MODEL]
+        place = number - 1 - int(totals[_prequential.EXAMPLES] - totals[_prequential.LENGTH])
         return place if place >= 0 else None
 
     def _advance(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], first: int) -> int:
-        own = self._counts, self._totals, self._sums, self._ring, self._codes
+        own = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen
         return int(_prequential.advance(scores, *targets, n_known, first, self._window, *own))
 
-    def measures(self) -> dict[str, dict[str, float]]:
+    def measures(self) -> dict[str, dict[str, Any]]:
         """Return the measures so far.
 
         Returns
@@ -214,28 +233,43 @@ class Prequential:
         dict
             "cumulative" and "window", each with `examples`, how many it covers, and the measures that
             `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
-            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`; 0.0 where nothing was
-            seen. "window" also has its `size`.
+            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`; None while there are no
+            examples. `baseline` has the measures of predicting the labels frequent so far. "window" also has its
+            `size`.
         """
-        n_labels = int(self._totals[_prequential.LABELS])
-        cumulative = _named(self._totals, self._sums, self._counts[_prequential.ALL], n_labels)
-        totals, sums = _prequential.recent(self._totals, self._ring)
-        window = _named(totals, sums, self._counts[_prequential.RECENT], n_labels)
+        totals = self._totals[_MODEL]
+        pairs = zip(*map(self._both, _SYSTEMS), strict=True)
+        examples = [int(totals[at]) for at in (_prequential.EXAMPLES, _prequential.LENGTH)]
+        cumulative, window = (
+            {"examples": n, **measures, "baseline": baseline}
+            for n, (measures, baseline) in zip(examples, pairs, strict=True)
+        )
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
+
+    def _both(self, of: int) -> tuple[dict[str, float | None], dict[str, float | None]]:
+        """Return the cumulative measures and those of the window, of the predictions or of the baseline."""
+        counts, totals, sums = self._counts[of], self._totals[of], self._sums[of]
+        n_labels = int(totals[_prequential.LABELS])
+        cumulative = _named(totals, sums, counts[_prequential.ALL], n_labels)
+        recent = _prequential.recent(totals, self._ring[of])
+        window = _named(recent[0], recent[1], counts[_prequential.RECENT], n_labels)
+        return cumulative, window
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all there is to know, as named arrays that share no memory with this object.
 
         They depend only on the examples given, not on how they were grouped or on any `restore` in between.
         """
-        n_labels = int(self._totals[_prequential.LABELS])
+        n_labels = int(self._totals[_MODEL, _prequential.LABELS])
         return {
             "window": np.array([self._window], dtype=np.int64),
-            "counts": self._counts[_prequential.ALL, :n_labels].copy(),
-            "totals": self._totals[: _prequential.LABELS + 1].copy(),
+            "counts": self._counts[:, _prequential.ALL, :n_labels].copy(),
+            "totals": self._totals[:, : _prequential.LABELS + 1].copy(),
             "sums": self._sums.copy(),
-            "ring": self._ring[self._places(_prequential.OLDEST, len(self._ring))],
-            "codes": self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))],
+            "ring": np.stack([self._held_ring(of) for of in _SYSTEMS]),
+            "codes": self._held_codes(_MODEL),
+            "baseline_codes": self._held_codes(_BASELINE),
+            "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -246,71 +280,103 @@ class Prequential:
         ValueError
             If the arrays are not a state, or one of another window. Nothing has changed then.
         """
-        _check_state(arrays, self._window)
-        ring, codes = arrays["ring"], arrays["codes"]
-        counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])])
-        np.add.at(counts[_prequential.RECENT], (codes >> 2, codes & 3), 1)
-        totals = np.zeros(_prequential.N_TOTALS, dtype=np.int64)
-        totals[: _prequential.LABELS + 1] = arrays["totals"]
-        totals[_prequential.LENGTH], totals[_prequential.N_CODES] = len(ring), len(codes)
+        check_state(arrays, self._window)
+        codes, length = codes_of(arrays), arrays["ring"].shape[1]
+        counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])], axis=1)
+        totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
+        totals[:, : _prequential.LABELS + 1] = arrays["totals"]
+        for of in _SYSTEMS:
+            np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), 1)
+            totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals, self._sums = counts, totals, arrays["sums"].copy()
-        self._ring = _moved(ring, min(self._window, max(16, len(ring))))
-        self._codes = _moved(codes, max(64, len(codes)))
+        told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
+        relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
+        order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # a start for the next sort of it
+        self._seen = np.column_stack([arrays["seen"], order])
+        capacity = min(self._window, max(16, length))
+        self._ring = np.stack([_moved(arrays["ring"][of], capacity) for of in _SYSTEMS])
+        self._codes = np.stack([_moved(held, max(64, *map(len, codes))) for held in codes])
 
     def _widen(self, n_labels: int) -> None:
-        capacity = self._counts.shape[1]
+        capacity = len(self._seen)
         if n_labels > capacity:
-            counts = np.zeros((2, max(n_labels, 2 * capacity), 3), dtype=np.int64)
-            counts[:, :capacity] = self._counts
-            self._counts = counts
+            counts = np.zeros((2, 2, max(n_labels, 2 * capacity), 3), dtype=np.int64)
+            counts[:, :, :capacity] = self._counts
+            self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
     def _make_room(self) -> None:
         """Double the ring that is in the way."""
-        if self._totals[_prequential.LENGTH] == len(self._ring) < self._window:
+        capacity = self._ring.shape[1]
+        if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
             # Shorter than the window it has lost no example yet, so the oldest is still in front.
-            self._ring = _moved(self._ring, min(self._window, 2 * len(self._ring)))
+            self._ring = np.stack([_moved(ring, min(self._window, 2 * capacity)) for ring in self._ring])
         else:
-            codes = self._codes[self._places(_prequential.FIRST_CODE, len(self._codes))]
-            self._codes = _moved(codes, 2 * len(self._codes))
-            self._totals[_prequential.FIRST_CODE] = 0
+            self._grow_codes(2 * self._codes.shape[1])
 
-    def _places(self, begin: int, capacity: int) -> NDArray[np.int64]:
+    def _grow_codes(self, capacity: int) -> None:
+        self._codes = np.stack([_moved(self._held_codes(of), capacity) for of in _SYSTEMS])
+        self._totals[:, _prequential.FIRST_CODE] = 0
+
+    def _put_codes(self, of: int, codes: NDArray[np.int32]) -> None:
+        if len(codes) > self._codes.shape[1]:
+            self._grow_codes(max(2 * self._codes.shape[1], len(codes)))
+        self._codes[of, : len(codes)] = codes
+        self._totals[of, _prequential.FIRST_CODE], self._totals[of, _prequential.N_CODES] = 0, len(codes)
+
+    def _held_ring(self, of: int) -> NDArray[np.int64]:
+        """Return what came of the examples in the window, oldest first."""
+        ring: NDArray[np.int64] = self._ring[of, self._places(of, _prequential.OLDEST, self._ring.shape[1])]
+        return ring
+
+    def _held_codes(self, of: int) -> NDArray[np.int32]:
+        """Return the outcomes of the labels in the window, oldest first."""
+        codes: NDArray[np.int32] = self._codes[of, self._places(of, _prequential.FIRST_CODE, self._codes.shape[1])]
+        return codes
+
+    def _places(self, of: int, begin: int, capacity: int) -> NDArray[np.int64]:
         """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
-        start, length = self._totals[begin : begin + 2].tolist()
+        start, length = self._totals[of, begin : begin + 2].tolist()
         return np.arange(start, start + length, dtype=np.int64) % capacity
 
 
-def _part(number: int, scores: NDArray[Any], targets: Targets, n_known: int) -> PartialTruth:
-    """Return the truth and the margins of the labels that the targets of one example list."""
-    labels = targets.indices[targets.indptr[0] : targets.indptr[1]]
-    margins = np.where(labels < n_known, scores[1 + labels].astype(np.float64) - float(scores[0]), np.nan)
-    return PartialTruth(number, labels.copy(), targets.signs[targets.indptr[0] : targets.indptr[1]] > 0, margins)
+class _Window:
+    """What came of the examples of a window, to compare with.
+
+    Parameters
+    ----------
+    ring, codes : oldest first.
+    """
+
+    def __init__(self, ring: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
+        self._ring, self._codes = ring, codes
+        self._ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
+
+    def has(self, place: int, row: NDArray[np.int64], codes: NDArray[np.int32]) -> bool:
+        """Return whether this came of the example there."""
+        own = self._codes[self._ends[place - 1] if place else 0 : self._ends[place]]
+        return bool((self._ring[place] == row).all()) and np.array_equal(np.sort(own), np.sort(codes))
 
 
-def _judged(part: PartialTruth) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return what came of an example, as a row of the ring, and the codes of its labels predicted or true."""
-    row, found = _prequential.judge_part(part.margins, part.truth)
-    return row, (found & 3 | part.labels[found >> 2] << 2).astype(np.int32)
+    row, found = _prequential.judge_part(part.margins[of], part.truth)
+    return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)
 
 
 def _named(
     totals: NDArray[np.int64], sums: NDArray[np.float64], counts: NDArray[np.int64], n_labels: int
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     examples = int(totals[_prequential.EXAMPLES])
-    precision, recall, hamming_loss, ranking_loss = (_ratio(float(term), examples) for term in sums)
+    if not examples:
+        return dict.fromkeys(NAMES)
+    precision, recall, hamming_loss, ranking_loss = (sums / examples).tolist()
     micro_f1, macro_f1 = _prequential.f1_scores(counts, n_labels)
-    return {
-        "examples": examples,
-        "precision": precision,
-        "recall": recall,
-        "f1": _ratio(2 * precision * recall, precision + recall),
-        "micro_f1": micro_f1,
-        "macro_f1": macro_f1,
-        "hamming_loss": hamming_loss,
-        "one_error": _ratio(int(totals[_prequential.ONE_ERRORS]), examples),
-        "ranking_loss": ranking_loss,
-        "subset_accuracy": _ratio(int(totals[_prequential.EXACT]), examples),
-    }
+    one_error, subset_accuracy = (int(totals[at]) / examples for at in (_prequential.ONE_ERRORS, _prequential.EXACT))
+    values = (
+        *(precision, recall, _ratio(2 * precision * recall, precision + recall), micro_f1, macro_f1),
+        *(hamming_loss, one_error, ranking_loss, subset_accuracy),
+    )
+    return dict(zip(NAMES, values, strict=True))
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -336,57 +402,3 @@ def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -
             f"targets, example {unfit}: labels must lie below n_labels, n_labels must not exceed the columns "
             "of scores, nor n_known n_labels"
         )
-
-
-def _check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
-    for name, (dtype, shape) in _FIELDS.items():
-        array = arrays.get(name)
-        if (
-            array is None
-            or array.dtype != dtype
-            or len(array.shape) != len(shape)
-            or not all(due in (None, found) for due, found in zip(shape, array.shape, strict=True))
-        ):
-            raise ValueError(f"{name}: expected an array of {dtype.__name__} of shape {shape}")
-    if arrays["window"][0] != window:
-        raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
-    _check_totals(arrays, window)
-    _check_ring(arrays["ring"], len(arrays["counts"]))
-    _check_codes(arrays["codes"], arrays["ring"], arrays["counts"])
-
-
-def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
-    totals, counts, sums = arrays["totals"], arrays["counts"], arrays["sums"]
-    examples = int(totals[_prequential.EXAMPLES])
-    if not 0 <= examples < MAX_EXAMPLES or len(arrays["ring"]) != min(examples, window):
-        raise ValueError("totals: the examples do not fit ring")
-    if totals[_prequential.LABELS] != len(counts):
-        raise ValueError("totals: the labels do not fit counts")
-    for name, array in (("totals", totals[: _prequential.LABELS]), ("counts", counts), ("sums", sums)):
-        if not ((array >= 0) & (array <= examples)).all():
-            raise ValueError(f"{name}: outside 0 to the number of examples")
-
-
-def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
-    known, pairs = ring[:, _prequential.KNOWN], ring[:, _prequential.PAIRS]
-    if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
-        raise ValueError("ring: not counts of labels")
-    if (ring[:, : _prequential.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
-        raise ValueError("ring: more than the labels known")
-    if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
-        raise ValueError("ring: more errors than can be made")
-
-
-def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > _prequential.FN).any():
-        raise ValueError("codes: names a label or an outcome that does not exist")
-    found = ring[:, : _prequential.KNOWN]
-    lengths = found.sum(axis=1)
-    if lengths.sum() != len(codes):
-        raise ValueError("codes: not as many as ring says")
-    outcomes = np.zeros_like(found)
-    np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
-    recent = np.zeros_like(counts)
-    np.add.at(recent, (codes >> 2, codes & 3), 1)
-    if (outcomes != found).any() or (recent > counts).any():
-        raise ValueError("codes: not the outcomes that ring and counts say")

@@ -166,6 +166,8 @@ def test_evaluate_shows_the_measures_of_a_model(manylabel: Command, client: Clie
     answer = json.loads(manylabel("evaluate", name, "--json").out)
     assert answer["cumulative"]["micro_f1"] == measures.cumulative.micro_f1
     assert answer["window"]["examples"] == 10
+    assert answer["window"]["baseline"]["micro_f1"] == 1, "one label, always"
+    assert shown.out.count("baseline") == 2
 
 
 def test_evaluate_a_file_measures_without_learning(

@@ -35,7 +35,8 @@ RECEIPT = {"position": "7", "updates": 7, "durability": "log"}
 PREDICTION = {"labels": ["a"], "scores": {"a": 0.5, "b": -1.0}, "threshold": 0.1}
 MEASURES = dict.fromkeys(
     ["precision", "recall", "f1", "micro_f1", "macro_f1", "hamming_loss", "one_error", "ranking_loss"]
-) | {"examples": 0, "subset_accuracy": None}
+) | {"subset_accuracy": None}
+MEASURES = {**MEASURES, "examples": 0, "baseline": MEASURES}
 METRICS = {"cumulative": MEASURES, "window": {**MEASURES, "size": 1000}}
 STATUS = {
     "name": "m",

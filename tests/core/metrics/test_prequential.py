@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +75,51 @@ def ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
+def frequent(stream: list[Example]) -> list[Example]:
+    """The same examples, scored by how frequent their labels were in those before: a label is predicted when that is
+    more than half the best micro F1 of predicting some of the labels each time."""
+    rated: list[Example] = []
+    existed = 0
+    positive, told = Counter[int](), Counter[int]()
+    for example in stream:
+        shares = {label: Fraction(positive[label], max(told[label], 1)) for label in range(existed)}
+        total, best, chosen = sum(positive.values()), Fraction(0), list[int]()
+        for label in sorted(shares, key=lambda label: -shares[label]):
+            chosen.append(label)
+            if total:
+                hits = sum(positive[one] for one in chosen)
+                best = max(best, Fraction(2 * hits, sum(told[one] for one in chosen) + total))
+        scores = [float(best / 2), *(float(share) for share in shares.values())]
+        rated.append(example._replace(scores=scores + [0.0] * (example.n_labels - existed), n_known=existed))
+        for label in range(100):
+            told[label] += example.complete or label in example.truth
+            positive[label] += example.truth.get(label, False)
+        existed = max(existed, example.n_labels)
+    return rated
+
+
+def due(stream: list[Example], last: int | None = None) -> dict[str, Any]:
+    """The measures of the last of the examples of which something is known, and of the baseline."""
+    n_labels = max((example.n_labels for example in stream), default=0)
+    judged = [example for example in stream if example.truth or (example.complete and example.n_labels)]
+    if not judged:
+        return {"examples": 0, **dict.fromkeys(NAMES), "baseline": dict.fromkeys(NAMES)}
+    rated = [one for one, example in zip(frequent(stream), stream, strict=True) if example in judged]
+    measures, baseline = (defined(some[-(last or len(some)) :], n_labels) for some in (judged, rated))
+    del baseline["examples"]
+    return {**measures, "baseline": baseline}
+
+
+def assert_measures(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The same within rounding, at both levels."""
+    if not expected["examples"]:
+        assert found == expected
+        return
+    assert found["baseline"] == pytest.approx(expected["baseline"], rel=1e-12)
+    one, other = ({name: value for name, value in m.items() if name != "baseline"} for m in (found, expected))
+    assert one == pytest.approx(other, rel=1e-12)
+
+
 def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
     """The measures from their definitions; only examples of which something is known."""
     terms: list[list[float]] = []
@@ -130,12 +177,10 @@ def same_bits(one: Prequential, other: Prequential) -> bool:
 def test_measures_follow_the_definitions(stream: list[Example], window: int) -> None:
     prequential = Prequential(window)
     feed(prequential, stream)
-    n_labels = max((example.n_labels for example in stream), default=0)
-    judged = [example for example in stream if example.truth or (example.complete and example.n_labels)]
     measures = prequential.measures()
-    assert measures["cumulative"] == pytest.approx(defined(stream, n_labels), rel=1e-12)
+    assert_measures(measures["cumulative"], due(stream))
     assert measures["window"].pop("size") == window
-    assert measures["window"] == pytest.approx(defined(judged[-window:], n_labels), rel=1e-12)
+    assert_measures(measures["window"], due(stream, window))
 
 
 @given(streams(), st.integers(1, 6), st.data())
@@ -189,14 +234,15 @@ def test_truth_in_parts_counts_as_if_it_had_come_at_once(
     restored.check_parts([second])
     restored.restore(State.from_bytes(State(restored.state(), {}).to_bytes()).arrays)
     feed(restored, others[later:])
-    for period in ("cumulative", "window"):
-        assert restored.measures()[period] == pytest.approx(whole.measures()[period], rel=1e-12)
+    for period in ("cumulative", "window"):  # the baseline of a part goes by what was frequent when it was told
+        found, expected = (one.measures()[period] | {"baseline": {}} for one in (restored, whole))
+        assert_measures(found, expected)
 
 
 def test_parts_that_were_never_measured() -> None:
     prequential = Prequential(3)
     feed(prequential, [Example([0.0, 1.0, -1.0], {0: True}, False, 2, 2)])
-    known = PartialTruth(1, np.array([0], np.int32), np.array([True]), np.array([1.0]))
+    known = PartialTruth(1, np.array([0], np.int32), np.array([True]), np.array([[1.0], [np.nan]]))
     prequential.check_parts([known])
     for forged in (
         known._replace(number=0),
@@ -205,7 +251,8 @@ def test_parts_that_were_never_measured() -> None:
         known._replace(labels=np.array([-1], np.int32)),
         known._replace(labels=np.array([1], np.int32)),
         known._replace(truth=np.array([False])),
-        known._replace(margins=np.array([-1.0])),
+        known._replace(margins=np.array([[-1.0], [np.nan]])),
+        known._replace(margins=np.array([[1.0], [1.0]])),
     ):
         with pytest.raises(ValueError, match="parts"):
             prequential.check_parts([forged])
@@ -240,6 +287,7 @@ def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
     for rows in np.array_split(np.arange(n), 37):
         prequential.update(scores[rows], as_targets(Y[rows]), np.full(len(rows), n_labels))
     measures = prequential.measures()
+    assert measures["cumulative"].pop("baseline").keys() == measures["window"].pop("baseline").keys() == set(NAMES)
     assert measures["cumulative"] == pytest.approx({"examples": n, **_batch(Y, scores)}, rel=1e-12)
     recent = {"size": window, "examples": min(n, window), **_batch(Y[-window:], scores[-window:])}
     assert measures["window"] == pytest.approx(recent, rel=1e-12)
@@ -267,7 +315,10 @@ def test_the_window_does_not_drift() -> None:
     long, short = Prequential(window), Prequential(window)
     for prequential, rows in ((long, slice(None)), (short, slice(n - window, None))):
         prequential.update(scores[rows], as_targets(Y[rows]), np.full(len(Y[rows]), n_labels))
-    assert long.measures()["window"] == short.measures()["window"]
+    windows = [one.measures()["window"] for one in (long, short)]
+    for window in windows:
+        del window["baseline"]  # which goes by all that was before
+    assert windows[0] == windows[1]
 
 
 def test_memory_is_bounded_by_the_window() -> None:
@@ -280,14 +331,14 @@ def test_memory_is_bounded_by_the_window() -> None:
         held.append(prequential.nbytes)
     assert held[1:] == held[:1] * 19
     found = sorted(((scores[:, 1:] > scores[:, :1]) | (Y > 0)).sum(axis=1).tolist())
-    assert held[0] <= 2 * (4 * sum(found[-window:]) + 7 * 8 * window + 2 * 3 * 8 * n_labels) + 200
+    assert held[0] <= 4 * (4 * sum(found[-window:]) + 7 * 8 * window + 2 * 3 * 8 * n_labels) + 32 * n_labels + 400
     assert Prequential(10**12).nbytes < 5_000
 
 
 def test_nothing_seen() -> None:
     measures = Prequential(3).measures()
-    assert measures["cumulative"] == {"examples": 0} | dict.fromkeys(NAMES, 0.0)
-    assert measures["window"] == {"size": 3, "examples": 0} | dict.fromkeys(NAMES, 0.0)
+    assert measures["cumulative"] == due([])
+    assert measures["window"] == {"size": 3} | due([])
 
 
 def test_plain_numbers() -> None:
@@ -295,6 +346,7 @@ def test_plain_numbers() -> None:
     prequential.update(np.array([[0.0, 1.0, -1.0]]), as_targets([[1, 1]]), np.array([2]))
     for measures in prequential.measures().values():
         assert {type(measures.pop(name)) for name in ("examples", "size") if name in measures} == {int}
+        assert {type(value) for value in measures.pop("baseline").values()} == {float}
         assert {type(value) for value in measures.values()} == {float}
 
 
@@ -361,22 +413,30 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
     [
         (lambda arrays: {"window": np.array([4])}, "window"),
         (lambda arrays: {"window": np.zeros(0, np.int64)}, "window"),
-        (lambda arrays: {"counts": arrays["counts"][:, :2]}, "counts"),
-        (lambda arrays: {"counts": arrays["counts"][:2]}, "totals"),
+        (lambda arrays: {"counts": arrays["counts"][:, :, :2]}, "counts"),
+        (lambda arrays: {"counts": arrays["counts"] - np.array([0, 1])[:, None, None]}, "counts"),
+        (lambda arrays: {"seen": arrays["seen"][:2]}, "seen"),
+        (lambda arrays: {"seen": arrays["seen"] - 1}, "seen"),
+        (lambda arrays: {"seen": arrays["seen"] + 6}, "seen"),
+        (lambda arrays: {"seen": arrays["seen"][:, ::-1].copy()}, "seen"),
+        (lambda arrays: {"baseline_codes": arrays["baseline_codes"] ^ 1}, "codes"),
+        (lambda arrays: {"totals": arrays["totals"] + [[0] * 6, [1, 0, 0, 0, 0, 0]]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 9, 0, 0]}, "totals"),
+        (lambda arrays: {"counts": arrays["counts"][:, :2]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"].astype(float)}, "counts"),
-        (lambda arrays: {"totals": arrays["totals"][:3]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"][:1]}, "totals"),
         (lambda arrays: {"sums": arrays["sums"][None]}, "sums"),
-        (lambda arrays: {"ring": arrays["ring"][:2]}, "totals"),
+        (lambda arrays: {"ring": arrays["ring"][:, :2]}, "totals"),
         (lambda arrays: {"ring": -arrays["ring"]}, "ring"),
-        (lambda arrays: {"ring": np.repeat(arrays["ring"], 2, axis=0)}, "totals"),
+        (lambda arrays: {"ring": np.repeat(arrays["ring"], 2, axis=1)}, "totals"),
         (lambda arrays: {"codes": arrays["codes"][1:]}, "codes"),
         (lambda arrays: {"codes": arrays["codes"] + 4}, "codes"),
         (lambda arrays: {"codes": arrays["codes"] | 3}, "codes"),
         (lambda arrays: {"codes": -arrays["codes"]}, "codes"),
         (lambda arrays: {"codes": None}, "codes"),
-        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 9, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 9, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0, 0, 0]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"] - 2}, "counts"),
         (lambda arrays: {"counts": arrays["counts"] * 0}, "codes"),
         (lambda arrays: {"sums": arrays["sums"] * np.nan}, "sums"),
@@ -388,10 +448,10 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 9, 0, 0]}, "ring"),
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 2**40, 0]}, "ring"),
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 2]}, "ring"),
-        (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=1)}, "ring"),
+        (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=2)}, "ring"),
         (lambda arrays: {"codes": arrays["codes"] ^ 1}, "codes"),
     ],
-    ids=range(30),
+    ids=range(38),
 )
 def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     Y, scores = _random(5, 3, seed=4)

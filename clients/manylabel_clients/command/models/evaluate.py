@@ -32,7 +32,7 @@ def evaluate(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Show how well a model predicts.
+    """Show how well a model predicts, beside what the labels that are frequent would reach whatever the features.
 
     Without a file: its prequential measures, of predictions made just before each example was learnt. With
     a file: it predicts that, learns nothing of it, and is measured on the labels of the file.
@@ -46,7 +46,8 @@ def evaluate(
     if as_json:
         return print_json(measures)
     counts = ("examples", f"{measures['examples']:,}")
-    return print_table(("not learnt", file.name), [counts, *measure_rows(measures)])
+    columns = ("not learnt", file.name, "baseline")
+    return print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
 
 
 def _measured(model: Model, file: Path, labels: str | None, zero_based: bool, batch_size: int) -> dict[str, Any]:

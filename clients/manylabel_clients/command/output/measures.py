@@ -10,11 +10,11 @@ from manylabel_clients.http.resources.metrics import Drift, Metrics
 
 
 def print_metrics(metrics: Metrics) -> None:
-    """Print prequential measures, overall and over the window."""
+    """Print prequential measures, overall and over the window, each beside what the labels frequent so far reach."""
     both = (metrics.cumulative, metrics.window)
-    columns = ("predicted before learnt", "all", f"last {metrics.window.size:,}")
-    counts = ("examples", *(f"{measures.examples:,}" for measures in both))
-    print_table(columns, [counts, *measure_rows(*map(asdict, both))])
+    columns = ("predicted before learnt", "all", "baseline", f"last {metrics.window.size:,}", "baseline")
+    counts = ("examples", *(cell for measures in both for cell in (f"{measures.examples:,}", "")))
+    print_table(columns, [counts, *measure_rows(*(asdict(one) for each in both for one in (each, each.baseline)))])
     if metrics.drift is not None:
         print_drift(metrics.drift)
 
@@ -34,4 +34,9 @@ def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
     from manylabel_core.metrics.measures import MEASURES  # here, so that help does not wait for it
 
     known = [measure for measure in MEASURES.values() if measure.name in measures[0]]
-    return [(measure.title, *(f"{one[measure.name]:.4f}" for one in measures)) for measure in known]
+    return [(measure.title, *(number(one[measure.name]) for one in measures)) for measure in known]
+
+
+def number(measure: float | None, decimals: int = 4) -> str:
+    """Return a measure as text; a dash for that of no example."""
+    return "-" if measure is None else f"{measure:.{decimals}f}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from manylabel_clients.command.output.measures import measure_rows, print_metrics
+from manylabel_clients.command.output.measures import measure_rows, number, print_metrics
 from manylabel_clients.command.output.text import MAX_LABELS, human_size, print_facts, print_table
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
 from manylabel_clients.http.resources.predictions import Prediction
@@ -27,7 +27,7 @@ def _row(model: AnySummary) -> tuple[str, ...]:
     if not isinstance(model, ModelStatus):  # not in the server's memory, so nobody has counted
         return (model.name, model.algorithm, "", "", "", "", "")
     counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
-    micro_f1 = f"{model.metrics.cumulative.micro_f1:.4f}" if model.updates else ""
+    micro_f1 = number(model.metrics.cumulative.micro_f1) if model.updates else ""
     return (model.name, model.algorithm, *counts, human_size(model.bytes), micro_f1)
 
 

@@ -14,6 +14,7 @@ import httpx2
 import typer
 
 from manylabel_clients.command.inputs import chunks
+from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.server.background import START_SECONDS, Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 MODEL = "demo"
 BATCH_SIZE = 16
 REPORT_EVERY = 240
-COLUMNS = ("examples", "micro-F1", "macro-F1", "Hamming loss")
+COLUMNS = ("examples", "micro-F1", "baseline", "macro-F1", "baseline", "Hamming", "baseline")
 EXAMPLE_FEATURES = 4
 
 
@@ -70,8 +71,9 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
     from river import datasets
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]
-    typer.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.\n")
-    typer.echo("".join(f"{title:>14}" for title in COLUMNS))
+    typer.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
+    typer.echo("The baseline is what predicting the labels frequent so far reaches, whatever the genes.\n")
+    typer.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
     with _bar(rows.n_samples) as bar:
         for chunk in chunks(rows, BATCH_SIZE):
@@ -95,8 +97,9 @@ def _bar(total: int) -> "Iterator[Progress]":
 
 def _line(model: Model) -> str:
     so_far = model.metrics().cumulative
-    measures = (so_far.micro_f1, so_far.macro_f1, so_far.hamming_loss)
-    return f"{so_far.examples:>14,}" + "".join(f"{measure:>14.3f}" for measure in measures)
+    measured = ((of.micro_f1, of.macro_f1, of.hamming_loss) for of in (so_far, so_far.baseline))
+    cells = [number(one, decimals=3) for pair in zip(*measured, strict=True) for one in pair]
+    return f"{so_far.examples:>11,}" + "".join(f"{cell:>11}" for cell in cells)
 
 
 def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool]) -> None:

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from manylabel_clients.http.resources.records import from_json
 
+M = TypeVar("M", bound="Measures")
+
 
 @dataclass(frozen=True, slots=True)
-class Measures:
-    """Prequential measures count each example as it was predicted before it was learnt; 0 while there were none.
+class BaselineMeasures:
+    """Baseline measures are of predicting, each time, the labels frequent so far; None without examples."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    micro_f1: float | None
+    macro_f1: float | None
+    hamming_loss: float | None
+    one_error: float | None
+    ranking_loss: float | None
+    subset_accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measures(BaselineMeasures):
+    """Prequential measures count each example as it was predicted before it was learnt; None while there were none.
 
     An example labelled late counts by the answer that was served.
     """
 
     examples: int
-    precision: float
-    recall: float
-    f1: float
-    micro_f1: float
-    macro_f1: float
-    hamming_loss: float
-    one_error: float
-    ranking_loss: float
-    subset_accuracy: float
+    baseline: BaselineMeasures
+    """Of the same examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +77,14 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
     """Return measures from their JSON."""
     drift = answer.get("drift")
     return Metrics(
-        from_json(Measures, answer["cumulative"]),
-        from_json(WindowMeasures, answer["window"]),
+        _measures(Measures, answer["cumulative"]),
+        _measures(WindowMeasures, answer["window"]),
         None if drift is None else _drift(drift),
     )
+
+
+def _measures(kind: type[M], answer: Mapping[str, Any]) -> M:
+    return from_json(kind, {**answer, "baseline": from_json(BaselineMeasures, answer["baseline"])})
 
 
 def _drift(answer: Mapping[str, Any]) -> Drift:

@@ -96,7 +96,13 @@ class _Gauges:
     """The state of every model, and of jobs, as families of gauges."""
 
     def __init__(self) -> None:
-        texts = {**_GAUGES, **_TOTALS, "score": "Prequential measures.", "jobs": "Jobs that are remembered."}
+        texts = {
+            **_GAUGES,
+            **_TOTALS,
+            "score": "Prequential measures.",
+            "baseline_score": "Prequential measures of predicting the labels frequent so far.",
+            "jobs": "Jobs that are remembered.",
+        }
         self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
 
     @property
@@ -131,8 +137,11 @@ class _Gauges:
             return
         measures = replica.measures()
         for window in ("cumulative", "window"):
-            for measure, value in measures[window].items():
-                self._add("score", value, model=name, measure=measure, window=window)
+            baseline = measures[window]["baseline"]
+            for gauge, found in (("score", measures[window]), ("baseline_score", baseline)):
+                for measure, value in found.items():
+                    if value is not None and value is not baseline:
+                        self._add(gauge, value, model=name, measure=measure, window=window)
 
     def _add(self, gauge: str, value: float, **labels: str) -> None:
         family = self._families[gauge]

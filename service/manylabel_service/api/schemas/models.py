@@ -7,31 +7,39 @@ from manylabel_service.online.spec.limits import Limits
 from manylabel_service.storage import Durability
 
 
-class Measures(Answer):
+class BaselineMeasures(Answer):
+    """Measures of predicting, for each example, the labels frequent in those before it, whatever its features.
+    All are null while there are no examples."""
+
+    precision: float | None
+    """Precision is the mean over examples of the share of predicted labels that were relevant."""
+    recall: float | None
+    """Recall is the mean over examples of the share of relevant labels that were predicted."""
+    f1: float | None
+    """F1 is the harmonic mean of `precision` and `recall`."""
+    micro_f1: float | None
+    """Micro F1 is the F1 of all decisions pooled."""
+    macro_f1: float | None
+    """Macro F1 is the mean over labels of their F1."""
+    hamming_loss: float | None
+    """The Hamming loss is the share of decisions that were wrong."""
+    one_error: float | None
+    """The one-error is the share of examples whose highest scored label was wrong."""
+    ranking_loss: float | None
+    """The ranking loss is the share of pairs of a relevant and an irrelevant label in the wrong order; ties are
+    wrong."""
+    subset_accuracy: float | None
+    """The subset accuracy is the share of examples with every decision right."""
+
+
+class Measures(BaselineMeasures):
     """Prequential measures: each example was predicted before it was learnt; one that is labelled late counts by the
-    answer that was served. All are 0 while there were no examples."""
+    answer that was served. All are null while there are no examples."""
 
     examples: int
     """The measures cover so many examples."""
-    precision: float
-    """Precision is the mean over examples of the share of predicted labels that were relevant."""
-    recall: float
-    """Recall is the mean over examples of the share of relevant labels that were predicted."""
-    f1: float
-    """F1 is the harmonic mean of `precision` and `recall`."""
-    micro_f1: float
-    """Micro F1 is the F1 of all decisions pooled."""
-    macro_f1: float
-    """Macro F1 is the mean over labels of their F1."""
-    hamming_loss: float
-    """The Hamming loss is the share of decisions that were wrong."""
-    one_error: float
-    """The one-error is the share of examples whose highest scored label was wrong."""
-    ranking_loss: float
-    """The ranking loss is the share of pairs of a relevant and an irrelevant label in the wrong order; ties are
-    wrong."""
-    subset_accuracy: float
-    """The subset accuracy is the share of examples with every decision right."""
+    baseline: BaselineMeasures
+    """The labels frequent so far, predicted for the same examples, would have reached this."""
 
 
 class WindowMeasures(Measures):

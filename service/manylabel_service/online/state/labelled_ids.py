@@ -96,9 +96,9 @@ class LabelledIds:
         if columns is not None:
             self.parts.tell(id, columns)
         while len(self._ids) > MAX_LABELLED:
-            self.floor = heapq.heappop(self._oldest)
-            self._ids.discard(self.floor)
-            self.parts.close(self.floor)
+            self.floor = max(self.floor, oldest := heapq.heappop(self._oldest))
+            self._ids.discard(oldest)
+            self.parts.close(oldest)
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all of it as bytes: the floor, if there is one, and the ids, ascending; 26 bytes each."""

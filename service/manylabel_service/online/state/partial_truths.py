@@ -118,9 +118,9 @@ def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes) -> Parti
         number,
         np.frombuffer(labels, dtype="<i4"),
         np.frombuffer(truth, dtype=np.uint8) == 1,
-        np.frombuffer(margins, dtype="<f8"),
+        np.frombuffer(margins, dtype="<f8").reshape(2, -1),
     )
-    if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == len(measured.margins):
+    if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
         raise ValueError("parts: expected as many truths and margins as labels")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
         raise ValueError("parts: expected distinct labels, and margins that are finite or unknown")

@@ -50,7 +50,9 @@ def test_a_stream_asks_in_its_address() -> None:
 
 
 def test_drift_from_its_json() -> None:
-    measures = dict.fromkeys(Measures.__dataclass_fields__, 0)
+    measures = dict.fromkeys(Measures.__dataclass_fields__, 0) | {
+        "baseline": dict.fromkeys(Measures.__dataclass_fields__, None)
+    }
     answer = {"cumulative": measures, "window": {**measures, "size": 5}}
     assert metrics(answer).drift is None
     drift = {"alarms": 2, "last": 9, "labels": {"a": {"alarms": 1, "last": 7, "more": 1}}, "more": 2}

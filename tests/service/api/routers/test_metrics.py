@@ -42,7 +42,10 @@ def test_predictions_and_updates_are_counted_by_model(client: TestClient, create
     client.post("/v1/models/a/update", content=b"{", headers={"Content-Type": "application/json"})
     client.post("/v1/models/nobody/update", json=item)
 
+    create(client, "new")
     series = scrape(client)
+    assert value(series, "manylabel_score", model="new", measure="micro_f1", window="window") is None
+    assert value(series, "manylabel_score", model="new", measure="examples", window="window") == 0
 
     assert value(series, "manylabel_updates_total", model="a") == 4, "a replayed update has taught nothing"
     assert value(series, "manylabel_updates_total", model="b") == 4
@@ -65,6 +68,8 @@ def test_predictions_and_updates_are_counted_by_model(client: TestClient, create
     for window in ("cumulative", "window"):
         score = value(series, "manylabel_score", model="a", measure="micro_f1", window=window)
         assert score == measures[window]["micro_f1"]
+        baseline = value(series, "manylabel_baseline_score", model="a", measure="micro_f1", window=window)
+        assert baseline == measures[window]["baseline"]["micro_f1"] > 0
     versions = [dict(labels)["version"] for name, labels in series if name == "manylabel_build_info"]
     assert versions == [client.get("/openapi.json").json()["info"]["version"]]
 

@@ -1,0 +1,106 @@
+"""The state of a prequential measurement, which may come from anybody: what it has to be like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics import _prequential
+
+_FIELDS = {
+    "window": (np.int64, (1,)),
+    "counts": (np.int64, (2, None, 3)),
+    "totals": (np.int64, (2, _prequential.LABELS + 1)),
+    "sums": (np.float64, (2, _prequential.N_SUMS)),
+    "ring": (np.int64, (2, None, _prequential.N_FIELDS)),
+    "codes": (np.int32, (None,)),
+    "baseline_codes": (np.int32, (None,)),
+    "seen": (np.int64, (None, _prequential.ORDER)),
+}
+_MODEL, _BASELINE = _prequential.MODEL, _prequential.BASELINE
+
+MAX_EXAMPLES = 2**53
+"""More examples than any stream has."""
+
+
+def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the outcomes of labels in the window, of the predictions and of the baseline."""
+    return arrays["codes"], arrays["baseline_codes"]
+
+
+def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
+    """Raise ValueError unless these are the arrays of a measurement with that window."""
+    for name, (dtype, shape) in _FIELDS.items():
+        array = arrays.get(name)
+        if (
+            array is None
+            or array.dtype != dtype
+            or len(array.shape) != len(shape)
+            or not all(due in (None, found) for due, found in zip(shape, array.shape, strict=True))
+        ):
+            raise ValueError(f"{name}: expected an array of {dtype.__name__} of shape {shape}")
+    if arrays["window"][0] != window:
+        raise ValueError(f"window: written with {arrays['window'][0]}, this one has {window}")
+    _check_totals(arrays, window)
+    for of, codes in enumerate(codes_of(arrays)):
+        _check_ring(arrays["ring"][of], arrays["counts"].shape[1])
+        _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
+    _check_seen(arrays["seen"], arrays["totals"][_MODEL])
+
+
+def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
+    totals, counts, sums = arrays["totals"], arrays["counts"], arrays["sums"]
+    shared = [at for at in range(_prequential.LABELS + 1) if at not in (_prequential.ONE_ERRORS, _prequential.EXACT)]
+    examples, given = (int(totals[_MODEL, at]) for at in (_prequential.EXAMPLES, _prequential.GIVEN))
+    if not 0 <= examples <= given < MAX_EXAMPLES or arrays["ring"].shape[1] != min(examples, window):
+        raise ValueError("totals: the examples do not fit ring")
+    if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
+        raise ValueError("totals: those of the baseline are of other examples")
+    if not 0 <= totals[_MODEL, _prequential.COMPLETE] <= given:
+        raise ValueError("totals: outside 0 to the number of examples")
+    if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:
+        raise ValueError("totals: the labels do not fit counts")
+    for name, array in (("totals", totals[:, : _prequential.COMPLETE]), ("counts", counts), ("sums", sums)):
+        if not ((array >= 0) & (array <= examples)).all():
+            raise ValueError(f"{name}: outside 0 to the number of examples")
+    truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
+    if (truths[_MODEL] != truths[_BASELINE]).any():
+        raise ValueError("counts: those of the baseline are of other labels")
+
+
+def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
+    first, last = seen[:, _prequential.FIRST], seen[:, _prequential.LAST]
+    if len(seen) != totals[_prequential.LABELS]:
+        raise ValueError("seen: the labels do not fit counts")
+    if not ((seen >= 0) & (seen <= totals[_prequential.GIVEN])).all():
+        raise ValueError("seen: outside 0 to the number of examples")
+    if ((first == 0) != (last == 0)).any() or (first > last).any():
+        raise ValueError("seen: last before first")
+
+
+def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
+    known, pairs = ring[:, _prequential.KNOWN], ring[:, _prequential.PAIRS]
+    if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
+        raise ValueError("ring: not counts of labels")
+    if (ring[:, : _prequential.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
+        raise ValueError("ring: more than the labels known")
+    if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
+        raise ValueError("ring: more errors than can be made")
+
+
+def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > _prequential.FN).any():
+        raise ValueError("codes: names a label or an outcome that does not exist")
+    found = ring[:, : _prequential.KNOWN]
+    lengths = found.sum(axis=1)
+    if lengths.sum() != len(codes):
+        raise ValueError("codes: not as many as ring says")
+    outcomes = np.zeros_like(found)
+    np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
+    recent = np.zeros_like(counts)
+    np.add.at(recent, (codes >> 2, codes & 3), 1)
+    if (outcomes != found).any() or (recent > counts).any():
+        raise ValueError("codes: not the outcomes that ring and counts say")
