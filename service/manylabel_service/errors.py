@@ -147,6 +147,42 @@ class SnapshotNotFound(ServiceError):
     position: str
 
 
+class SnapshotExists(ServiceError):
+    """A snapshot of the model has this name, or this state another name."""
+
+    code = "snapshot_exists"
+    message = "model {self.name!r} has a snapshot {self.snapshot!r} at position {self.position}; {self.action}"
+    name: str
+    snapshot: str
+    """The name that it has."""
+    position: str
+    action: str = "choose another name, or delete that one first"
+
+
+class SnapshotNeeded(ServiceError):
+    """Nobody asked for the snapshot: the server keeps it for itself."""
+
+    code = "snapshot_needed"
+    message = (
+        "the snapshot of model {self.name!r} at position {self.position} is one that the server took for itself: it "
+        "goes by itself, when newer ones have taken its place"
+    )
+    name: str
+    position: str
+
+
+class SnapshotsFull(ServiceError):
+    """The model has as many snapshots that somebody asked for as it may."""
+
+    code = "limit_exceeded"
+    message = (
+        "model {self.name!r} has {self.limit:,} snapshots that stay until they are deleted, the limit: delete one, or "
+        "have the operator raise it"
+    )
+    name: str
+    limit: int
+
+
 # Requests
 
 

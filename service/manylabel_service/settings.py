@@ -153,6 +153,9 @@ class Settings(BaseSettings):
     """Most bytes of the snapshots of all models in the store; beyond it none is taken, and who asks for one is answered
     507. Updates go on, and the log of a model without new snapshots grows."""
 
+    max_kept_snapshots: PositiveInt = 20
+    """Most snapshots per model that somebody asked for: they stay until they are deleted; beyond it: 507."""
+
     max_body_bytes: PositiveInt = 4 * 2**20
     """Largest request body. Parsing holds the interpreter, so this bounds a prediction's wait as well."""
 

@@ -35,6 +35,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedRequest,
     schemas.TrainedBatch,
     schemas.RollbackRequest,
+    schemas.SnapshotRequest,
     schemas.PromoteRequest,
     schemas.LineLearnt,
     schemas.LineReplayed,

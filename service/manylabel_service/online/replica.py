@@ -46,7 +46,7 @@ from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelRecord, SnapshotRecord, Store
+from manylabel_service.storage import Kept, ModelRecord, SnapshotRecord, Store
 
 
 class Replica(HostedModel):
@@ -350,20 +350,20 @@ class Replica(HostedModel):
         answer = self._answer(result)
         return replace(answer, refused=refused) if refused else answer
 
-    async def rollback(self, position: str, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Go back to a snapshot, here and on every other replica, at the same point of the log.
+    async def rollback(self, snapshot: str, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Go back to a snapshot, at a position or with a name, here and on every other replica at the same entry.
 
         Raises
         ------
         SnapshotNotFound
-            There is none at the position that is intact.
+            There is none there that is intact.
         NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
         """
         self.check_changeable()
         if (earlier := await self._stored_answer(key)) is not None:
             return self._updated(earlier, replayed=True)
         with self._keys.hold(key):
-            rollback = Rollback(await self._snapshot_reader.pin(position), self.durability, key)
+            rollback = Rollback(await self._snapshot_reader.pin(snapshot), self.durability, key)
             self.check_changeable()
             outcome = await self.queue.put(rollback, encode(rollback), None, patient=True)
         self.snapshotter.soon()
@@ -470,10 +470,37 @@ class Replica(HostedModel):
         self.check_changeable()
         return await self._applier.snapshot()
 
+    async def keep_snapshot(self, kept: Kept) -> SnapshotRecord:
+        """Take a snapshot of all that has been learnt by now, which stays until `delete_snapshot`.
+
+        Raises
+        ------
+        SnapshotExists, SnapshotsFull
+            One has been taken all the same, which goes by itself.
+        NotReady, StorageGone, ModelGone, LimitExceeded
+        """
+        record = await self.take_snapshot()
+        await self.snapshotter.keep(record.position, kept)
+        return await self._snapshot_reader.find(record.position)
+
+    async def delete_snapshot(self, snapshot: str) -> None:
+        """Let go of a snapshot that somebody asked for, at a position or with a name.
+
+        It is removed unless the server would have it without being asked.
+
+        Raises
+        ------
+        SnapshotNotFound
+        SnapshotNeeded
+            Nobody asked for it.
+        StorageGone, ModelGone
+        """
+        await self.snapshotter.let_go((await self._snapshot_reader.find(snapshot)).position)
+
     async def list_snapshots(self) -> list[SnapshotRecord]:
         """Return the snapshots, the newest first; raise StorageGone, ModelGone."""
         return await self._snapshot_reader.list()
 
-    async def copy_snapshot(self, position: str, file: IO[bytes]) -> None:
+    async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageGone, ModelGone, OSError."""
-        await self._snapshot_reader.copy(position, file)
+        await self._snapshot_reader.copy(snapshot, file)

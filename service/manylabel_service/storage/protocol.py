@@ -125,11 +125,18 @@ class LogExtent(NamedTuple):
 NO_EXTENT = LogExtent(0, 0)
 
 
+class Kept(NamedTuple):
+    """The name and the note that somebody gave a snapshot who wants it to stay."""
+
+    name: str | None
+    note: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotRecord:
     """A snapshot holds the state after the entry at `position` (at `START` or `SEED`: before any entry).
 
-    `pinned` ones stay until they are unpinned.
+    `pinned` ones stay until they are unpinned, `kept` ones until they are let go.
     """
 
     position: str
@@ -137,6 +144,7 @@ class SnapshotRecord:
     created_unix_ms: int
     pinned: bool = False
     extent: LogExtent = NO_EXTENT
+    kept: Kept | None = None
 
 
 class Document(NamedTuple):
@@ -289,7 +297,21 @@ class Snapshots(Protocol):
         ...
 
     async def delete(self, record: ModelRecord, position: str) -> None:
-        """Remove a snapshot; does nothing where there is none, or a pinned one. Raises `ModelGone`."""
+        """Remove a snapshot; does nothing where there is none, or a pinned or kept one. Raises `ModelGone`."""
+        ...
+
+    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if there is none at the position.
+
+        One that is kept stays so, under the name that it has; it gets what it does not have.
+
+        Raises `ModelGone`, `SnapshotExists` if it has another name already, or another snapshot of the model has this
+        one, and `SnapshotsFull` if more than `most` of the model would be kept; nothing has changed then.
+        """
+        ...
+
+    async def let_go(self, record: ModelRecord, position: str) -> bool:
+        """Keep a snapshot no longer; return False if it was not kept. Raises `ModelGone`."""
         ...
 
     async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:

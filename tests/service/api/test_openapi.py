@@ -24,7 +24,8 @@ OPERATIONS = {
     ("get", "/v1/models/{name}/metrics"): {404, 409, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
-    ("post", "/v1/models/{name}/snapshots"): {404, 409, 503, 507},
+    ("post", "/v1/models/{name}/snapshots"): {400, 404, 409, 413, 415, 422, 503, 507},
+    ("delete", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503},
     ("get", "/v1/models/{name}/snapshots/{position}"): {404, 409, 503, 507},
     ("post", "/v1/models/{name}/rollback"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("post", "/v1/models/{name}/predict"): {400, 404, 409, 413, 415, 422, 429, 503},
@@ -50,7 +51,7 @@ OPERATIONS = {
     ("post", "/v1/jobs/{id}/retry"): {404, 409, 429, 503},
     ("get", "/v1/trainers"): set(),
 }
-WITHOUT_BODY = {("post", "/v1/models/{name}/snapshots"), ("post", "/v1/jobs/{id}/retry")}
+WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
 KEYED = {"update", "predict-update", "labels", "stream", "rollback"}
 
 

@@ -18,9 +18,21 @@ from manylabel_service.errors import (
     ModelGone,
     ModelNotFound,
     PredictionsFull,
+    SnapshotExists,
+    SnapshotsFull,
     StorageGone,
 )
-from manylabel_service.storage import SEED, START, Durability, Entry, ModelRecord, Store, position_key
+from manylabel_service.storage import (
+    SEED,
+    START,
+    Durability,
+    Entry,
+    Kept,
+    LogExtent,
+    ModelRecord,
+    Store,
+    position_key,
+)
 
 NewStore = Callable[[], Store]
 
@@ -111,6 +123,8 @@ CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "delete_snapshot": lambda store, record: store.snapshots.delete(record, "1"),
     "pin_snapshot": lambda store, record: store.snapshots.pin(record, "1", True),
     "unpin_snapshot": lambda store, record: store.snapshots.pin(record, "1", False),
+    "keep_snapshot": lambda store, record: store.snapshots.keep(record, "1", Kept("n", None), 1),
+    "let_snapshot_go": lambda store, record: store.snapshots.let_go(record, "1"),
     "put_predictions": lambda store, record: store.predictions.put(record, {"p": b"x"}, 60.0, 10),
     "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
     "get_predictions": lambda store, record: store.predictions.get(record, ["p"]),
@@ -831,3 +845,55 @@ async def test_a_closed_store_refuses_everything(new_store: NewStore) -> None:
     ):
         with pytest.raises(StorageGone, match="not open"):
             await refused
+
+
+async def test_a_kept_snapshot_is_not_deleted_until_it_is_let_go(new_store: NewStore) -> None:
+    store = new_store()
+    await store.open()
+    record = await store.models.create("m", b"")
+    one, two, three = (entry.position for entry in await append(store, record, b"1", b"2", b"3"))
+    assert not await store.snapshots.keep(record, one, Kept("first", None), 2)
+    for position in (one, two, three):
+        await store.snapshots.put(record, position, b"data", LogExtent(7, 70))
+    assert await store.snapshots.keep(record, one, Kept("first", None), 2)
+    assert await store.snapshots.keep(record, one, Kept(None, 'a note: "quoted", \u00e9'), 2)
+    with pytest.raises(SnapshotExists, match="'first' at position"):
+        await store.snapshots.keep(record, one, Kept("other", None), 2)
+    with pytest.raises(SnapshotExists, match="'first' at position"):
+        await store.snapshots.keep(record, two, Kept("first", None), 2)
+    assert await store.snapshots.keep(record, two, Kept(None, None), 2)
+    with pytest.raises(SnapshotsFull, match="has 2 snapshots"):
+        await store.snapshots.keep(record, three, Kept(None, None), 2)
+    assert await store.snapshots.keep(record, two, Kept("second", None), 2), "it is one of the two"
+    await store.snapshots.put(record, one, b"again")
+    await store.close()
+
+    store = new_store()
+    await store.open()
+    for position in (one, two, three):
+        await store.snapshots.delete(record, position)
+    assert [(s.position, s.kept, s.extent) for s in await store.snapshots.all(record)] == [
+        (two, Kept("second", None), (7, 70)),
+        (one, Kept("first", 'a note: "quoted", \u00e9'), (0, 0)),
+    ]
+    assert await store.snapshots.let_go(record, one)
+    assert not await store.snapshots.let_go(record, one)
+    await store.snapshots.delete(record, one)
+    assert [s.position for s in await store.snapshots.all(record)] == [two]
+    assert await store.snapshots.total_bytes() == 4
+    await store.close()
+
+
+async def test_of_many_who_keep_a_snapshot_under_one_name_one_succeeds(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    positions = [entry.position for entry in await append(store, record, *[b"x"] * 8)]
+    for position in positions:
+        await store.snapshots.put(record, position, b"x")
+    calls = [store.snapshots.keep(record, position, Kept("n", None), 3) for position in positions]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(outcome is True for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, SnapshotExists) for outcome in outcomes) == 7
+    calls = [store.snapshots.keep(record, position, Kept(None, None), 3) for position in positions]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(snapshot.kept is not None for snapshot in await store.snapshots.all(record)) == 3
+    assert all(outcome is True or isinstance(outcome, SnapshotsFull) for outcome in outcomes)

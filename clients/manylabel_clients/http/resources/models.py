@@ -298,6 +298,7 @@ class Model(SyncResource[ModelRequests]):
     snapshots = sync(ModelRequests.snapshots)
     take_snapshot = sync(ModelRequests.take_snapshot)
     download_snapshot = sync(ModelRequests.download_snapshot)
+    delete_snapshot = sync(ModelRequests.delete_snapshot)
     rollback = sync(ModelRequests.rollback)
 
     versions = sync(ModelRequests.versions)
@@ -388,6 +389,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     snapshots = awaited(ModelRequests.snapshots)
     take_snapshot = awaited(ModelRequests.take_snapshot)
     download_snapshot = awaited(ModelRequests.download_snapshot)
+    delete_snapshot = awaited(ModelRequests.delete_snapshot)
     rollback = awaited(ModelRequests.rollback)
 
     versions = awaited(ModelRequests.versions)

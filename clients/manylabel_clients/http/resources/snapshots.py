@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +14,9 @@ from manylabel_clients.http.resources.records import from_json, list_reader
 from manylabel_clients.http.resources.requests import Requests, is_replay, new_key
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
+
+_POSITION = re.compile("[0-9]+(-[0-9]+)*")
+"""How positions are written; no snapshot has a name like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,11 @@ class Snapshot:
     """When: RFC 3339, UTC."""
     pinned: bool
     """A rollback needs it, so it stays although newer ones come."""
+    kept: bool
+    """Somebody asked for it, so it stays until it is deleted."""
+    name: str | None
+    """Names it in place of its position."""
+    note: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +50,54 @@ class SnapshotRequests(Requests):
     """Requests about the snapshots of one model."""
 
     def snapshots(self) -> Exchange[list[Snapshot]]:
-        """Return the states of the model that are kept, the newest first."""
+        """Return the states of the model that are stored, the newest first."""
         return (yield from self._get(f"{self._path}/snapshots", list_reader("snapshots", partial(from_json, Snapshot))))
 
-    def take_snapshot(self) -> Exchange[Snapshot]:
-        """Keep the present state."""
-        response = yield from self._post(f"{self._path}/snapshots", None)
+    def take_snapshot(self, name: str | None = None, note: str | None = None) -> Exchange[Snapshot]:
+        """Keep the present state until it is deleted.
+
+        Parameters
+        ----------
+        name : str, optional
+            Names it where its position is asked for.
+        note : str, optional
+            Says what it is for.
+
+        Raises
+        ------
+        Conflict
+            If another snapshot of the model has the name.
+        TooLarge
+            If as many are kept as may be.
+        """
+        given = {part: value for part, value in (("name", name), ("note", note)) if value is not None}
+        response = yield from self._post(f"{self._path}/snapshots", encode(given) if given else None)
         return read(response, partial(from_json, Snapshot))
 
-    def download_snapshot(self, position: str) -> Exchange[bytes]:
-        """Return a state that is kept, as a safetensors file; `upload_model` makes a model of it."""
-        return (yield from self._download(f"{self._path}/snapshots/{quote(position, safe='')}"))
+    def download_snapshot(self, snapshot: str) -> Exchange[bytes]:
+        """Return a state, by its position or name, as a safetensors file; `upload_model` makes a model of it."""
+        return (yield from self._download(self._snapshot_path(snapshot)))
 
-    def rollback(self, position: str, *, key: str | None = None) -> Exchange[RolledBack]:
-        """Forget what was learnt after a snapshot, on every server that has the model."""
-        response = yield from self._post(f"{self._path}/rollback", encode({"position": position}), new_key(key))
+    def delete_snapshot(self, snapshot: str) -> Exchange[None]:
+        """Let go of a snapshot that somebody asked for, by its position or name.
+
+        It is gone then, unless the server would have it without being asked: as one of the newest, or for its log.
+
+        Raises
+        ------
+        Conflict
+            If nobody asked for it: it goes by itself.
+        """
+        yield from self._delete(self._snapshot_path(snapshot))
+
+    def rollback(self, snapshot: str, *, key: str | None = None) -> Exchange[RolledBack]:
+        """Forget what was learnt after a snapshot, by its position or name, on every server that has the model."""
+        part = "position" if _POSITION.fullmatch(snapshot) else "name"
+        response = yield from self._post(f"{self._path}/rollback", encode({part: snapshot}), new_key(key))
         return read(response, lambda answer: _rolled_back(answer, is_replay(response)))
+
+    def _snapshot_path(self, snapshot: str) -> str:
+        return f"{self._path}/snapshots/{quote(snapshot, safe='')}"
 
 
 def _rolled_back(answer: Mapping[str, Any], replayed: bool) -> RolledBack:

@@ -16,17 +16,16 @@ from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.bodies import has_body, read_json
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import SnapshotNotFound
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
-from manylabel_service.storage import SnapshotRecord
+from manylabel_service.storage import Kept, SnapshotRecord
 
 router = APIRouter(tags=["snapshots"])
 
@@ -40,7 +39,8 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
     responses=problems(*_STORED),
 )
 async def list_snapshots(context: ContextOf, name: str) -> Response:
-    """Lists the states of the model that are kept, the newest first. Old ones go as new ones are taken."""
+    """Lists the states of the model that are stored, the newest first. Those that nobody asked for go as new ones are
+    taken."""
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
     return json_answer({"snapshots": [_to_dict(record) for record in records]})
@@ -51,12 +51,27 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     summary="Take a snapshot",
     status_code=201,
     response_model=schemas.Snapshot,
-    responses=problems(*_STORED, "limit_exceeded"),
+    responses=problems(
+        *_STORED,
+        "malformed_json",
+        "snapshot_exists",
+        "body_too_large",
+        "unsupported_media_type",
+        "invalid_request",
+        "limit_exceeded",
+    ),
+    openapi_extra=body(schemas.SnapshotRequest, example={"name": "before-cleanup"}, required=False),
 )
-async def take_snapshot(context: ContextOf, name: str) -> Response:
-    """The snapshot is of the state right now. Its address is in the header Location."""
+async def take_snapshot(request: Request, context: ContextOf, name: str) -> Response:
+    """The snapshot is of the state right now, and stays until it is deleted. Its address is in the header Location."""
     replica = online(await context.registry.get(name))
-    record = await context.registry.ask(replica, lambda replica: replica.take_snapshot())
+    document, _ = await read_json(request, context.settings.max_body_bytes) if has_body(request) else ({}, b"")
+    try:
+        wanted = schemas.SnapshotRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    kept = Kept(wanted.name, wanted.note)
+    record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
     location = f"/v1/models/{name}/snapshots/{record.position}"
     return json_answer(_to_dict(record), 201, [(b"location", location.encode())])
 
@@ -71,15 +86,30 @@ async def take_snapshot(context: ContextOf, name: str) -> Response:
     },
 )
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
-    """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server."""
+    """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server.
+    A snapshot that has a name may be named by it."""
     replica = online(await context.registry.get(name))
-    position = _position(position, name)
     with ExitStack() as stack:
         stack.enter_context(context.downloads.take())
         file = await scratch_file(context.datasets, stack)
         with full_disk():
             await context.registry.ask(replica, lambda replica: replica.copy_snapshot(position, file))
         return Download(file, context.settings.stream_idle_seconds, stack.pop_all())
+
+
+@router.delete(
+    "/v1/models/{name}/snapshots/{position}",
+    summary="Delete a snapshot",
+    status_code=204,
+    response_class=Response,
+    responses=problems(*_STORED, "snapshot_not_found", "snapshot_needed"),
+)
+async def delete_snapshot(context: ContextOf, name: str, position: str) -> Response:
+    """Lets go of a snapshot that somebody asked for, at a position or with a name. It is removed, unless it is one of
+    those that the server keeps for itself: the newest, and what the log needs."""
+    replica = online(await context.registry.get(name))
+    await context.registry.ask(replica, lambda replica: replica.delete_snapshot(position))
+    return Response(status_code=204)
 
 
 @router.post(
@@ -106,33 +136,33 @@ async def roll_back(request: Request, context: ContextOf, name: str) -> Response
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
     try:
-        position = schemas.RollbackRequest.model_validate(document).position
+        wanted = schemas.RollbackRequest.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple) from error
-    updated = await _rolled_back(context, replica, _checked(position), key)
-    facts = {**receipt(updated), "rolled_back_to": position}
+    snapshot = _snapshot_of(wanted)
+    updated = await _rolled_back(context, replica, snapshot, key)
+    facts = {**receipt(updated), "rolled_back_to": updated.rolled_back_to}
     return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 
-async def _rolled_back(context: Context, replica: Replica, position: str, key: IdempotencyKey | None) -> UpdateResult:
+async def _rolled_back(context: Context, replica: Replica, snapshot: str, key: IdempotencyKey | None) -> UpdateResult:
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.rollback(position, key=key)
+        return replica.rollback(snapshot, key=key)
 
     return await context.registry.ask(replica, ask)
 
 
-def _checked(position: str) -> str:
+def _snapshot_of(wanted: schemas.RollbackRequest) -> str:
+    """Return the position or the name of a snapshot."""
+    if wanted.name is not None:
+        if wanted.position is not None:
+            raise invalid(("name",), "must be left out where there is a position")
+        return wanted.name
     try:
-        return read_position(position)
+        return read_position(wanted.position or "")
     except ValueError:
-        raise invalid(("position",), "must be the position of a snapshot of this model") from None
-
-
-def _position(text: str, name: str) -> str:
-    try:
-        return read_position(text)
-    except ValueError:
-        raise SnapshotNotFound(name, text) from None
+        detail = "must be the position of a snapshot of this model; or give its name in place of it"
+        raise invalid(("position",), detail) from None
 
 
 def _to_dict(record: SnapshotRecord) -> dict[str, Any]:
@@ -141,4 +171,7 @@ def _to_dict(record: SnapshotRecord) -> dict[str, Any]:
         "bytes": record.size_bytes,
         "created": rfc3339(record.created_unix_ms),
         "pinned": record.pinned,
+        "kept": record.kept is not None,
+        "name": record.kept and record.kept.name,
+        "note": record.kept and record.kept.note,
     }

@@ -166,6 +166,11 @@ class Snapshot(Answer):
     """The snapshot was taken at this time (RFC 3339)."""
     pinned: bool
     """A rollback in the log needs it: it is not removed when others take its place."""
+    kept: bool
+    """Somebody asked for it: it stays until it is deleted."""
+    name: str | None
+    """The snapshot has this name beside its position."""
+    note: str | None
 
 
 class SnapshotList(Answer):

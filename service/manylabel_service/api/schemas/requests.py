@@ -1,5 +1,6 @@
 """Bodies of requests, which are validated by these models."""
 
+import re
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import (
@@ -12,6 +13,7 @@ from pydantic import (
     PrivateAttr,
     StrictBool,
     Tag,
+    field_validator,
     model_validator,
 )
 
@@ -170,8 +172,27 @@ class LabelItem(_Request):
 class RollbackRequest(_Request):
     """A rollback goes back to a snapshot."""
 
-    position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})]
+    position: Annotated[str, Field(strict=True, json_schema_extra={"pattern": POSITION})] | None = None
     """One of the model's snapshots has this position."""
+    name: Annotated[str, Field(strict=True, max_length=64)] | None = None
+    """One of the model's snapshots has this name; it stands in place of the position."""
+
+
+class SnapshotRequest(_Request):
+    """A snapshot is taken, and stays until it is deleted."""
+
+    name: Annotated[str, Field(strict=True, pattern=names.PATTERN)] | None = None
+    """The snapshot can be named by it instead of by its position: lower-case letters, digits, and dots, dashes,
+    underscores between, but not digits and dashes alone."""
+    note: Annotated[str, Field(strict=True, max_length=1000)] | None = None
+    """The note says what the snapshot is for."""
+
+    @field_validator("name")
+    @classmethod
+    def _no_position(cls, name: str | None) -> str | None:
+        if name is not None and re.match(POSITION, name):
+            raise ValueError("must have a letter, a dot or an underscore: this is how positions are written")
+        return name
 
 
 class Batch(_Request, Generic[ItemT]):

@@ -50,6 +50,12 @@ class HeldBodies:
         self.n_bytes += n_bytes
 
 
+def has_body(request: Request) -> bool:
+    """Return whether a request comes with a body, by its headers; for those that may come without."""
+    headers = dict(request.scope["headers"])
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+
 async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     """Return the value in the body of a request, and the body itself.
 

@@ -35,6 +35,8 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "method_not_allowed": (405, "Method not allowed"),
     "request_timeout": (408, "Request timeout"),
     "stream_idle": (408, "Stream idle"),
+    "snapshot_exists": (409, "Snapshot exists"),
+    "snapshot_needed": (409, "Snapshot needed"),
     "model_exists": (409, "Model exists"),
     "model_is_trained": (409, "Model is trained by jobs"),
     "model_is_online": (409, "Model learns online"),

@@ -54,9 +54,11 @@ def json_answer(document: object, status: int = 200, headers: RawHeaders = ()) -
     return JSONAnswer(pydantic_core.to_json(document, inf_nan_mode="null"), status, headers)
 
 
-def body(*models: type[BaseModel], media_type: str = "application/json", example: Any = None) -> dict[str, Any]:
+def body(
+    *models: type[BaseModel], media_type: str = "application/json", example: Any = None, required: bool = True
+) -> dict[str, Any]:
     """Return the part of an operation's description that says its body is one of these models."""
-    return {"requestBody": {"required": True, **content(*models, media_type=media_type, example=example)}}
+    return {"requestBody": {"required": required, **content(*models, media_type=media_type, example=example)}}
 
 
 def content(*models: type[BaseModel], media_type: str, example: Any = None) -> dict[str, Any]:

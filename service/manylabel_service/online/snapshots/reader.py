@@ -43,7 +43,7 @@ class SnapshotReader:
         OSError
             The file cannot be written.
         """
-        record, size_bytes = await self._find(position), 0
+        record, size_bytes = await self.find(position), 0
         await asyncio.to_thread(file.truncate, 0)
         file.seek(0)
         async with aclosing(self._store.snapshots.read(self._record, record.position)) as pieces:
@@ -61,7 +61,7 @@ class SnapshotReader:
         SnapshotNotFound
             There is none, or not a whole one: it must not get into the log, where every replica would look for it.
         """
-        record = await self._find(position)
+        record = await self.find(position)
         if not await self._store.snapshots.pin(self._record, record.position, True):
             raise SnapshotNotFound(self._record.name, position)
         try:
@@ -72,13 +72,15 @@ class SnapshotReader:
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 
-    async def _find(self, position: str) -> SnapshotRecord:
+    async def find(self, snapshot: str) -> SnapshotRecord:
+        """Return the snapshot at a position, or with a name; raise SnapshotNotFound."""
+        listed = await self.list()
         try:
-            record = at(position, await self.list())
+            record = at(snapshot, listed)
         except ValueError:  # not a position at all
-            record = None
+            record = next((each for each in listed if each.kept and each.kept.name == snapshot), None)
         if record is None:
-            raise SnapshotNotFound(self._record.name, position)
+            raise SnapshotNotFound(self._record.name, snapshot)
         return record
 
 

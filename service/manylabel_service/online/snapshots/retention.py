@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, SnapshotRecord, Store, position_key
@@ -83,17 +84,18 @@ def _between(
     """Return the snapshots to keep beside the newest, if the log begins at this one, from it on."""
     between: list[SnapshotRecord] = []
     for snapshot in reversed(snapshots[n_kept : begin + 1]):
-        if not between or snapshot.pinned or window.is_step(between[-1], snapshot):
+        if not between or snapshot.pinned or snapshot.kept or window.is_step(between[-1], snapshot):
             between.append(snapshot)
     return between[::-1]
 
 
 def _total(snapshots: Sequence[SnapshotRecord]) -> int:
-    return sum(snapshot.size_bytes for snapshot in snapshots)
+    """Return the bytes of snapshots that nobody asked for."""
+    return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
 
 
 class Retention:
-    """Keeps the newest snapshots of one model, and those that the log still needs.
+    """Keeps the newest snapshots of one model, those that somebody asked for, and those that the log still needs.
 
     A rollback in the log can be replayed only with the snapshot that it goes back to. Whoever
     appends one pins that snapshot first; it is let go once the log is trimmed past the rollback.
@@ -111,12 +113,13 @@ class Retention:
         self._n_kept = n_kept
         self._window = window
         self._needless_since: dict[str, float] = {}
+        self._behind_log: set[str] = set()
 
     async def bytes_to_go(self, new: SnapshotRecord, keep_log: bool = True) -> int:
         """Return the bytes of the snapshots that `apply` will drop once this one is stored."""
         before = await self._store.snapshots.all(self._record)
         others = [old for old in before if old.position != new.position]
-        kept = {old.position for old in self._plan([new, *others], keep_log).kept}
+        kept = {old.position for old in (await self._plan([new, *others], keep_log)).kept}
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
     async def apply(self, model: OnlineModel, keep_log: bool = True) -> list[SnapshotRecord]:
@@ -125,18 +128,36 @@ class Retention:
         Without `keep_log`, no more of the log is kept than the newest snapshots need.
         """
         snapshots = await self._store.snapshots.all(self._record)
-        stay, trimmed = self._plan(snapshots, keep_log)
-        kept = {snapshot.position for snapshot in stay}
-        for old in snapshots:
-            if old.position not in kept and not old.pinned:
-                await self._store.snapshots.delete(self._record, old.position)
-        if trimmed is not None:
+        planned = await self._plan(snapshots, keep_log)
+        await self._drop(snapshots, planned)
+        if (trimmed := planned.trimmed) is not None:
             await self._store.logs.trim(self._record, trimmed)
             await self._unpin(model, snapshots, trimmed)
         return snapshots
 
-    def _plan(self, snapshots: Sequence[SnapshotRecord], keep_log: bool) -> Plan:
-        return plan(snapshots, self._n_kept, self._window if keep_log else NO_WINDOW)
+    async def drop_old(self) -> None:
+        """Drop what is old, as `apply`; the log stays as it is."""
+        snapshots = await self._store.snapshots.all(self._record)
+        await self._drop(snapshots, await self._plan(snapshots, True))
+
+    async def _drop(self, snapshots: Sequence[SnapshotRecord], planned: Plan) -> None:
+        stay = {snapshot.position for snapshot in planned.kept}
+        for old in snapshots:
+            if old.position not in stay and not (old.pinned or old.kept):
+                await self._store.snapshots.delete(self._record, old.position)
+
+    async def _plan(self, snapshots: Sequence[SnapshotRecord], keep_log: bool) -> Plan:
+        reached = [snapshot for snapshot in snapshots if not await self._is_behind_log(snapshot)]
+        return plan(reached, self._n_kept, self._window if keep_log else NO_WINDOW)
+
+    async def _is_behind_log(self, snapshot: SnapshotRecord) -> bool:
+        """Return whether a snapshot stays only because somebody asked for it: the log does not reach back to it."""
+        if snapshot.kept and snapshot.position not in self._behind_log:
+            try:
+                await self._store.logs.read(self._record, snapshot.position, 1)
+            except LogTrimmed:
+                self._behind_log.add(snapshot.position)
+        return bool(snapshot.kept) and snapshot.position in self._behind_log
 
     async def _unpin(self, model: OnlineModel, snapshots: list[SnapshotRecord], trimmed: str) -> None:
         needed = {to for entry, to in model.rollbacks if position_key(entry) > position_key(trimmed)}

@@ -16,13 +16,21 @@ from collections.abc import Callable
 
 import structlog
 
-from manylabel_service.errors import LimitExceeded, LogTrimmed, ModelGone, NotReady, StorageError, StorageGone
+from manylabel_service.errors import (
+    LimitExceeded,
+    LogTrimmed,
+    ModelGone,
+    NotReady,
+    SnapshotNeeded,
+    StorageError,
+    StorageGone,
+)
 from manylabel_service.online.snapshots.reader import at
 from manylabel_service.online.snapshots.retention import LogWindow, Retention
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, LogExtent, ModelRecord, SnapshotRecord, Store, position_key
+from manylabel_service.storage import START, Kept, LogExtent, ModelRecord, SnapshotRecord, Store, position_key
 
 STORING_SECONDS = 0.5
 """How long to leave a snapshot that is being stored before looking again."""
@@ -189,6 +197,24 @@ class Snapshotter:
             while await self.begin(model) is None:
                 await self._room_free.wait()
             await self._wait_until_stored()
+
+    async def keep(self, position: str, kept: Kept) -> None:
+        """Have a snapshot stay until it is let go.
+
+        Raises
+        ------
+        NotReady
+            There is none at the position any more.
+        SnapshotExists, SnapshotsFull, StorageError, ModelGone
+        """
+        if not await self._store.snapshots.keep(self._record, position, kept, self._settings.max_kept_snapshots):
+            raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
+
+    async def let_go(self, position: str) -> None:
+        """Keep a snapshot no longer than the model itself needs it; raise SnapshotNeeded, StorageError, ModelGone."""
+        if not await self._store.snapshots.let_go(self._record, position):
+            raise SnapshotNeeded(self._record.name, position)
+        await self._retention.drop_old()
 
     async def drop(self) -> None:
         """Drop the snapshot that is being stored."""

@@ -176,7 +176,8 @@ DELETE_SNAPSHOT = Script(
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
 local value = redis.call('HGET', KEYS[1], 'snap:' .. ARGV[1])
-if value and string.sub(value, -1) == '0' then
+local kept = redis.call('HEXISTS', KEYS[1], 'kept:' .. ARGV[1]) == 1
+if value and not kept and string.sub(value, -1) == '0' then
   redis.call('HDEL', KEYS[1], 'snap:' .. ARGV[1])
   drop_chunks(ARGV[1], value)
 end
@@ -192,6 +193,41 @@ local field = 'snap:' .. ARGV[1]
 local value = redis.call('HGET', KEYS[1], field)
 if not value then return {'missing'} end
 redis.call('HSET', KEYS[1], field, string.sub(value, 1, -2) .. ARGV[2])
+return {'ok'}
+""",
+)
+
+# KEYS head. ARGV id, most, name and note (each in JSON: null for none).
+KEEP_SNAPSHOT = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+if redis.call('HEXISTS', KEYS[1], 'snap:' .. ARGV[1]) == 0 then return {'missing'} end
+local fields, others, own = redis.call('HGETALL', KEYS[1]), 0, {name = cjson.null, note = cjson.null}
+local name, note = unpack(cjson.decode('[' .. ARGV[3] .. ',' .. ARGV[4] .. ']'))
+for i = 1, #fields, 2 do
+  local id = string.match(fields[i], '^kept:(.+)$')
+  if id then
+    local kept = cjson.decode(fields[i + 1])
+    if id == ARGV[1] then own = kept else
+      others = others + 1
+      if name ~= cjson.null and kept.name == name then return {'taken', kept.name, id} end
+    end
+  end
+end
+if own.name ~= cjson.null and name ~= cjson.null and own.name ~= name then return {'taken', own.name, ARGV[1]} end
+if others + 1 > tonumber(ARGV[2]) then return {'full'} end
+if own.name == cjson.null then own.name = name end
+if note ~= cjson.null then own.note = note end
+redis.call('HSET', KEYS[1], 'kept:' .. ARGV[1], cjson.encode(own))
+return {'ok'}
+""",
+)
+
+# KEYS head. ARGV id.
+LET_SNAPSHOT_GO = Script(
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+if redis.call('HDEL', KEYS[1], 'kept:' .. ARGV[1]) == 0 then return {'missing'} end
 return {'ok'}
 """,
 )

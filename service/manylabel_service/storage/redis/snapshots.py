@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
-from manylabel_service.errors import ModelGone, StorageGone
+from manylabel_service.errors import ModelGone, SnapshotExists, SnapshotsFull, StorageGone
 from manylabel_service.storage.blob_pieces import same_bytes
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import (
     NO_EXTENT,
     Bytes,
+    Kept,
     LogExtent,
     ModelRecord,
     SnapshotRecord,
@@ -23,7 +25,13 @@ from manylabel_service.storage.protocol import (
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import MODELS, Keys, entry_id, position_of
 from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import DELETE_SNAPSHOT, PIN_SNAPSHOT, PUT_SNAPSHOT
+from manylabel_service.storage.redis.scripts import (
+    DELETE_SNAPSHOT,
+    KEEP_SNAPSHOT,
+    LET_SNAPSHOT_GO,
+    PIN_SNAPSHOT,
+    PUT_SNAPSHOT,
+)
 
 CHUNK_BYTES = 4 << 20
 """Redis does nothing else while it takes in a chunk, nor does the event loop while it copies one: one of 80 MB kept
@@ -33,6 +41,7 @@ ORPHAN_SECONDS = 3600
 """Chunks that no snapshot came to claim are gone after so long."""
 
 FIELD = b"snap:"
+KEPT = b"kept:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,11 @@ class RedisSnapshots(Part):
         fields = await self._engine.connection.command("HGETALL", Keys.of(record).head)
         if not fields:
             raise ModelGone(record.name, record.incarnation)
-        found = [_listed(name, value) for name, value in fields.items() if name.startswith(FIELD)]
+        found = [
+            _listed(name, value, fields.get(KEPT + name.removeprefix(FIELD)))
+            for name, value in fields.items()
+            if name.startswith(FIELD)
+        ]
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
     @gated
@@ -170,6 +183,26 @@ class RedisSnapshots(Part):
         check(answer, record, position)
         return bool(answer[0] == "ok")
 
+    @gated
+    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+        given = (json.dumps(kept.name), json.dumps(kept.note))
+        answer = await self._engine.connection.run(
+            KEEP_SNAPSHOT, (Keys.of(record).head,), entry_id(position), most, *given
+        )
+        if answer[0] == "taken":
+            name, id = (text.decode() if isinstance(text, bytes) else text for text in answer[1:])
+            raise SnapshotExists(record.name, name, position_of(id))
+        if answer[0] == "full":
+            raise SnapshotsFull(record.name, most)
+        check(answer, record, position)
+        return bool(answer[0] == "ok")
+
+    @gated
+    async def let_go(self, record: ModelRecord, position: str) -> bool:
+        answer = await self._engine.connection.run(LET_SNAPSHOT_GO, (Keys.of(record).head,), entry_id(position))
+        check(answer, record, position)
+        return bool(answer[0] == "ok")
+
     async def _find(self, record: ModelRecord, keys: Keys, id: str) -> Stored | None:
         trimmed, value = await self._engine.connection.command("HMGET", keys.head, "trimmed", FIELD + id.encode())
         if trimmed is None:
@@ -177,7 +210,13 @@ class RedisSnapshots(Part):
         return None if value is None else Stored.parse(value)
 
 
-def _listed(name: bytes, value: bytes) -> SnapshotRecord:
+def _listed(name: bytes, value: bytes, kept: bytes | None = None) -> SnapshotRecord:
     stored = Stored.parse(value)
     position = position_of(name.removeprefix(FIELD).decode())
-    return SnapshotRecord(position, stored.size_bytes, stored.created_unix_ms, stored.pinned, stored.extent)
+    return SnapshotRecord(
+        position, stored.size_bytes, stored.created_unix_ms, stored.pinned, stored.extent, _kept(kept)
+    )
+
+
+def _kept(value: bytes | None) -> Kept | None:
+    return None if value is None else Kept(**json.loads(value))

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from manylabel_service.errors import StorageError
 from manylabel_service.storage.blob_pieces import PIECE_BYTES
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import NO_EXTENT, Bytes, LogExtent, ModelRecord, SnapshotRecord
+from manylabel_service.storage.protocol import NO_EXTENT, Bytes, Kept, LogExtent, ModelRecord, SnapshotRecord
 from manylabel_service.storage.sqlite.database.tables import number_of
 from manylabel_service.storage.sqlite.engine import Engine, Part
 
@@ -76,3 +76,13 @@ class SQLiteSnapshots(Part):
     async def pin(self, record: ModelRecord, position: str, pinned: bool) -> bool:
         position = str(number_of(position))
         return await self._engine.threads.write(self._engine.tables.pin_snapshot, record, position, pinned)
+
+    @gated
+    async def keep(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+        position = str(number_of(position))
+        return await self._engine.threads.write(self._engine.tables.keep_snapshot, record, position, kept, most)
+
+    @gated
+    async def let_go(self, record: ModelRecord, position: str) -> bool:
+        position = str(number_of(position))
+        return await self._engine.threads.write(self._engine.tables.let_snapshot_go, record, position)

@@ -12,6 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
+from tests.support.waiting import eventually
 
 from manylabel_core.state import State
 from manylabel_service.api import schemas
@@ -166,10 +167,11 @@ def test_the_bytes_of_all_snapshots_have_a_limit(
         refused(small.put("/v1/models/o", content=snapshot, headers=BYTES), 507, "limit_exceeded")
         assert teach(small, "/v1/models/m", 3)["updates"] == 14, "updates go on"
         small.delete("/v1/models/n").raise_for_status()
-        take(small, "/v1/models/m")
+        position = take(small, "/v1/models/m")["position"]
         for _ in range(3):  # in place of older ones
+            small.delete(f"/v1/models/m/snapshots/{position}").raise_for_status()
             teach(small, "/v1/models/m", 1)
-            take(small, "/v1/models/m")
+            position = take(small, "/v1/models/m")["position"]
 
 
 def sum_of(client: TestClient, *models: str) -> int:
@@ -327,3 +329,91 @@ async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.Monkey
     with pytest.raises(Problem) as raised:
         await models._receive(request, Settings(), io.BytesIO())
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")
+
+
+# -- those that stay ----------------------------------------------------------------------------------
+
+
+def test_a_snapshot_that_was_asked_for_stays_until_it_is_deleted(
+    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    with serve(snapshots_kept=2, snapshot_every_updates=2, log_keep_examples=0, max_kept_snapshots=2) as client:
+        model = create(client, "m")
+
+        def listed() -> dict[str, Any]:
+            return {each["position"]: each for each in client.get(f"{model}/snapshots").json()["snapshots"]}
+
+        def learn_on() -> None:
+            """Until two snapshots of the server's own are newer than all there are."""
+            for _ in range(2):
+                newest = max(map(int, listed()))
+                teach(client, model, 2)
+                eventually(lambda newest=newest: max(map(int, listed())) > newest)
+
+        teach(client, model, 3)
+        then = predictions(client, model)
+        answer = client.post(f"{model}/snapshots", json={"name": "before-cleanup", "note": "by hand"})
+        assert answer.status_code == 201, answer.text
+        asked = schemas.Snapshot.model_validate_json(answer.content, strict=True)
+        assert (asked.kept, asked.name, asked.note) == (True, "before-cleanup", "by hand")
+        again = client.post(f"{model}/snapshots", json={"name": "before-cleanup"})
+        told = {**again.json(), "created": answer.json()["created"]}
+        assert (again.status_code, told) == (201, answer.json()), "a retry is no other snapshot"
+        learn_on()
+        learn_on()
+        assert asked.position in listed(), "three of the server's own would have pushed it out"
+        refused(client.post(f"{model}/snapshots", json={"name": "before-cleanup"}), 409, "snapshot_exists")
+        newest = max(listed(), key=int)
+        if not listed()[newest]["kept"]:
+            refused(client.delete(f"{model}/snapshots/{newest}"), 409, "snapshot_needed")
+        second = take(client, model)
+        assert (second["kept"], second["name"]) == (True, None)
+        teach(client, model, 1)
+        full = refused(client.post(f"{model}/snapshots"), 507, "limit_exceeded")
+        assert "has 2 snapshots that stay until they are deleted, the limit: delete one" in full["detail"]
+
+        assert (
+            client.get(f"{model}/snapshots/before-cleanup").content
+            == client.get(f"{model}/snapshots/{asked.position}").content
+        )
+        back = client.post(f"{model}/rollback", json={"name": "before-cleanup"})
+        assert back.status_code == 200, back.text
+        assert (back.json()["rolled_back_to"], back.json()["updates"]) == (asked.position, 3)
+        assert predictions(client, model) == then
+
+        assert client.delete(f"{model}/snapshots/{second['position']}").status_code == 204
+        learn_on()
+        assert second["position"] not in listed(), "once the server has newer ones for itself"
+        assert client.delete(f"{model}/snapshots/before-cleanup").status_code == 204
+        refused(client.delete(f"{model}/snapshots/before-cleanup"), 404, "snapshot_not_found")
+        refused(client.post(f"{model}/rollback", json={"name": "before-cleanup"}), 404, "snapshot_not_found")
+
+
+def test_what_is_old_goes_at_once_when_it_is_deleted(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(snapshots_kept=1, log_keep_examples=0) as client:
+        model = create(client, "m")
+        taken = []
+        for _ in range(3):
+            teach(client, model, 1)
+            taken.append(take(client, model)["position"])
+        client.delete(f"{model}/snapshots/{taken[0]}").raise_for_status()
+        assert [each["position"] for each in client.get(f"{model}/snapshots").json()["snapshots"]] == [
+            taken[2],
+            taken[1],
+        ]
+        client.delete(f"{model}/snapshots/{taken[2]}").raise_for_status()
+        listed = client.get(f"{model}/snapshots").json()["snapshots"]
+        assert [(each["position"], each["kept"]) for each in listed] == [(taken[2], False), (taken[1], True)]
+
+
+@pytest.mark.parametrize("name", ["12", "3-4", "Upper", "a b", "x" * 65, ""])
+def test_names_of_snapshots(client: TestClient, model: str, refused: Callable[..., Any], name: str) -> None:
+    told = refused(client.post(f"{model}/snapshots", json={"name": name}), 422, "invalid_request", "/name")
+    assert told["errors"][0]["detail"]
+
+
+def test_a_rollback_has_one_aim(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+    told = refused(
+        client.post(f"{model}/rollback", json={"position": "1", "name": "x"}), 422, "invalid_request", "/name"
+    )
+    assert told["errors"] == [{"pointer": "/name", "detail": "must be left out where there is a position"}]

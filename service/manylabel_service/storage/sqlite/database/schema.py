@@ -41,6 +41,9 @@ _SCHEMA = (
         pinned INTEGER NOT NULL DEFAULT 0,
         examples INTEGER NOT NULL DEFAULT 0,
         log_bytes INTEGER NOT NULL DEFAULT 0,
+        kept INTEGER NOT NULL DEFAULT 0,
+        name TEXT,
+        note TEXT,
         PRIMARY KEY (incarnation, position)
     ) WITHOUT ROWID""",
     """CREATE TABLE predictions (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
-from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone
+from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone, SnapshotExists, SnapshotsFull
 from manylabel_service.storage.checksums import (
     damaged_entry,
     first_link,
@@ -28,6 +28,7 @@ from manylabel_service.storage.protocol import (
     START,
     Durability,
     Entry,
+    Kept,
     LogExtent,
     ModelRecord,
     SnapshotRecord,
@@ -236,7 +237,8 @@ class Tables:
 
     def total_snapshot_bytes(self) -> int:
         (total,) = self._connection.execute(
-            "SELECT coalesce(sum(size_bytes), 0) FROM snapshots JOIN models USING (incarnation) WHERE name IS NOT NULL"
+            "SELECT coalesce(sum(size_bytes), 0) FROM snapshots JOIN models USING (incarnation) "
+            "WHERE models.name IS NOT NULL"
         ).fetchone()
         return int(total)
 
@@ -250,7 +252,8 @@ class Tables:
     ) -> None:
         """Write the row as a part of a transaction; a snapshot that is replaced stays pinned."""
         self._connection.execute(
-            "INSERT INTO snapshots VALUES (?, ?, ?, ?, 0, ?, ?) ON CONFLICT DO UPDATE SET "
+            "INSERT INTO snapshots (incarnation, position, size_bytes, created_unix_ms, examples, log_bytes) "
+            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms, "
             "examples = excluded.examples, log_bytes = excluded.log_bytes",
             (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000, *extent),
@@ -259,13 +262,20 @@ class Tables:
     def snapshots(self, record: ModelRecord) -> list[SnapshotRecord]:
         self._log(record)
         rows = self._connection.execute(
-            "SELECT position, size_bytes, created_unix_ms, pinned, examples, log_bytes FROM snapshots "
-            "WHERE incarnation = ? ORDER BY position DESC",
+            "SELECT position, size_bytes, created_unix_ms, pinned, examples, log_bytes, kept, name, note "
+            "FROM snapshots WHERE incarnation = ? ORDER BY position DESC",
             (record.incarnation,),
         )
         return [
-            SnapshotRecord(str(position), size, created, bool(pin), LogExtent(*extent))
-            for position, size, created, pin, *extent in rows
+            SnapshotRecord(
+                str(position),
+                size,
+                created,
+                bool(pin),
+                LogExtent(examples, log_bytes),
+                Kept(name, note) if kept else None,
+            )
+            for position, size, created, pin, examples, log_bytes, kept, name, note in rows
         ]
 
     def all_snapshots(self) -> list[tuple[int, str]]:
@@ -274,11 +284,11 @@ class Tables:
         return [(incarnation, str(position)) for incarnation, position in rows]
 
     def delete_snapshot(self, record: ModelRecord, position: str) -> bool:
-        """Remove the row unless it is pinned; return whether its file can go."""
+        """Remove the row unless it is pinned or kept; return whether its file can go."""
         with self.transaction("log"):
             self._log(record)
             self._connection.execute(
-                "DELETE FROM snapshots WHERE incarnation = ? AND position = ? AND NOT pinned",
+                "DELETE FROM snapshots WHERE incarnation = ? AND position = ? AND NOT pinned AND NOT kept",
                 (record.incarnation, number_of(position)),
             )
         return not self.has_snapshot(record, position)
@@ -289,6 +299,30 @@ class Tables:
             row = self._connection.execute(
                 "UPDATE snapshots SET pinned = ? WHERE incarnation = ? AND position = ?",
                 (int(pinned), record.incarnation, number_of(position)),
+            )
+        return row.rowcount > 0
+
+    def keep_snapshot(self, record: ModelRecord, position: str, kept: Kept, most: int) -> bool:
+        with self.transaction("fsync"):
+            snapshots = self.snapshots(record)
+            own = next((snapshot for snapshot in snapshots if snapshot.position == position), None)
+            if own is None:
+                return False
+            _check_kept(record, own, [other for other in snapshots if other is not own], kept, most)
+            self._connection.execute(
+                "UPDATE snapshots SET kept = 1, name = coalesce(name, ?), note = coalesce(?, note) "
+                "WHERE incarnation = ? AND position = ?",
+                (*kept, record.incarnation, number_of(position)),
+            )
+        return True
+
+    def let_snapshot_go(self, record: ModelRecord, position: str) -> bool:
+        with self.transaction("fsync"):
+            self._log(record)
+            row = self._connection.execute(
+                "UPDATE snapshots SET kept = 0, name = NULL, note = NULL "
+                "WHERE incarnation = ? AND position = ? AND kept",
+                (record.incarnation, number_of(position)),
             )
         return row.rowcount > 0
 
@@ -402,6 +436,20 @@ class Tables:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
             raise
+
+
+def _check_kept(
+    record: ModelRecord, own: SnapshotRecord, others: Sequence[SnapshotRecord], kept: Kept, most: int
+) -> None:
+    """Raise SnapshotExists or SnapshotsFull if a snapshot cannot be kept under this name beside the others."""
+    named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
+    if kept.name and own.kept and own.kept.name not in (None, kept.name):
+        named.append(own)
+    for snapshot in named:
+        assert snapshot.kept is not None
+        raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
+    if sum(other.kept is not None for other in others) + 1 > most:
+        raise SnapshotsFull(record.name, most)
 
 
 @lru_cache(maxsize=ROWS_PER_INSERT)

@@ -1,0 +1,43 @@
+"""`manylabel snapshots` and `rollback` against a real server."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from manylabel_clients import Client
+
+Command = Callable[..., Any]
+
+
+def test_take_list_go_back_and_delete(manylabel: Command, client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1.0}, ["x"])
+    taken = manylabel("snapshots", name, "--take", "--name", "before-cleanup", "--note", "by hand", "--json")
+    assert taken.status == 0, taken.err
+    snapshot = json.loads(taken.out)
+    assert (snapshot["name"], snapshot["note"], snapshot["kept"]) == ("before-cleanup", "by hand", True)
+    model.update_many([({"a": 1.0}, ["y"])] * 4)
+    listed = manylabel("snapshots", name)
+    assert listed.status == 0
+    for fact in ("before-cleanup", "until deleted", "by hand"):
+        assert fact in listed.out
+    back = manylabel("rollback", name, "before-cleanup", "--yes")
+    assert (back.status, back.out) == (0, f"{name} is back at {snapshot['position']}: 1 examples learnt\n")
+    assert model.status().updates == 1
+    model.update({"a": 1.0}, ["x"])
+    assert manylabel("rollback", name, snapshot["position"], "--yes").status == 0, "by its position as well"
+    assert manylabel("snapshots", name, "--delete", "before-cleanup").status == 0
+    gone = manylabel("snapshots", name, "--delete", "before-cleanup")
+    assert (gone.status, "has no snapshot" in gone.err) == (1, True)
+    assert manylabel("snapshots", name, "--name", "x").status == 2
+
+
+def test_over_the_client(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update({"a": 1.0}, ["x"])
+    assert model.take_snapshot("first", "a note").name == "first"
+    model.update({"a": 1.0}, ["x"])
+    assert model.rollback("first").updates == 1
+    assert model.download_snapshot("first") == model.download_snapshot(model.snapshots()[-1].position)
+    model.delete_snapshot("first")
+    assert all(snapshot.name is None and not snapshot.kept for snapshot in model.snapshots())
