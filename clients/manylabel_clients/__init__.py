@@ -34,6 +34,7 @@ from manylabel_clients.http.resources.jobs import (
     LogLine,
     Trainer,
 )
+from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
 from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
@@ -68,6 +69,9 @@ __all__ = [
     "JobProgress",
     "JobResult",
     "JobStatus",
+    "LabelMeasures",
+    "LabelPage",
+    "LabelStatus",
     "LineAnswer",
     "LogLine",
     "ManyLabelError",

@@ -51,6 +51,27 @@ class PartialTruth(NamedTuple):
         )
 
 
+class LabelCounts(NamedTuple):
+    """Counts of each label, by column.
+
+    Attributes
+    ----------
+    relevant, told : ndarray of shape (n_labels,), int64
+        Examples in which it was relevant, and those in which the truth about it was known.
+    first, last : ndarray of shape (n_labels,), int64
+        Which of the examples given was the first in which it was relevant, and the last; from 1, 0 for none.
+    cumulative, window : ndarray of shape (n_labels, 3), int64
+        True positives, false positives, false negatives.
+    """
+
+    relevant: NDArray[np.int64]
+    told: NDArray[np.int64]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    cumulative: NDArray[np.int64]
+    window: NDArray[np.int64]
+
+
 class Prequential:
     """A prequential measurement is of predictions made before learning: since the start, and over the last examples.
 
@@ -254,6 +275,15 @@ class Prequential:
         recent = _prequential.recent(totals, self._ring[of])
         window = _named(recent[0], recent[1], counts[_prequential.RECENT], n_labels)
         return cumulative, window
+
+    def labels(self) -> LabelCounts:
+        """Return the counts of each label, copied."""
+        n_labels = int(self._totals[_MODEL, _prequential.LABELS])
+        counts, seen = self._counts[_MODEL, :, :n_labels].copy(), self._seen[:n_labels]
+        relevant = counts[_prequential.ALL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
+        told = seen[:, _prequential.PARTIAL] + self._totals[_MODEL, _prequential.COMPLETE]
+        first, last = seen[:, _prequential.FIRST].copy(), seen[:, _prequential.LAST].copy()
+        return LabelCounts(relevant, told, first, last, counts[_prequential.ALL], counts[_prequential.RECENT])
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return all there is to know, as named arrays that share no memory with this object.

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from manylabel_core.checks import check_choice, check_flag
-from manylabel_core.online.calibration.calibration import make_calibration
+from manylabel_core.online.calibration.calibration import Curves, make_calibration
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
@@ -267,6 +267,10 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             If scores are not of this shape; if the learner has calibrate=False.
         """
         return self._in_use().probabilities(scores)
+
+    def curves(self) -> Curves | None:
+        """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""
+        return self._in_use().curves()
 
     def alarms(self) -> Alarms:
         """Return what the detectors of drift have found; without `drift`, no alarms."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online._examples import PROBLEMS, find_problem
-from manylabel_core.online.calibration.calibration import Calibration
+from manylabel_core.online.calibration.calibration import Calibration, Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.rows import Rows, Targets
@@ -177,6 +177,10 @@ class Pipeline:
         if self._calibration is None:
             raise ValueError(UNCALIBRATED)
         return self._calibration.probabilities(scores)
+
+    def curves(self) -> Curves | None:
+        """Return how probabilities are made of margins; None without calibration."""
+        return None if self._calibration is None else self._calibration.curves()
 
     def alarms(self) -> Alarms:
         """Return what the detectors of drift have found; without them, no alarms."""

@@ -24,7 +24,7 @@ METRICS_SECONDS = 1.0
 """Least time between two events with measures."""
 RETRY_SECONDS = 5.0
 
-Kind = Literal["update", "drift", "rollback", "promoted", "metrics", "dropped"]
+Kind = Literal["update", "drift", "label", "rollback", "promoted", "metrics", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Event:
 
     update    {"position", "updates", "examples"}
     drift     {"position", "updates", "label"}: before the update that it is part of; null for all labels together
+    label     {"position", "updates", "label"}: it is new, with the update that follows
     rollback  {"position", "to", "updates"}
     promoted  {"position", "version", "previous"}: the version of a trained model that is served from here on
     metrics   {"position", "updates", "cumulative", "window", "drift"}: the latest ones only

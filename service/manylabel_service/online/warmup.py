@@ -11,6 +11,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS, Params
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.label_table import label_page
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 
@@ -52,6 +53,7 @@ def _exercise(**spec: object) -> None:
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())
     model.measures()
+    label_page(model, "name", descending=False, offset=0, limit=1)
 
 
 def _named(**values: float) -> Features:

@@ -236,3 +236,17 @@ def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name
     for done in (unknown, gone):
         assert done.err.count("\n") == 1
         assert "Traceback" not in done.err
+
+
+def test_labels_are_listed(manylabel: Command, client: Client, tags: str) -> None:
+    client.model(tags).update({"word=cat": 1}, ["pets", "petz"])
+    page = client.model(tags).labels(sort="first_seen", limit=1)
+    assert (page.total, page.updates, [one.label for one in page.labels]) == (3, 7, ["petz"])
+    shown = manylabel("models", "labels", tags, "--sort", "name", "--ascending", "--limit", "2")
+    assert shown.status == 0, shown.err
+    assert "2 of 3 labels" in shown.out
+    assert [line.split()[0] for line in shown.out.splitlines() if line.split()[:1] in (["music"], ["pets"])]
+    assert "petz" not in shown.out
+    found = json.loads(manylabel("models", "labels", tags, "--json").out)
+    assert [one["label"] for one in found["labels"]] == ["pets", "music", "petz"]
+    assert found["labels"][0]["frequency"] == 4 / 7

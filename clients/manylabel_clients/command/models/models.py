@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.models import plot, versions
 from manylabel_clients.command.options import (
     DEFAULT_URL,
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     models.command()(create)
     models.command()(show)
     models.command()(delete)
+    models.command()(labels_command.labels)
     models.command()(versions.versions)
     models.command()(versions.promote)
     models.command()(plot.plot)

@@ -19,6 +19,7 @@ from manylabel_clients.http.resources.examples import (
     encode_pair,
     encode_truth,
 )
+from manylabel_clients.http.resources.labels import LabelRequests
 from manylabel_clients.http.resources.metrics import Metrics, metrics
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import Prediction, Updated, predictions, updated
@@ -59,7 +60,7 @@ def model_path(name: str) -> str:
     return f"/v1/models/{quote(name, safe='')}"
 
 
-class ModelRequests(SnapshotRequests, VersionRequests):
+class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     """Requests about one model."""
 
     def __init__(self, name: str, retry: Retry) -> None:
@@ -292,6 +293,7 @@ class Model(SyncResource[ModelRequests]):
     label = sync(ModelRequests.label)
     events = sync_events(ModelRequests.events)
     metrics = sync(ModelRequests.metrics)
+    labels = sync(ModelRequests.labels)
     status = sync(ModelRequests.status)
     delete = sync(ModelRequests.delete)
 
@@ -383,6 +385,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     label = awaited(ModelRequests.label)
     events = async_events(ModelRequests.events)
     metrics = awaited(ModelRequests.metrics)
+    labels = awaited(ModelRequests.labels)
     status = awaited(ModelRequests.status)
     delete = awaited(ModelRequests.delete)
 

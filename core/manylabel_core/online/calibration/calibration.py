@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,21 @@ def make_calibration(calibrate: object, optimise: object) -> Calibration | None:
             f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"
         )
     return None
+
+
+class Curves(NamedTuple):
+    """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept.
+
+    Attributes
+    ----------
+    threshold : ndarray of shape (n_labels,), float64
+        The probability above which the label is predicted.
+    slope, intercept : ndarray of shape (n_labels,), float64
+    """
+
+    threshold: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    intercept: NDArray[np.float64]
 
 
 class Calibration:
@@ -107,6 +122,19 @@ class Calibration:
         probabilities = np.empty((len(scores), self._n_labels), dtype=np.float64)
         find_row_probabilities(self._labels, self._counts, self._measure, scores, probabilities)
         return probabilities
+
+    def curves(self) -> Curves:
+        """Return the curves of the labels, and where they are cut."""
+        n = self._n_labels
+        table = np.ascontiguousarray(self._labels[:, :n])
+        slope, intercept = table[_logistic.SLOPE], table[_logistic.INTERCEPT]
+        offsets, threshold = np.zeros(n), np.empty(n)
+        if self._measure != _thresholds.NONE:
+            counts = np.ascontiguousarray(self._counts[:, : self._n_counted(n)])
+            positives = table[_logistic.POSITIVES]
+            _thresholds.find_offsets(slope, intercept, positives, counts, self._measure, offsets, np.empty(n))
+        _logistic.find_probabilities(slope, intercept, offsets, threshold)
+        return Curves(threshold, slope.copy(), intercept.copy())
 
     def forget(self, label: int) -> None:
         """Forget what was seen of a label."""

@@ -80,6 +80,53 @@ class Metrics(BothMeasures, At):
     """The model has learnt so many examples in all."""
 
 
+class MeasuresOfLabel(Answer):
+    """Measures of one label; null where there is nothing to divide by."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class Curve(Answer):
+    """A curve makes a probability of a label's score: the logistic function of slope times score plus intercept."""
+
+    slope: float
+    intercept: float
+
+
+class ListedLabel(Answer):
+    """A label as the model knows it."""
+
+    label: str
+    examples: int
+    """So many examples learnt had it."""
+    frequency: float | None
+    """The share of those with it among the examples whose truth about it was told."""
+    first_seen: int | None
+    """The first example with it was the one with this number, among those learnt."""
+    last_seen: int | None
+    """Likewise the last."""
+    cumulative: MeasuresOfLabel
+    window: MeasuresOfLabel
+    threshold: float | None
+    """It is predicted from this probability on; null for a model that does not calibrate."""
+    calibration: Curve | None
+    """Likewise."""
+    drift: Alarms | None
+    """Alarms of its detector; null for a model that does not watch for drift."""
+
+
+class LabelList(At):
+    """Some labels of a model."""
+
+    labels: list[ListedLabel]
+    total: int
+    """The model has so many labels."""
+    updates: int
+    """The model has learnt so many examples."""
+
+
 class Ignored(Answer):
     """Features and labels that were left out are counted, each time that one was."""
 

@@ -42,8 +42,8 @@ class ApplyResult(NamedTuple):
     """The result of applying an entry: an answer, or the error it was refused with.
 
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
-    all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples, and
-    `previous_position` is that of the entry before.
+    all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
+    `previous_position` is that of the entry before, and `new_labels` are those that the model had not known.
     """
 
     answer: Answer | ServiceError
@@ -52,6 +52,7 @@ class ApplyResult(NamedTuple):
     learnt: int = 0
     alarms: tuple[Alarm, ...] = ()
     previous_position: str = START
+    new_labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class _Entry:
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Which of its examples, from 1, and the label."""
+    new_labels: list[str] = field(default_factory=list)
 
 
 class _Rollback(NamedTuple):
@@ -124,6 +126,8 @@ class _Block:
         self._signs.append(signs)
         self._label_ends.append(len(self._labels))
         self._n_labels.append(len(model.labels))
+        if len(model.labels) > self.n_known[-1]:
+            entry.new_labels += model.labels.names[self.n_known[-1] :]
         if (ids := entry.update.prediction_ids) is not None:
             self.has_late = True
             model.labelled.add(ids[entry.taken - 1], None if example.y.complete else labels)
@@ -332,7 +336,14 @@ class Fold:
         )
         if update.key is not None:
             model.keys.add(update.key, answer)
-        return ApplyResult(answer, replayed=learnt == 0, learnt=learnt, alarms=alarms, previous_position=previous)
+        return ApplyResult(
+            answer,
+            replayed=learnt == 0,
+            learnt=learnt,
+            alarms=alarms,
+            previous_position=previous,
+            new_labels=tuple(entry.new_labels),
+        )
 
 
 def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], targets: Targets) -> None:

@@ -349,6 +349,8 @@ def _events(result: ApplyResult) -> Iterator[Event]:
     if result.kind == "rollback":
         yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
         return
+    for name in result.new_labels:
+        yield Event("label", position, {**data, "label": name}, result.previous_position)
     for updates, label in result.alarms:
         yield Event(
             "drift", position, {"position": position, "updates": updates, "label": label}, result.previous_position

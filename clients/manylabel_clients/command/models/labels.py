@@ -1,0 +1,40 @@
+"""`manylabel models labels`: the labels of a model, one by one."""
+
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output.measures import number
+from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
+
+COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
+
+
+def labels(
+    name: ModelName,
+    sort: Annotated[str, typer.Option(help="name, frequency, first_seen, last_seen, f1, window_f1, ...")] = "frequency",
+    ascending: Annotated[bool, typer.Option("--ascending", help="The lowest first.")] = False,
+    offset: Annotated[int, typer.Option(min=0, help="How many to leave out.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most labels shown.")] = 50,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List the labels of a model: how frequent each is, when it was seen, how well it is predicted."""
+    with connect(url) as client:
+        page = client.model(name).labels(sort=sort, descending=not ascending, offset=offset, limit=limit)
+    print_as(as_json, page, _print)
+
+
+def _print(page: LabelPage) -> None:
+    print_table(COLUMNS, map(_row, page.labels))
+    if page.total > len(page.labels):
+        typer.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
+
+
+def _row(one: LabelStatus) -> tuple[str, ...]:
+    seen = ("" if at is None else f"{at:,}" for at in (one.first_seen, one.last_seen))
+    measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
+    alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
+    return (one.label, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

@@ -1,0 +1,97 @@
+"""The labels of a model, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from manylabel_clients.http.resources.metrics import Alarms
+from manylabel_clients.http.resources.records import from_json
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMeasures:
+    """Label measures say how well one label was predicted; None where there is nothing to divide by."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A calibration makes a probability of a score: the logistic function of slope times score plus intercept."""
+
+    slope: float
+    intercept: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelStatus:
+    """A label status has what a model knows of one of its labels."""
+
+    label: str
+    examples: int
+    """So many examples learnt had it."""
+    frequency: float | None
+    """The share of those with it among the examples whose truth about it was told."""
+    first_seen: int | None
+    """Which of the examples learnt was the first with it, from 1."""
+    last_seen: int | None
+    """Likewise the last."""
+    cumulative: LabelMeasures
+    window: LabelMeasures
+    threshold: float | None
+    """It is predicted from this probability on; None of a model that does not calibrate."""
+    calibration: Calibration | None
+    """Likewise."""
+    drift: Alarms | None
+    """None of a model that does not watch for drift."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPage:
+    """A label page has some of a model's labels."""
+
+    labels: list[LabelStatus]
+    total: int
+    """The model has so many."""
+    position: str
+    updates: int
+
+
+class LabelRequests(Requests):
+    """Requests about the labels of one model."""
+
+    def labels(
+        self, *, sort: str = "frequency", descending: bool = True, offset: int = 0, limit: int = 100
+    ) -> Exchange[LabelPage]:
+        """Return some of the labels of the model, with how frequent and how well predicted each is.
+
+        Parameters
+        ----------
+        sort : str
+            "name", "frequency", "first_seen", "last_seen", "precision", "recall", "f1", "window_precision",
+            "window_recall", "window_f1", "threshold" or "alarms"; labels without a value come last.
+        descending : bool
+            Whether the highest come first.
+        offset, limit : int
+            How many are left out before the first, and most labels returned, up to 1,000.
+        """
+        query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
+        return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
+
+
+def _label_page(answer: Mapping[str, Any]) -> LabelPage:
+    return from_json(LabelPage, {**answer, "labels": [_label(one) for one in answer["labels"]]})
+
+
+def _label(answer: Mapping[str, Any]) -> LabelStatus:
+    parts: dict[str, Any] = {name: from_json(LabelMeasures, answer[name]) for name in ("cumulative", "window")}
+    calibration, drift = answer["calibration"], answer["drift"]
+    parts["calibration"] = None if calibration is None else from_json(Calibration, calibration)
+    return from_json(LabelStatus, {**answer, **parts, "drift": None if drift is None else from_json(Alarms, drift)})

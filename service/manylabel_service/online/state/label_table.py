@@ -1,0 +1,108 @@
+"""The labels of a model one by one: how frequent they are, how well they are predicted, and by what."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.online.state.model import OnlineModel
+
+_MEASURES = ("precision", "recall", "f1")
+SORTS = (
+    *("name", "frequency", "first_seen", "last_seen", *_MEASURES),
+    *(*(f"window_{name}" for name in _MEASURES), "threshold", "alarms"),
+)
+"""What labels can be sorted by."""
+
+Column = NDArray[np.float64]
+
+
+class LabelPage(NamedTuple):
+    """A part of the labels, as JSON, and how many there are."""
+
+    labels: list[dict[str, Any]]
+    total: int
+
+
+def label_page(model: OnlineModel, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
+    """Return some labels in an order of `SORTS`; those without a value come last, those alike as they came first."""
+    columns = _columns(model)
+    names = model.labels.names
+    if sort == "name":
+        order = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=descending), dtype=np.int64)
+    else:
+        order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN comes last
+    shown = order[offset : offset + limit]
+    rows = {name: _listed(column[shown]) for name, column in columns.items()}
+    page = [_to_json(names[label], {name: row[at] for name, row in rows.items()}) for at, label in enumerate(shown)]
+    if model.learner.drift is None:
+        page = [{**row, "drift": None} for row in page]
+    return LabelPage(page, len(names))
+
+
+def _columns(model: OnlineModel) -> dict[str, Column]:
+    """Return a number for each label, NaN where there is none."""
+    n = len(model.labels)
+    counted = model.prequential.labels()
+    examples, told, first, last = (_padded(array, n) for array in counted[:4])
+    columns = {
+        "examples": examples,
+        "frequency": _ratio(examples, told),
+        "first_seen": _or_nan(first),
+        "last_seen": _or_nan(last),
+        **_measured("", counted.cumulative, n),
+        **_measured("window_", counted.window, n),
+    }
+    curves = model.learner.curves()
+    for name in ("threshold", "slope", "intercept"):
+        columns[name] = np.full(n, np.nan) if curves is None else getattr(curves, name)
+    alarms = model.learner.alarms()
+    columns["alarms"], columns["last_alarm"] = alarms.counts[1:].astype(float), _or_nan(alarms.last[1:])
+    return columns
+
+
+def _measured(prefix: str, counts: NDArray[np.int64], n: int) -> dict[str, Column]:
+    tp, fp, fn = (_padded(column, n) for column in counts.T)
+    values = (_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn))
+    return {prefix + name: value for name, value in zip(_MEASURES, values, strict=True)}
+
+
+def _padded(array: NDArray[np.int64], n: int) -> Column:
+    """Return the numbers of the first labels, then zeros: labels known from before a rollback are not measured."""
+    padded = np.zeros(n)
+    padded[: len(array)] = array
+    return padded
+
+
+def _ratio(part: Column, whole: Column) -> Column:
+    quotients = np.full(len(part), np.nan)
+    np.divide(part, whole, out=quotients, where=whole > 0)
+    return quotients
+
+
+def _or_nan(counts: NDArray[Any]) -> Column:
+    return np.where(counts > 0, counts.astype(float), np.nan)
+
+
+def _listed(column: Column) -> Sequence[float | None]:
+    return [None if value != value else value for value in column.tolist()]
+
+
+def _to_json(name: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "label": name,
+        "examples": int(row["examples"]),
+        "frequency": row["frequency"],
+        "first_seen": _whole(row["first_seen"]),
+        "last_seen": _whole(row["last_seen"]),
+        "cumulative": {measure: row[measure] for measure in _MEASURES},
+        "window": {measure: row[f"window_{measure}"] for measure in _MEASURES},
+        "threshold": row["threshold"],
+        "calibration": None if row["slope"] is None else {part: row[part] for part in ("slope", "intercept")},
+        "drift": {"alarms": int(row["alarms"]), "last": _whole(row["last_alarm"])},
+    }
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)

@@ -1,0 +1,151 @@
+"""The labels of a model one by one: counts by hand, orders and pages, and what tells of a new one."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.service.online.folds import DRIFTING_LENGTH, drifting
+
+from manylabel_service.api import schemas
+
+
+def listed(client: TestClient, address: str, query: str = "") -> dict[str, Any]:
+    answer = client.get(f"{address}/labels{query}")
+    schemas.LabelList.model_validate_json(answer.content, strict=True)
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def names(client: TestClient, address: str, query: str) -> list[str]:
+    return [one["label"] for one in listed(client, address, query)["labels"]]
+
+
+def test_each_label_has_its_counts(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "labels-1", window=3)
+    truths: list[Any] = [["p"], ["p", "q"], {"q": False}, [], ["q"], {"p": True}, ["p"]]
+    counts = {period: {name: [0, 0, 0] for name in "pq"} for period in ("cumulative", "window")}
+    for number, y in enumerate(truths):
+        answered = client.post(f"{address}/predict-update", json={"x": {"a": 1}, "y": y}).json()["labels"]
+        for name in "pq" if isinstance(y, list) else y:
+            true = name in y if isinstance(y, list) else y[name]
+            for period in ["cumulative", *(["window"] if number >= len(truths) - 3 else [])]:
+                counts[period][name][0] += true and name in answered
+                counts[period][name][1] += name in answered and not true
+                counts[period][name][2] += true and name not in answered
+    found = listed(client, address)
+    assert (found["total"], found["updates"], found["position"]) == (2, 7, "7")
+    p, q = found["labels"]
+    assert (p["label"], p["examples"], p["frequency"], p["first_seen"], p["last_seen"]) == ("p", 4, 4 / 6, 1, 7)
+    assert (q["label"], q["examples"], q["frequency"], q["first_seen"], q["last_seen"]) == ("q", 2, 2 / 6, 2, 5)
+    for one in (p, q):
+        for period, by_name in counts.items():
+            tp, fp, fn = by_name[one["label"]]
+            assert one[period] == {
+                "precision": tp / (tp + fp) if tp + fp else None,
+                "recall": tp / (tp + fn) if tp + fn else None,
+                "f1": 2 * tp / (2 * tp + fp + fn) if tp + fp + fn else None,
+            }
+        assert 0 < one["threshold"] < 1
+        assert one["calibration"].keys() == {"slope", "intercept"}
+        assert one["drift"] is None
+
+
+def test_the_threshold_is_the_probability_from_which_it_is_predicted(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    address = create(client, "labels-2")
+    for n in range(60):
+        client.post(f"{address}/update", json={"x": {"a": n % 7 - 3, "b": 1}, "y": ["p"] if n % 7 > 2 else ["q"]})
+    thresholds = {one["label"]: one["threshold"] for one in listed(client, address)["labels"]}
+    xs = [{"x": {"a": a / 10, "b": 1}} for a in range(-30, 31)]
+    answer = client.post(f"{address}/predict", json={"examples": xs, "probabilities": True}).json()
+    decided = {(p in one["labels"]) for one in answer["predictions"] for p in "pq"}
+    assert decided == {True, False}
+    for one in answer["predictions"]:
+        for name, probability in one["probabilities"].items():
+            if abs(probability - thresholds[name]) > 1e-9:
+                assert (name in one["labels"]) == (probability > thresholds[name])
+
+
+def test_orders_and_pages(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+    address = create(client, "labels-3", params={"calibrate": False})
+    for y in (["c"], ["b", "c"], ["a", "c"], {"d": False}):
+        client.post(f"{address}/update", json={"x": {"f": 1}, "y": y}).raise_for_status()
+    assert names(client, address, "") == ["c", "b", "a", "d"]
+    assert names(client, address, "?sort=name&descending=false") == ["a", "b", "c", "d"]
+    assert names(client, address, "?sort=name") == ["d", "c", "b", "a"]
+    assert names(client, address, "?sort=first_seen") == ["a", "b", "c", "d"], "the newest first, the unseen last"
+    assert names(client, address, "?sort=first_seen&descending=false") == ["c", "b", "a", "d"]
+    assert names(client, address, "?sort=name&descending=false&offset=1&limit=2") == ["b", "c"]
+    assert names(client, address, "?offset=9") == []
+    unseen = listed(client, address)["labels"][-1]
+    assert (unseen["examples"], unseen["frequency"], unseen["first_seen"]) == (0, 0, None)
+    assert (unseen["threshold"], unseen["calibration"], unseen["cumulative"]["recall"]) == (None, None, None)
+    for query, place in (
+        ("sort=size", "sort"),
+        ("limit=0", "limit"),
+        ("limit=1001", "limit"),
+        ("offset=-1", "offset"),
+        ("descending=yes", "descending"),
+        ("page=2", "page"),
+        ("limit=1&limit=1", "limit"),
+    ):
+        refused(client.get(f"{address}/labels?{query}"), 422, "invalid_request", place)
+
+
+def test_declared_labels_and_those_of_before_a_rollback(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "labels-4", labels=["p", "q"])
+    assert [one["examples"] for one in listed(client, address)["labels"]] == [0, 0]
+    address = create(client, "labels-5")
+    client.post(f"{address}/snapshots").raise_for_status()
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
+    client.post(f"{address}/rollback", json={"position": "0"}).raise_for_status()
+    (one,) = listed(client, address)["labels"]
+    assert (one["label"], one["examples"], one["frequency"], one["last_seen"]) == ("p", 0, None, None)
+
+
+def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "labels-6", params={"drift": "adwin"})
+    examples = [drifting(number) for number in range(DRIFTING_LENGTH)]
+    items = [{"x": dict(zip(x.names or (), x.values.tolist(), strict=True)), "y": list(y.names)} for x, y in examples]
+    client.post(f"{address}/update", json={"examples": items}).raise_for_status()
+    drift = client.get(f"{address}/metrics").json()["drift"]["labels"]
+    assert {one["label"]: one["drift"] for one in listed(client, address, "?sort=alarms")["labels"]} == drift
+
+
+def test_of_no_model_there_is_no_list(client: TestClient, refused: Callable[..., Any]) -> None:
+    refused(client.get("/v1/models/nobody/labels"), 404, "model_not_found")
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_new_label_is_an_event(fold_events: Callable[..., list[tuple[str, Any]]], declared: bool) -> None:
+    spec = {"labels": ["p", "q", "r"]} if declared else {}
+    told = fold_events(spec, [["p"], ["q", "p"]], [["q"], ["r"]])
+    new = [] if declared else [("label", "p"), ("label", "q"), ("update", 2), ("label", "r"), ("update", 4)]
+    assert told == (new or [("update", 2), ("update", 4)])
+
+
+@pytest.fixture
+def fold_events() -> Callable[..., list[tuple[str, Any]]]:
+    """What events tell of updates, folded in together."""
+    from tests.service.online.folds import named, new_model
+
+    from manylabel_service.hosting.examples import Example, Labels
+    from manylabel_service.online.state.fold import Fold, LogEntry
+    from manylabel_service.online.state.log_entries import Update
+    from manylabel_service.online.updates.applier import _events
+
+    def told(spec: dict[str, Any], *truths: list[list[str]]) -> list[tuple[str, Any]]:
+        log = [
+            LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys), "log"))
+            for at, ys in enumerate(truths, 1)
+        ]
+        fold = Fold(new_model(**spec), log)
+        while fold.step(3):
+            pass
+        events = [event for outcome in fold.outcomes for event in _events(outcome)]
+        assert all(event.position == str(1 + (event.data["updates"] > 2)) for event in events)
+        return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
+
+    return told
