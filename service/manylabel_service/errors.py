@@ -92,6 +92,13 @@ class NotReady(ServiceError):
     """Seconds after which another attempt makes sense."""
 
 
+class ModelFailed(NotReady):
+    """The model cannot be had, or not be trusted, and no waiting mends that."""
+
+    message = "{self.detail}"
+    retry_after: float | None = None  # type: ignore[assignment]  # there is none
+
+
 class QueueFull(ServiceError):
     """More updates wait for the model than it may hold back."""
 

@@ -8,7 +8,15 @@ from typing import Any, ClassVar
 
 import structlog
 
-from manylabel_service.errors import ModelDamaged, ModelGone, ModelNotFound, NotReady, ServiceError, StorageGone
+from manylabel_service.errors import (
+    ModelDamaged,
+    ModelFailed,
+    ModelGone,
+    ModelNotFound,
+    NotReady,
+    ServiceError,
+    StorageGone,
+)
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
@@ -160,6 +168,11 @@ class HostedModel(ABC):
         return self.state is State.FAILED
 
     @property
+    def impaired(self) -> bool:
+        """True if it cannot serve what it should."""
+        return self.failed
+
+    @property
     def evictable(self) -> bool:
         """True while nobody here waits for it or watches it."""
         return self.state is State.SERVING and not (self.waited_for or self.events.subscribers)
@@ -226,5 +239,5 @@ class HostedModel(ABC):
             return error
         # What was being done may have stopped half-way: this state must neither answer nor be kept.
         log.error("model_failed", model=self.name, position=self.position, exc_info=error)
-        self.fail(lambda: NotReady(f"model {self.name!r} failed; the server must be restarted"))
-        return NotReady(f"model {self.name!r} failed")
+        self.fail(lambda: ModelFailed(f"model {self.name!r} failed; the server must be restarted"))
+        return ModelFailed(f"model {self.name!r} failed; the server must be restarted")

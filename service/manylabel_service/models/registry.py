@@ -15,6 +15,7 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelDamaged,
     ModelExists,
+    ModelFailed,
     ModelGone,
     ModelNotFound,
     NotReady,
@@ -127,7 +128,8 @@ class Registry:
         except Exception as error:  # whatever it is, it must not keep the other models from serving
             unexpected = not isinstance(error, _HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
-            replica.fail(lambda: NotReady(f"model {name!r} could not be restored; see the server's log"))
+            detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
+            replica.fail(lambda: ModelFailed(detail))
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
@@ -151,8 +153,11 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """The names of models that could not be restored, or broke, or are damaged; the others are not held up."""
-        return sorted(self._damaged.union(replica.record.name for replica in self.resident() if replica.failed))
+        """The names of models that could not be restored, or broke, or are damaged; the others are not held up.
+
+        A trained model is among them too while the version that it should serve cannot be loaded.
+        """
+        return sorted(self._damaged.union(replica.record.name for replica in self.resident() if replica.impaired))
 
     @property
     def storage_gone_seconds(self) -> float | None:

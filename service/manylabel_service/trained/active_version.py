@@ -43,6 +43,7 @@ class ActiveVersion:
     ----------
     serving : the version that predicts; None where none is served, or can be.
     position : of the catalogue as of which it is the one that is to be served.
+    load_error : why the version that is to be served cannot be had; None while it can.
     """
 
     def __init__(self, name: str, versions: VersionStore, events: Events) -> None:
@@ -57,7 +58,7 @@ class ActiveVersion:
         self._loading = asyncio.Lock()
         self._changes = 0
         self._has_gap = False
-        self._load_error: ServiceError | None = None
+        self.load_error: ServiceError | None = None
         self._task: asyncio.Task[None] | None = None
 
     # -- from outside -----------------------------------------------------------------------------
@@ -70,7 +71,7 @@ class ActiveVersion:
         NoVersionServed, VersionDamaged
         """
         if self.serving is None:
-            raise self._load_error or NoVersionServed(self._name)
+            raise self.load_error or NoVersionServed(self._name)
         return self.serving, self.position
 
     def measures(self) -> None:
@@ -188,7 +189,7 @@ class ActiveVersion:
             self.serving = serving
             log.info("version_activated", model=self._name, version=serving and serving.version.number)
         self.position = position
-        self._load_error = None
+        self.load_error = None
         self._waiters.notify()
         self._tell()
 
@@ -206,7 +207,7 @@ class ActiveVersion:
             self._events.notify()
 
     def _report_load_error(self, error: VersionDamaged) -> None:
-        if self._load_error is None or str(error) != str(self._load_error):
+        if self.load_error is None or str(error) != str(self.load_error):
             action = "promote another version, or delete the model"
             log.error("version_load_failed", model=self._name, error=str(error), action=action)
-        self._load_error = error
+        self.load_error = error

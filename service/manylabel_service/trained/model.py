@@ -132,6 +132,11 @@ class TrainedModel(HostedModel):
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
     @property
+    def impaired(self) -> bool:
+        """True if it, or the version that it should serve, cannot be had."""
+        return self.failed or self._active.load_error is not None
+
+    @property
     def busy(self) -> bool:
         return self._busy
 

@@ -33,6 +33,7 @@ _GAUGES = {
 }
 
 _TOTALS = {
+    "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz names them.",
     "downloads": "Downloads under way.",
     "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
     "stored_snapshot_bytes": "Snapshots of all models in the store, as of some seconds ago.",
@@ -53,7 +54,8 @@ async def live() -> Response:
     responses=problems("not_ready"),
 )
 async def ready(context: ContextOf) -> Response:
-    """Answers 503 while the server starts or stops. A model that cannot be restored does not hold up the others;
+    """Answers 503 while the server starts or stops. A model that cannot be restored, or whose version cannot be loaded,
+    is in `failed` and does not hold up the others;
     without the store, predictions go on, and updates are answered 503."""
     registry = context.registry
     registry.require_ready()
@@ -85,6 +87,7 @@ async def exposition(context: Context) -> bytes:
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges = await _Gauges.of(replicas)
     gauges.add_jobs(context.jobs.counts())
+    gauges.add_total("failed_models", len(registry.failed))
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
     with suppress(StorageError):

@@ -158,7 +158,8 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the answer to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500  # what is damaged stays so
+    # What is damaged stays so, and so does what an operator has to mend and restart the server for.
+    heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
     answer, text, now = error.answer(), str(error), time.monotonic()
