@@ -8,7 +8,7 @@ import typer
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
-from manylabel_clients.command.server import demo, serve, worker
+from manylabel_clients.command.server import demo, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
@@ -22,7 +22,21 @@ app = typer.Typer(
     rich_markup_mode="markdown",  # reflows the paragraphs of the help
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (serve, worker, demo, models, snapshots, predict, update, feed, evaluate, train, datasets, jobs):
+for module in (
+    serve,
+    worker,
+    transfer,
+    demo,
+    models,
+    snapshots,
+    predict,
+    update,
+    feed,
+    evaluate,
+    train,
+    datasets,
+    jobs,
+):
     module.register(app)
 
 

@@ -134,6 +134,20 @@ class DatasetStore:
             await self._collect_garbage()
         return record
 
+    async def restore(self, record: DatasetRecord, data: bytes, details: Details) -> None:
+        """Keep a data set that another store had, as it was there; the caller has checked it.
+
+        Raises
+        ------
+        DatasetExists, LimitExceeded, StorageFull
+        """
+        await self.check_free(record.name)
+        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        with await asyncio.to_thread(self.scratch_file) as file:
+            await asyncio.to_thread(file.write, data)
+            await self._keep(DatasetDocument(id=id, record=record), file, details)
+        log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)
+
     async def _read(
         self, upload: IO[bytes], result: IO[bytes], format: str, options: Mapping[str, Any], labels: IO[bytes] | None
     ) -> dict[str, Any]:

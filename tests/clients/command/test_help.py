@@ -30,15 +30,17 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
-        "serve", "demo", "snapshots", "rollback", "predict", "update", "feed", "evaluate",
+        "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
-        "models plot",
+        "models plot", "models labels",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if path not in (("serve",), ("worker",))], ids=" ".join)
+@pytest.mark.parametrize(
+    "path", [path for path in ALL if path not in (("serve",), ("worker",), ("export",), ("import",))], ids=" ".join
+)
 def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     result = CliRunner().invoke(app, [*path, "--help"])

@@ -1,0 +1,87 @@
+"""The program: ``python -m manylabel_service.transfer export|import ARCHIVE [flags]``, with the flags of a server."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from manylabel_service.errors import DatasetExists, ModelExists, ServiceError
+from manylabel_service.settings import Settings, read_settings
+from manylabel_service.telemetry.logs import configure_logging
+
+_EPILOG = (
+    "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
+    "(manylabel serve --help). A server that has a data directory must be stopped first; on Redis it may run."
+)
+
+
+def main() -> int:
+    """Write an archive of a store, or make models and data sets of one.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when all of it is done, 1 if something was refused, 2 for wrong usage.
+    """
+    given, flags = _parser().parse_known_args()
+    settings = read_settings(["--log-level", "error", *flags])
+    configure_logging(settings)
+    try:
+        counts = asyncio.run(_moved(given, settings))
+    except (ServiceError, ValueError, OSError) as error:
+        hint = "; or say --overwrite" if isinstance(error, ModelExists | DatasetExists) else ""
+        sys.stderr.write(f"manylabel {given.direction}: {error}{hint}\n")
+        return 1
+    done = "exported" if given.direction == "export" else "imported"
+    what = f"{counts['models']} models, {counts['versions']} versions and {counts['datasets']} data sets"
+    place = f"{'to' if given.direction == 'export' else 'from'} {given.archive}"
+    sys.stdout.write(f"{done} {what} {place}\n")
+    return 0
+
+
+async def _moved(given: argparse.Namespace, settings: Settings) -> dict[str, int]:
+    # Only now: numerical libraries take seconds to load, and --help needs none.
+    from manylabel_service.storage import open_store
+    from manylabel_service.transfer.archive import ArchiveReader, ArchiveWriter
+    from manylabel_service.transfer.exporting import Selection, export
+    from manylabel_service.transfer.importing import load
+
+    selection = Selection(*(names and tuple(names) for names in (given.model, given.dataset)))
+    if given.model or given.dataset:  # one kind alone is named: nothing of the other
+        selection = Selection(selection.models or (), selection.datasets or ())
+    reader = ArchiveReader(given.archive) if given.direction == "import" else None
+    store = open_store(settings)
+    await store.open()
+    try:
+        if reader is not None:
+            return await load(store, settings, reader, selection, given.overwrite)
+        writer = ArchiveWriter(given.archive, given.overwrite)
+        try:
+            return await export(store, settings, writer, selection)
+        except BaseException:
+            writer.give_up()
+            raise
+    finally:
+        await store.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("manylabel", allow_abbrev=False)
+    directions = parser.add_subparsers(dest="direction", required=True)
+    for direction, text in (
+        ("export", "Write models of both kinds, their versions, and data sets of a store to an archive."),
+        ("import", "Make the models and data sets of an archive in a store."),
+    ):
+        one = directions.add_parser(direction, description=text, epilog=_EPILOG, allow_abbrev=False)
+        one.add_argument(
+            "archive", type=Path, metavar="ARCHIVE", help="one file if it ends with .zip, else a directory"
+        )
+        one.add_argument("--model", action="append", metavar="NAME", help="only this model; repeatable")
+        one.add_argument("--dataset", action="append", metavar="NAME", help="only this data set; repeatable")
+        what = "an archive that is there" if direction == "export" else "models and data sets of the same names"
+        one.add_argument("--overwrite", action="store_true", help=f"replace {what}")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

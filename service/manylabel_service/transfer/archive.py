@@ -1,0 +1,158 @@
+"""An archive: plain files (JSON, safetensors) in a directory, or in one ZIP file without compression.
+
+The manifest lists every other file with its size and its SHA-256. An archive exists from the moment all of it is
+written; nothing of one is believed that does not match its manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+FORMAT = "manylabel-archive"
+VERSION = 1
+"""Of the archive: which files there are, and what stands in them."""
+
+MAX_MANIFEST_BYTES = 2**26
+_FILE = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)+[a-z0-9][a-z0-9._-]*")
+"""How files are called: below a folder, and never outside the archive."""
+
+
+class BadArchive(ValueError):
+    """An archive cannot be read, or written."""
+
+    def __init__(self, path: Path, detail: str) -> None:
+        super().__init__(f"the archive {path}: {detail}")
+
+
+def is_file(path: Path) -> bool:
+    """Return whether an archive at this path is one file, by its name."""
+    return path.suffix == ".zip"
+
+
+class ArchiveWriter:
+    """Writes an archive beside its place, and puts it there in the end.
+
+    Parameters
+    ----------
+    path : its place; a name that ends with .zip is one file, any other a directory.
+    overwrite : whether what is there may be replaced.
+    """
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        self._path, self._draft = path, path.with_name(f"{path.name}.new")
+        if path.exists() and not overwrite:
+            raise BadArchive(path, "it exists; choose another name, or say --overwrite")
+        if path.is_dir() and not (path / MANIFEST).is_file() and any(path.iterdir()):
+            raise BadArchive(path, "it is a directory of something else, which is not replaced")
+        self._files: dict[str, dict[str, Any]] = {}
+        _remove(self._draft)
+        self._zip = zipfile.ZipFile(self._draft, "x", zipfile.ZIP_STORED) if is_file(path) else None
+        if self._zip is None:
+            self._draft.mkdir(parents=True)
+
+    def add(self, name: str, data: bytes | memoryview) -> None:
+        """Write a file; raise OSError."""
+        self._files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        self._write(name, data)
+
+    def finish(self, contents: dict[str, Any]) -> None:
+        """Write the manifest with these contents, and put the archive in its place; raise OSError."""
+        manifest = {"format": FORMAT, "version": VERSION, **contents, "files": self._files}
+        self._write(MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+        if self._zip is not None:
+            self._zip.close()
+            with self._draft.open("rb") as file:
+                os.fsync(file.fileno())
+        if self._path.is_dir():
+            _remove(self._path)
+        self._draft.replace(self._path)
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        if self._zip is not None:
+            self._zip.close()
+        _remove(self._draft)
+
+    def _write(self, name: str, data: bytes | memoryview) -> None:
+        if self._zip is not None:
+            self._zip.writestr(name, bytes(data))
+            return
+        path = self._draft / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class ArchiveReader:
+    """Reads an archive, whoever it comes from.
+
+    Attributes
+    ----------
+    contents : the manifest, as it was given to `ArchiveWriter.finish`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open an archive; raises BadArchive, OSError."""
+        self._path = path
+        try:
+            self._zip = None if path.is_dir() else zipfile.ZipFile(path)
+            self.contents = json.loads(self._bytes(MANIFEST, MAX_MANIFEST_BYTES))
+            files = self.contents["files"]
+            known = self.contents["format"] == FORMAT and self.contents["version"] == VERSION
+            whole = all(_FILE.fullmatch(name) for name in files)
+            self._files = {name: (int(file["bytes"]), str(file["sha256"])) for name, file in files.items()}
+        except (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+            raise BadArchive(path, f"it is not one of ManyLabel: {error}") from error
+        if not known:
+            raise BadArchive(path, f"it is not of version {VERSION}, which this program reads")
+        if not whole:
+            raise BadArchive(path, "it names files outside of it")
+
+    def check(self) -> None:
+        """Check every file against the manifest; raises BadArchive, OSError."""
+        for name in self._files:
+            self.read(name)
+
+    def read(self, name: str) -> bytes:
+        """Return the contents of a file; raises BadArchive where they are not those that were written, and OSError."""
+        if name not in self._files:
+            raise BadArchive(self._path, f"{name} is missing in it")
+        size_bytes, digest = self._files[name]
+        try:
+            data = self._bytes(name, size_bytes)
+        except (KeyError, FileNotFoundError, ValueError, zipfile.BadZipFile) as error:
+            raise BadArchive(self._path, f"{name} cannot be read: {error}") from error
+        if len(data) != size_bytes or hashlib.sha256(data).hexdigest() != digest:
+            raise BadArchive(self._path, f"{name} does not match its checksum")
+        return data
+
+    def _bytes(self, name: str, most: int) -> bytes:
+        """Return a file, or its beginning if it has more bytes than there should be."""
+        if self._zip is None:
+            path = self._path / name
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise ValueError("it is no plain file")
+            with path.open("rb") as file:
+                return file.read(most + 1)
+        if self._zip.getinfo(name).compress_type != zipfile.ZIP_STORED:
+            raise ValueError("it is compressed")
+        with self._zip.open(name) as member:
+            return member.read(most + 1)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,289 @@
+"""Models of both kinds, versions and data sets between stores: all that they are, or nothing of what is not whole."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.trained.conftest import meta
+
+from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.errors import DatasetExists, LimitExceeded, ModelExists, ModelNotFound
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.fold import Fold, LogEntry
+from manylabel_service.online.state.log_entries import Update, encode
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.updates.replay import LogReplayer
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage.redis import RedisStore
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version_store import VersionStore
+from manylabel_service.transfer.archive import ArchiveReader, ArchiveWriter, BadArchive
+from manylabel_service.transfer.exporting import Selection, export
+from manylabel_service.transfer.importing import BadContents, load
+
+ALL = Selection()
+
+
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[Store]:
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path / "settings")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[[str], Store]:
+    return lambda name: SQLiteStore(tmp_path / name)
+
+
+async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineModel:
+    """Two versions of model `m`, of which the first is served and one between was deleted; `tags`, which learns; a
+    data set. Returns the state of `tags`."""
+    for job, version, promote in (("job-1", one, True), ("job-x", two, False), ("job-2", two, False)):
+        await publish(store, settings, "m", version.contents, meta(job), promote=promote)
+    record = await store.models.find("m")
+    assert record is not None
+    await VersionStore(record, store).delete(2)
+    spec = ModelSpec.model_validate({"name": "tags", "algorithm": "falt", "scaling": "unit"})
+    record = await store.models.create("tags", spec.to_bytes())
+    model = OnlineModel(spec)
+    for i in range(20):
+        x = Features((f"w{i % 5}", "b"), None, one.X[0, :2])
+        update = Update((Example(x, Labels.all_of([f"l{i % 3}"])),), "log")
+        (entry,) = await store.logs.append(record, [encode(update)], model.position, "log")
+        Fold(model, [LogEntry(entry.position, update)]).step(10)
+    datasets = DatasetStore(store, settings)
+    with datasets.scratch_file() as file:
+        file.write(b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n")
+        await datasets.add("songs", file, "libsvm", {"train_rows": 2})
+    return model
+
+
+async def exported(store: Store, settings: Settings, path: Path, selection: Selection = ALL) -> dict[str, int]:
+    return await export(store, settings, ArchiveWriter(path, False), selection)
+
+
+async def imported(
+    store: Store, settings: Settings, path: Path, overwrite: bool = False, selection: Selection = ALL
+) -> dict[str, int]:
+    return await load(store, settings, ArchiveReader(path), selection, overwrite)
+
+
+async def contents(store: Store, settings: Settings, tmp_path: Path) -> dict[str, Any]:
+    """All that a store has that is moved, in a form that can be compared."""
+    found: dict[str, Any] = {}
+    for record in await store.models.all():
+        if record.name == "tags":
+            spec = ModelSpec.from_bytes(record.spec)
+            model = (await LogReplayer(record, spec, store, SnapshotReader(record, store)).restored()).model
+            found["tags"] = bytes(model.seed("tags"))
+            continue
+        versions = VersionStore(record, store)
+        catalogue = await versions.read()
+        found[record.name] = (catalogue.served, catalogue.last, dict(catalogue.jobs) | {"job-x": 2})
+        for number, listed in catalogue.versions.items():
+            version = await versions.version(listed)
+            found[f"{record.name}/{number}"] = (version.meta, await versions.artifact(version))
+    datasets = DatasetStore(store, settings)
+    for each in await datasets.list():
+        await datasets.fetch(each.name, tmp_path / "rows")
+        found[f"data {each.name}"] = (each, (tmp_path / "rows").read_bytes(), await datasets.details(each.name))
+    return found
+
+
+@pytest.mark.parametrize("name", ["archive.zip", "archive"])
+async def test_from_sqlite_to_redis_and_back(
+    place: Callable[[str], Store], settings: Settings, shared_redis: Any, one: Any, two: Any, tmp_path: Path, name: str
+) -> None:
+    counts = {"models": 2, "versions": 2, "datasets": 1}
+    async with opened(place("first")) as store:
+        await fill(store, settings, one, two)
+        before = await contents(store, settings, tmp_path)
+        assert await exported(store, settings, tmp_path / name) == counts
+    async with opened(RedisStore(Address.parse(shared_redis()))) as store:
+        assert await imported(store, settings, tmp_path / name) == counts
+        assert await contents(store, settings, tmp_path) == before
+        assert await exported(store, settings, tmp_path / f"back-{name}") == counts
+    async with opened(place("last")) as store:
+        await imported(store, settings, tmp_path / f"back-{name}")
+        assert await contents(store, settings, tmp_path) == before
+        record = await store.models.find("m")
+        assert record is not None
+        await publish(store, settings, "m", one.contents, meta("job-3"), promote=True)
+        assert sorted((await VersionStore(record, store).read()).versions) == [1, 3, 4], "no number is given twice"
+
+
+async def test_nothing_is_overwritten_unless_told(
+    place: Callable[[str], Store], settings: Settings, one: Any, two: Any, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive.zip"
+    async with opened(place("first")) as store:
+        await fill(store, settings, one, two)
+        await exported(store, settings, archive)
+        with pytest.raises(BadArchive, match="exists"):
+            ArchiveWriter(archive, False)
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "precious").touch()
+        with pytest.raises(BadArchive, match="something else"):
+            ArchiveWriter(tmp_path / "other", True)
+        before = await contents(store, settings, tmp_path)
+        with pytest.raises(ModelExists):
+            await imported(store, settings, archive)
+        with pytest.raises(DatasetExists):
+            await imported(store, settings, archive, selection=Selection((), None))
+        assert await contents(store, settings, tmp_path) == before
+        await publish(store, settings, "m", one.contents, meta("job-9"), promote=True)
+        await imported(store, settings, archive, overwrite=True)
+        assert await contents(store, settings, tmp_path) == before
+        await export(store, settings, ArchiveWriter(archive, True), ALL)
+        with pytest.raises(ModelNotFound):
+            await export(store, settings, ArchiveWriter(archive, True), Selection(("nobody",), ()))
+
+
+async def test_parts_can_be_chosen(
+    place: Callable[[str], Store], settings: Settings, one: Any, two: Any, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    async with opened(place("first")) as store:
+        await fill(store, settings, one, two)
+        assert (await exported(store, settings, archive, Selection(("tags",), None)))["versions"] == 0
+    async with opened(place("last")) as store:
+        assert await imported(store, settings, archive, selection=Selection((), ("songs",))) == {
+            "models": 0,
+            "versions": 0,
+            "datasets": 1,
+        }
+        with pytest.raises(BadContents, match="has no model 'm'"):
+            await imported(store, settings, archive, selection=Selection(("m",), ()))
+        limited = settings.model_copy(update={"max_model_bytes": 1_000})
+        with pytest.raises(LimitExceeded):
+            await imported(store, limited, archive, selection=Selection(("tags",), ()))
+        assert await store.models.all() == []
+
+
+async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
+    place: Callable[[str], Store], settings: Settings, one: Any, two: Any, tmp_path: Path
+) -> None:
+    archive = tmp_path / "archive"
+    async with opened(place("first")) as store:
+        await fill(store, settings, one, two)
+        await exported(store, settings, archive)
+    files = sorted(path for path in archive.rglob("*") if path.is_file() and path.name != "manifest.json")
+    assert len(files) == 7
+    async with opened(place("last")) as store:
+        for file in files:
+            whole = file.read_bytes()
+            for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole + b"x"):
+                file.write_bytes(damaged)
+                with pytest.raises(BadArchive, match="does not match its checksum"):
+                    await imported(store, settings, archive)
+            file.unlink()
+            with pytest.raises(BadArchive, match="cannot be read"):
+                await imported(store, settings, archive)
+            file.symlink_to("/etc/hostname")
+            with pytest.raises(BadArchive, match="no plain file"):
+                await imported(store, settings, archive)
+            file.unlink()
+            file.write_bytes(whole)
+        manifest = archive / "manifest.json"
+        told = json.loads(manifest.read_text())
+
+        def hostile(change: Callable[[dict[str, Any]], object]) -> None:
+            changed = json.loads(manifest_text)
+            change(changed)
+            manifest.write_text(json.dumps(changed))
+
+        manifest_text = manifest.read_text()
+        changes: list[Callable[[dict[str, Any]], object]] = [
+            lambda m: m.update(format="other"),
+            lambda m: m.update(version=2),
+            lambda m: m.pop("models"),
+            lambda m: m["files"].update({"../outside": {"bytes": 1, "sha256": ""}}),
+            lambda m: m["models"][0].update(name="../m"),
+            lambda m: m["models"][0].update(kind="pickle"),
+            lambda m: m["models"][0].update(served=9),
+            lambda m: m["models"][0].update(versions=[3, 1]),
+            lambda m: m["models"][0].update(versions=["x"]),
+            lambda m: m["models"][1].update(kind="trained", versions=[1], served=1, last=1),
+            lambda m: m["datasets"][0].update(rows=9),
+            lambda m: m["datasets"][0].update(name="m"),
+        ]
+        for change in changes:
+            hostile(change)
+            with pytest.raises((BadArchive, BadContents)):
+                await imported(store, settings, archive, overwrite=True)
+        assert [model["name"] for model in told["models"]] == ["m", "tags"]
+        manifest.write_text("[]")
+        with pytest.raises(BadArchive, match="not one of ManyLabel"):
+            await imported(store, settings, archive)
+        manifest.write_text(manifest_text)
+        await imported(store, settings, archive, overwrite=True)
+    compressed = tmp_path / "compressed.zip"
+    with zipfile.ZipFile(compressed, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in [manifest, *files]:
+            file.write(path, path.relative_to(archive).as_posix())
+    with pytest.raises(BadArchive, match="compressed"):
+        ArchiveReader(compressed)
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(Path(sys.executable).with_name("manylabel")), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command(tmp_path: Path, settings: Settings, one: Any, two: Any, shared_redis: Any) -> None:
+    async def filled() -> bytes:
+        async with opened(SQLiteStore(tmp_path / "data")) as store:
+            return bytes((await fill(store, settings, one, two)).seed("tags"))
+
+    before = asyncio.run(filled())
+    archive = str(tmp_path / "all.zip")
+    done = run("export", archive, "--data-dir", str(tmp_path / "data"))
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert done.stdout == f"exported 2 models, 2 versions and 1 data sets to {archive}\n"
+    again = run("export", archive, "--data-dir", str(tmp_path / "data"))
+    assert (again.returncode, "it exists" in again.stderr) == (1, True)
+    to = ("--store", shared_redis(), "--data-dir", str(tmp_path / "scratch"))
+    assert run("import", archive, "--model", "tags", *to).returncode == 0
+    taken = run("import", archive, *to)
+    assert (taken.returncode, taken.stderr.rstrip().endswith("or say --overwrite")) == (1, True), taken
+    assert run("import", archive, "--overwrite", *to).returncode == 0
+    assert run("import", "--help").stdout.count("--overwrite") >= 1
+    assert run("import").returncode == 2
+
+    async def found() -> bytes:
+        async with opened(RedisStore(Address.parse(to[1]))) as store:
+            record = await store.models.find("tags")
+            assert record is not None
+            return bytes((await SnapshotReader(record, store).load("1")).seed("tags"))
+
+    assert asyncio.run(found()) == before
+
+
+def test_an_archive_is_plain(tmp_path: Path) -> None:
+    """What it has can be read without ManyLabel: JSON, and safetensors."""
+    writer = ArchiveWriter(tmp_path / "a.zip", False)
+    writer.add("models/m/state.safetensors", b"x")
+    assert not (tmp_path / "a.zip").exists(), "before all of it is there"
+    writer.finish({"models": [], "datasets": []})
+    with zipfile.ZipFile(tmp_path / "a.zip") as file:
+        assert file.namelist() == ["models/m/state.safetensors", "manifest.json"]
+        assert json.loads(file.read("manifest.json"))["files"]["models/m/state.safetensors"]["bytes"] == 1
+    assert ArchiveReader(tmp_path / "a.zip").read("models/m/state.safetensors") == b"x"
