@@ -17,7 +17,7 @@ _AT_ONCE = 4096
 class Vocabulary:
     """A vocabulary maps names to columns, in order of first appearance.
 
-    A column never changes once given: names are only ever appended. Two vocabularies that were fed the same
+    A column never changes once given: names are only ever appended, or renamed. Two vocabularies that were fed the same
     names in the same order are therefore equal, which is what lets replicas of one log agree without talking.
 
     Parameters
@@ -112,6 +112,22 @@ class Vocabulary:
             self._append(names)
             return [self._columns[name] for name in names]
         return cast("list[int]", columns)
+
+    def rename(self, name: str, new: str) -> int:
+        """Give a column another name, which none has yet; return the column.
+
+        Raises
+        ------
+        ValueError
+            If no column has the name, or one has the new name, or that cannot be written as UTF-8.
+        """
+        if name not in self._columns or new in self._columns:
+            raise ValueError(f"{name!r} must be a name here, and {new!r} must be none")
+        _encoded(new)
+        self._columns = {new if one == name else one: column for one, column in self._columns.items()}
+        self._names = ()
+        self._names_bytes += sys.getsizeof(new) - sys.getsizeof(name)
+        return self._columns[new]
 
     def _append(self, names: Iterable[str]) -> None:
         fresh = [name for name in dict.fromkeys(names) if name not in self._columns]

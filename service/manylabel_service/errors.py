@@ -272,6 +272,30 @@ class KeyReused(ServiceError):
     key: str
 
 
+class LabelNotFound(ServiceError):
+    """The model has no such label, or has retired it."""
+
+    code = "label_not_found"
+    message = "the model knows no label {self.label!r}, or has retired it; look at the list of its labels"
+    label: str
+
+
+class LabelExists(ServiceError):
+    """The new name of a label is that of another, or has been."""
+
+    code = "label_exists"
+    message = "the model has a label {self.label!r}, and labels are not merged; choose another name"
+    label: str
+
+
+class LabelsDeclared(ServiceError):
+    """The labels of a model were declared when it was created."""
+
+    code = "labels_declared"
+    message = "the labels of model {self.name!r} were declared when it was created, and keep their names"
+    name: str
+
+
 # Kept predictions
 
 

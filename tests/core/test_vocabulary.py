@@ -1,5 +1,6 @@
 """Vocabulary: columns in order of first appearance, and the way to arrays and back."""
 
+import sys
 import tracemalloc
 
 import numpy as np
@@ -101,3 +102,16 @@ def test_equality() -> None:
     assert Vocabulary(["a", "b"]) == Vocabulary(["a", "b", "a"])
     assert Vocabulary(["a", "b"]) != Vocabulary(["b", "a"])
     assert Vocabulary(["a"]) != ("a",)
+
+
+def test_a_name_can_be_changed() -> None:
+    names = Vocabulary(["a", "bb", "c"])
+    assert names.names == ("a", "bb", "c")
+    assert names.rename("bb", "dddd") == 1
+    assert names.names == ("a", "dddd", "c")
+    assert names.lookup(["bb", "dddd"]) == [-1, 1]
+    assert names.nbytes == Vocabulary(["a", "dddd", "c"]).nbytes + sys.getsizeof(names.names) - sys.getsizeof(())
+    for name, new in (("x", "y"), ("a", "c"), ("a", "\ud800")):
+        with pytest.raises(ValueError):  # noqa: PT011  (several messages)
+            names.rename(name, new)
+    assert names.names == ("a", "dddd", "c")

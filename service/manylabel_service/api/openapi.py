@@ -34,6 +34,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.TrainedItem,
     schemas.TrainedRequest,
     schemas.TrainedBatch,
+    schemas.RenameRequest,
+    schemas.RetireRequest,
     schemas.RollbackRequest,
     schemas.SnapshotRequest,
     schemas.PromoteRequest,

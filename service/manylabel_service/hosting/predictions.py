@@ -1,6 +1,6 @@
 """Predictions of both kinds of models: of an example, of a batch, and the result of a request."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -35,8 +35,10 @@ class Predictions(Sequence[Prediction]):
         scores: Sequence[NDArray[np.float64]],
         label_names: Sequence[str],
         probabilities: Sequence[NDArray[np.float64]] | None = None,
+        retired: Collection[str] = (),
     ) -> None:
         self._scores = scores
+        self._retired = retired
         self._label_names = label_names
         self._probabilities = probabilities
 
@@ -50,18 +52,28 @@ class Predictions(Sequence[Prediction]):
     def __getitem__(self, index: int | slice) -> "Prediction | Predictions":
         likely = self._probabilities
         if isinstance(index, slice):
-            return Predictions(self._scores[index], self._label_names, None if likely is None else likely[index])
-        return prediction(self._scores[index], self._label_names, None if likely is None else likely[index])
+            own = None if likely is None else likely[index]
+            return Predictions(self._scores[index], self._label_names, own, self._retired)
+        row = None if likely is None else likely[index]
+        return prediction(self._scores[index], self._label_names, row, self._retired)
 
 
 def prediction(
-    row: NDArray[np.float64], label_names: Sequence[str], probabilities: NDArray[np.float64] | None = None
+    row: NDArray[np.float64],
+    label_names: Sequence[str],
+    probabilities: NDArray[np.float64] | None = None,
+    retired: Collection[str] = (),
 ) -> Prediction:
-    """Return the prediction of raw scores: the threshold, then one for each of the first labels."""
+    """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `retired`."""
     decisions = (row[1:] - row[0]).tolist()
     scores = dict(zip(label_names, decisions, strict=False))
+    for name in retired:
+        scores.pop(name, None)
     relevant = [name for name, score in scores.items() if score > 0]
     likely = None if probabilities is None else dict(zip(label_names, probabilities.tolist(), strict=False))
+    if likely is not None:
+        for name in retired:
+            likely.pop(name, None)
     return Prediction(relevant, scores, float(row[0]), likely)
 
 

@@ -6,7 +6,7 @@ bits on any machine.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -46,8 +46,17 @@ class PredictionStore:
         self._most = settings.max_kept_predictions
         self._most_bytes = settings.max_kept_prediction_bytes
 
-    async def put(self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction]) -> None:
+    async def put(
+        self,
+        ids: Sequence[str],
+        xs: Sequence[Features],
+        predictions: Sequence[Prediction],
+        columns_of: Callable[[Iterable[str]], Sequence[int]] | None = None,
+    ) -> None:
         """Keep what was predicted from and what was answered, each under its id, until its time is over.
+
+        The scores of a prediction are those of the first labels, in their order, unless `columns_of` says where they
+        stand, -1 for nowhere.
 
         Raises
         ------
@@ -59,7 +68,7 @@ class PredictionStore:
             if time.perf_counter() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            kept[id] = encode_kept(KeptPrediction(x, prediction.margins))
+            kept[id] = encode_kept(KeptPrediction(x, _in_columns(prediction, columns_of)))
         await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
     async def get(self, ids: Sequence[str]) -> list[KeptPrediction]:
@@ -84,6 +93,18 @@ class PredictionStore:
             raise PredictionNotFound(id)
         when = datetime.fromtimestamp(expired_at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         raise PredictionExpired(id, f"{when} (ttl {self._ttl_seconds:g} s)")
+
+
+def _in_columns(
+    prediction: Prediction, columns_of: Callable[[Iterable[str]], Sequence[int]] | None
+) -> NDArray[np.float64]:
+    margins = prediction.margins
+    if columns_of is None:
+        return margins
+    columns = np.array(columns_of(prediction.scores), dtype=np.int64)
+    placed = np.full(1 + columns.max(initial=-1), np.nan)
+    placed[columns[columns >= 0]] = margins[columns >= 0]
+    return placed
 
 
 def encode_kept(kept: KeptPrediction) -> bytes:

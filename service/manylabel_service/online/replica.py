@@ -39,7 +39,7 @@ from manylabel_service.online.spec.limits import limits_to_dict
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.fold import ApplyResult
-from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update, encode
+from manylabel_service.online.state.log_entries import Relabel, Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
@@ -281,7 +281,9 @@ class Replica(HostedModel):
 
     async def keep(self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction]) -> None:
         """Keep what was predicted from and what was answered; raises as `PredictionStore.put`."""
-        await self._prediction_store.put(ids, xs, predictions)
+        # Those without all labels stand in the columns by their names.
+        columns_of = self.model.labels.lookup if self.model.retired else None
+        await self._prediction_store.put(ids, xs, predictions, columns_of)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[KeptPrediction]:
         """Return what was kept under these ids, of which the truths are now known, or a part of each.
@@ -370,6 +372,21 @@ class Replica(HostedModel):
         self.queue.wake()
         return self._answer(outcome)
 
+    async def relabel(self, label: str, to: str | None, key: IdempotencyKey | None = None) -> UpdateResult:
+        """Rename a label, or retire it (`to` is None), here and on every other replica, at the same point of the log.
+
+        Raises
+        ------
+        LabelNotFound, LabelExists, LabelsDeclared
+        NotReady, KeyInFlight, KeyReused, QueueFull, StorageGone, ModelGone
+        """
+        self.check_changeable()
+        if (earlier := await self._stored_answer(key)) is not None:
+            return self._updated(earlier, replayed=True)
+        with self._keys.hold(key):
+            relabel = Relabel(label, to, self.durability, key)
+            return self._answer(await self.queue.put(relabel, encode(relabel), None, patient=True))
+
     def check_wait(self) -> None:
         """Raise QueueFull if an update would wait longer than it may for those before it."""
         self.queue.check_wait()
@@ -446,7 +463,7 @@ class Replica(HostedModel):
         return self._updated(outcome.answer, outcome.replayed, tuple(alarm.label for alarm in outcome.alarms))
 
     def _updated(self, answer: Answer, replayed: bool, alarms: tuple[str | None, ...] = ()) -> UpdateResult:
-        predictions = answer.predictions(self.model.labels.names)
+        predictions = answer.predictions(self.model.labels.names, self.model.retired)
         return UpdateResult(
             answer.position,
             answer.updates,

@@ -23,6 +23,8 @@ OPERATIONS = {
     ("delete", "/v1/models/{name}"): {404, 503},
     ("get", "/v1/models/{name}/metrics"): {404, 409, 503},
     ("get", "/v1/models/{name}/labels"): {404, 409, 422, 503},
+    ("post", "/v1/models/{name}/labels/rename"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("post", "/v1/models/{name}/labels/retire"): {400, 404, 409, 413, 415, 422, 429, 503},
     ("get", "/v1/models/{name}/events"): {404, 422, 429, 503},
     ("get", "/v1/models/{name}/snapshots"): {404, 409, 503},
     ("post", "/v1/models/{name}/snapshots"): {400, 404, 409, 413, 415, 422, 503, 507},
@@ -53,7 +55,7 @@ OPERATIONS = {
     ("get", "/v1/trainers"): set(),
 }
 WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
-KEYED = {"update", "predict-update", "labels", "stream", "rollback"}
+KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/retire"}
 
 
 @pytest.fixture(scope="module")

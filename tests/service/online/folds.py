@@ -12,7 +12,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
-from manylabel_service.online.state.log_entries import Change, Rollback, StreamPart, Update, decode, encode
+from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, StreamPart, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
 Log = Sequence[LogEntry]
@@ -135,7 +135,8 @@ def logs(draw: st.DrawFn) -> Log:
     for position in range(1, draw(st.integers(1, 7)) + 1):
         targets = st.integers(0, position - 1).map(str)
         rollbacks = st.builds(Rollback, targets, st.just("log"), keys)
-        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks)))
+        relabels = st.builds(Relabel, letters, st.none() | letters, st.just("log"), keys)
+        log.append(LogEntry(str(position), draw(updates() | updates() | rollbacks | relabels)))
     return log
 
 

@@ -15,6 +15,7 @@ from tests.support.waiting import eventually_async
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     KeyReused,
+    LabelNotFound,
     ModelExists,
     ModelGone,
     ModelNotFound,
@@ -233,6 +234,25 @@ class TestDeletedElsewhere:
         for registry in (one, other):
             (status,) = await registry.list()
             assert {**status, **memory} == expected
+
+
+class TestRelabelling:
+    async def test_a_label_has_its_new_name_everywhere(self, fleet: Any) -> None:
+        _, (one, other) = await hosted(fleet, 2)
+        for i in range(6):
+            await one.update([fleet.example(i)])
+        first, second, *_ = one.model.labels.names
+        await one.relabel(first, "renamed")
+        with pytest.raises(LabelNotFound):
+            await other.relabel(first, "again")
+        retired = await other.relabel(second, None)
+        late = await one.predict([fleet.example(1).x], at_least=retired.position)
+        assert second not in late.predictions[0].scores
+        await other.predict([], at_least=late.position)
+        assert one.model.labels.names[:2] == ("renamed", second)
+        assert one.model.to_bytes() == other.model.to_bytes()
+        (third,) = (await fleet.start_several(1))[:1]
+        assert (await third.get("m")).model.to_bytes() == one.model.to_bytes()
 
 
 class TestKeptPredictions:

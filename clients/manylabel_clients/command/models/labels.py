@@ -1,4 +1,4 @@
-"""`manylabel models labels`: the labels of a model, one by one."""
+"""`manylabel models labels`, `rename-label` and `retire-label`: the labels of a model, one by one."""
 
 from typing import Annotated
 
@@ -27,6 +27,29 @@ def labels(
     print_as(as_json, page, _print)
 
 
+def rename_label(
+    name: ModelName,
+    label: Annotated[str, typer.Argument(help="Its name now.")],
+    to: Annotated[str, typer.Argument(help="Its name from now on.")],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Give a label of a model another name; what was learnt about it stays."""
+    with connect(url) as client:
+        client.model(name).rename_label(label, to)
+    typer.echo(f"{label} is {to} now")
+
+
+def retire_label(
+    name: ModelName,
+    label: Annotated[str, typer.Argument(help="The label.")],
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Have a model learn and predict a label no more."""
+    with connect(url) as client:
+        client.model(name).retire_label(label)
+    typer.echo(f"{label} is retired")
+
+
 def _print(page: LabelPage) -> None:
     print_table(COLUMNS, map(_row, page.labels))
     if page.total > len(page.labels):
@@ -37,4 +60,5 @@ def _row(one: LabelStatus) -> tuple[str, ...]:
     seen = ("" if at is None else f"{at:,}" for at in (one.first_seen, one.last_seen))
     measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
     alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
-    return (one.label, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)
+    name = f"{one.label} (retired)" if one.retired else one.label
+    return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

@@ -29,6 +29,8 @@ def register(app: typer.Typer) -> None:
     models.command()(show)
     models.command()(delete)
     models.command()(labels_command.labels)
+    models.command()(labels_command.rename_label)
+    models.command()(labels_command.retire_label)
     models.command()(versions.versions)
     models.command()(versions.promote)
     models.command()(plot.plot)

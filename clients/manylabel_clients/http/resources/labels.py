@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from manylabel_clients.http.resources.metrics import Alarms
+from manylabel_clients.http.resources.predictions import Updated, updated
 from manylabel_clients.http.resources.records import from_json
-from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.transport.exchange import Exchange
+from manylabel_clients.http.resources.requests import Requests, is_replay, new_key
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class LabelStatus:
     """A label status has what a model knows of one of its labels."""
 
     label: str
+    retired: bool
+    """It is learnt and predicted no more."""
     examples: int
     """So many examples learnt had it."""
     frequency: float | None
@@ -84,6 +88,32 @@ class LabelRequests(Requests):
         """
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
         return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
+
+    def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
+        """Give a label another name, on every server that has the model; what was learnt about it stays.
+
+        Raises
+        ------
+        NotFound
+            If the model has no such label.
+        Conflict
+            If there is one of that name, or the labels were declared.
+        """
+        return (yield from self._relabel("rename", {"label": label, "to": to}, key))
+
+    def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
+        """Learn and predict a label no more, on every server that has the model.
+
+        Raises
+        ------
+        NotFound
+            If the model has no such label.
+        """
+        return (yield from self._relabel("retire", {"label": label}, key))
+
+    def _relabel(self, what: str, body: dict[str, str], key: str | None) -> Exchange[Updated]:
+        response = yield from self._post(f"{self._path}/labels/{what}", encode(body), new_key(key))
+        return read(response, lambda answer: updated(answer, is_replay(response)))
 
 
 def _label_page(answer: Mapping[str, Any]) -> LabelPage:

@@ -48,7 +48,7 @@ class Event:
     """An event is something that happened to a model."""
 
     kind: str
-    """``update``, ``drift``, ``rollback``, ``promoted``, ``metrics`` or ``dropped`` (some are missing here)."""
+    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``metrics`` or ``dropped`` (some are not here)."""
     position: str
     """Up to where in its log all has been seen with it: `events` goes on after it. Opaque."""
     data: dict[str, Any]
@@ -294,6 +294,8 @@ class Model(SyncResource[ModelRequests]):
     events = sync_events(ModelRequests.events)
     metrics = sync(ModelRequests.metrics)
     labels = sync(ModelRequests.labels)
+    rename_label = sync(ModelRequests.rename_label)
+    retire_label = sync(ModelRequests.retire_label)
     status = sync(ModelRequests.status)
     delete = sync(ModelRequests.delete)
 
@@ -386,6 +388,8 @@ class AsyncModel(AsyncResource[ModelRequests]):
     events = async_events(ModelRequests.events)
     metrics = awaited(ModelRequests.metrics)
     labels = awaited(ModelRequests.labels)
+    rename_label = awaited(ModelRequests.rename_label)
+    retire_label = awaited(ModelRequests.retire_label)
     status = awaited(ModelRequests.status)
     delete = awaited(ModelRequests.delete)
 

@@ -1,17 +1,25 @@
-"""GET /v1/models/{name}/labels: the labels of a model, one by one."""
+"""GET /v1/models/{name}/labels, and POST .../rename and .../retire: the labels of a model, one by one."""
 
 import re
+from collections.abc import Awaitable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
+from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
-from manylabel_service.api.context import ContextOf
+from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.translation.to_json import receipt
+from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of
-from manylabel_service.api.web.routes import json_answer, problems
+from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.label_table import SORTS, label_page
 
 router = APIRouter(tags=["models"])
@@ -59,3 +67,58 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Q
     page = label_page(model, query.sort, query.descending, query.offset, query.limit)
     facts = {"position": model.position, "updates": model.updates}
     return json_answer({"labels": page.labels, "total": page.total, **facts})
+
+
+_CHANGING = (
+    *("malformed_json", "model_not_found", "label_not_found", "model_is_trained", "idempotency_in_flight"),
+    *("body_too_large", "unsupported_media_type", "invalid_request", "idempotency_key_reused", "queue_full"),
+    *("not_ready", "storage_unavailable"),
+)
+
+
+@router.post(
+    "/v1/models/{name}/labels/rename",
+    summary="Rename a label",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING, "label_exists", "labels_declared"),
+    openapi_extra={
+        **body(schemas.RenameRequest, example={"label": "petz", "to": "pets"}),
+        **idempotency.PARAMETER,
+    },
+)
+async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
+    """All that was learnt about the label stays; it has its new name from this point of the log on, on every server."""
+    return await _relabel(request, context, name, schemas.RenameRequest)
+
+
+@router.post(
+    "/v1/models/{name}/labels/retire",
+    summary="Retire a label",
+    response_model=schemas.UpdateAnswer,
+    responses=problems(*_CHANGING),
+    openapi_extra={**body(schemas.RetireRequest, example={"label": "petz"}), **idempotency.PARAMETER},
+)
+async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
+    """The label is predicted no more, and updates that name it are refused, from this point of the log on, on every
+    server. It keeps its column and its name."""
+    return await _relabel(request, context, name, schemas.RetireRequest)
+
+
+async def _relabel(
+    request: Request, context: Context, name: str, kind: type[schemas.RenameRequest | schemas.RetireRequest]
+) -> Response:
+    replica = online(await context.registry.get(name))
+    document, raw = await read_json(request, context.settings.max_body_bytes)
+    operation = "rename" if kind is schemas.RenameRequest else "retire"
+    key = idempotency.idempotency_key(request, operation, raw)
+    try:
+        wanted = kind.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    to = wanted.to if isinstance(wanted, schemas.RenameRequest) else None
+
+    def ask(replica: Replica) -> Awaitable[UpdateResult]:
+        return replica.relabel(wanted.label, to, key)
+
+    updated = await context.registry.ask(replica, ask)
+    return json_answer(receipt(updated), headers=[idempotency.REPLAYED] if updated.replayed else [])

@@ -99,6 +99,8 @@ class ListedLabel(Answer):
     """A label as the model knows it."""
 
     label: str
+    retired: bool
+    """It is learnt and predicted no more."""
     examples: int
     """So many examples learnt had it."""
     frequency: float | None

@@ -4,6 +4,7 @@ import re
 from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Discriminator,
@@ -167,6 +168,28 @@ class LabelItem(_Request):
     """The prediction has this id."""
     y: LabelsBody
     """The labels are as in an example to learn."""
+
+
+def _check_bytes(name: str) -> str:
+    if len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
+        raise ValueError(f"must have at most {MAX_NAME_BYTES} bytes")
+    return name
+
+
+class RetireRequest(_Request):
+    """A label that is retired is learnt and predicted no more."""
+
+    label: Name
+    """The model knows this label."""
+
+
+class RenameRequest(_Request):
+    """A label gets another name; all that was learnt about it stays."""
+
+    label: Name
+    """The model knows this label."""
+    to: Annotated[Name, AfterValidator(_check_bytes)]
+    """No label of the model has this name."""
 
 
 class RollbackRequest(_Request):

@@ -1,6 +1,6 @@
 """Answers to log entries: every replica gives the same answer to the same entry."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -32,9 +32,9 @@ class Answer(NamedTuple):
     rolled_back_to: str | None = None
     probabilities: tuple[NDArray[np.float64], ...] | None = None
 
-    def predictions(self, label_names: Sequence[str]) -> Predictions | None:
-        """Return the predictions, given the names of the model's labels in column order."""
-        return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities)
+    def predictions(self, label_names: Sequence[str], retired: Collection[str] = ()) -> Predictions | None:
+        """Return the predictions, given the names of the model's labels in column order, and those it has retired."""
+        return None if self.scores is None else Predictions(self.scores, label_names, self.probabilities, retired)
 
     @property
     def nbytes(self) -> int:

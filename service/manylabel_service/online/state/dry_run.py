@@ -41,10 +41,13 @@ class Checked(NamedTuple):
     layout: Layout
     growth: SizeDelta
     known: Vocabulary
+    relabels: int = 0
 
     def still_valid(self, model: OnlineModel) -> bool:
         """Return whether the update need not be checked again, whatever else the model has learnt meanwhile."""
         if self.layout != model.features.layout or self.known is not model.features.names:
+            return False
+        if self.relabels != model.relabels:
             return False
         return not (model.limits.rejects and _exceeds(model, self.growth))
 
@@ -126,7 +129,7 @@ class DryRun:
     def checked(self) -> Checked:
         """The result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
-        return Checked(self.layout, growth, self._features.names)
+        return Checked(self.layout, growth, self._features.names, self._model.relabels)
 
     def _growth(self, layout: Layout, n_names: int, n_labels: int, n_indices: int) -> SizeDelta:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)
@@ -199,11 +202,14 @@ class DryRun:
                 raise self._beyond(("y", place), f"is one label more than the {most} that this model may have")
 
     def _check_labels(self, y: Labels) -> None:
-        if self._model.spec.labels is None:
+        declared, retired = self._model.spec.labels is not None, self._model.retired
+        if not (declared or retired):
             return
         for place, name in enumerate(y.names):
-            if name not in self._model.labels:
-                path = ("y", place if y.complete else name)
+            path = ("y", place if y.complete else name)
+            if name in retired:
+                raise self._beyond(path, "is a label that was retired")
+            if declared and name not in self._model.labels:
                 raise self._beyond(path, "is not one of the labels declared for this model")
 
     def _beyond(self, path: tuple[str | int, ...], detail: str) -> InvalidExample:

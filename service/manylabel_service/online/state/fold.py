@@ -20,12 +20,15 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.answer import Answer
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import Change, Rollback, Update
+from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.storage import START
 
-Kind = Literal["update", "rollback"]
+Kind = Literal["update", "rollback", "relabel"]
 """What an entry is."""
+
+
+_KINDS: dict[type[Change], Kind] = {Update: "update", Rollback: "rollback", Relabel: "relabel"}
 
 
 class Alarm(NamedTuple):
@@ -44,6 +47,7 @@ class ApplyResult(NamedTuple):
     `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
     `previous_position` is that of the entry before, and `new_labels` are those that the model had not known.
+    `relabelled` is the change of a label.
     """
 
     answer: Answer | ServiceError
@@ -53,6 +57,7 @@ class ApplyResult(NamedTuple):
     alarms: tuple[Alarm, ...] = ()
     previous_position: str = START
     new_labels: tuple[str, ...] = ()
+    relabelled: Relabel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,13 @@ class _Rollback(NamedTuple):
 
     position: str
     rollback: Rollback
+
+
+class _Relabel(NamedTuple):
+    """A change of a label that waits for its turn."""
+
+    position: str
+    relabel: Relabel
 
 
 class _Block:
@@ -192,6 +204,11 @@ class Fold:
                 if not done and self._refuse_rollback(entry):
                     continue
                 break  # for its snapshot, or until what comes before it is finished
+            if isinstance(entry, _Relabel):
+                if done:
+                    break  # what comes before it knows the labels by their names of then
+                self._relabel(entry)
+                continue
             if not entry.begun:
                 if _repeats_key(entry, done):
                     break  # the answer to the earlier one is due first
@@ -264,6 +281,23 @@ class Fold:
         if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, Answer):
             self._model.keys.add(rollback.key, outcome.answer)
 
+    def _relabel(self, entry: _Relabel) -> None:
+        model, relabel = self._model, entry.relabel
+        self._waiting.popleft()
+        outcome = None if relabel.key is None else self._answered(relabel, relabel.key)
+        previous, model.position = model.position, entry.position
+        if outcome is None:
+            try:
+                model.relabel(relabel.label, relabel.to)
+            except ServiceError as error:
+                outcome = ApplyResult(error, kind="relabel")
+            else:
+                answer = Answer(model.position, model.updates, relabel.durability, None)
+                outcome = ApplyResult(answer, kind="relabel", previous_position=previous, relabelled=relabel)
+                if relabel.key is not None:
+                    model.keys.add(relabel.key, answer)
+        self.outcomes.append(outcome)
+
     def _begin(self, entry: _Entry) -> None:
         """Decide what will be learnt of an update: all, what is new of its stream, or, refused, nothing."""
         model, update = self._model, entry.update
@@ -282,7 +316,7 @@ class Fold:
         seen = self._model.keys.find(key.key)
         if seen is None:
             return None
-        kind: Kind = "rollback" if isinstance(change, Rollback) else "update"
+        kind = _KINDS[type(change)]
         digest, answer = seen
         if digest != key.digest:
             return ApplyResult(KeyReused(key.key), kind=kind)
@@ -349,6 +383,9 @@ class Fold:
 def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], targets: Targets) -> None:
     """Measure what was predicted of each example: just before it was learnt, or, if labelled late, what was served."""
     n_known = np.array(block.n_known, dtype=np.int64)
+    if model.retired:  # what is not answered is not measured
+        scores = scores.copy()
+        scores[:, [1 + column for column in model.retired_columns]] = np.nan
     if not block.has_late:
         model.prequential.update(scores, targets, n_known)
         return
@@ -368,8 +405,10 @@ def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], tar
             model.labelled.parts.measure(id, model.prequential, *given)
 
 
-def _under_way(entry: LogEntry) -> _Entry | _Rollback:
+def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
     change = entry.change
+    if isinstance(change, Relabel):
+        return _Relabel(entry.position, change)
     return _Rollback(entry.position, change) if isinstance(change, Rollback) else _Entry(entry, change)
 
 

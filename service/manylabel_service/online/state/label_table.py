@@ -35,7 +35,10 @@ def label_page(model: OnlineModel, sort: str, descending: bool, offset: int, lim
         order = np.argsort(-columns[sort] if descending else columns[sort], kind="stable")  # NaN comes last
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
-    page = [_to_json(names[label], {name: row[at] for name, row in rows.items()}) for at, label in enumerate(shown)]
+    page = [
+        _to_json(names[label], names[label] in model.retired, {name: row[at] for name, row in rows.items()})
+        for at, label in enumerate(shown.tolist())
+    ]
     if model.learner.drift is None:
         page = [{**row, "drift": None} for row in page]
     return LabelPage(page, len(names))
@@ -89,9 +92,10 @@ def _listed(column: Column) -> Sequence[float | None]:
     return [None if value != value else value for value in column.tolist()]
 
 
-def _to_json(name: str, row: dict[str, Any]) -> dict[str, Any]:
+def _to_json(name: str, retired: bool, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "label": name,
+        "retired": retired,
         "examples": int(row["examples"]),
         "frequency": row["frequency"],
         "first_seen": _whole(row["first_seen"]),

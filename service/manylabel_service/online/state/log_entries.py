@@ -1,11 +1,11 @@
-"""Log entries: what happened to a model, an Update or a Rollback, as bytes and back.
+"""Log entries: what happened to a model, an Update, a Rollback or a Relabel, as bytes and back.
 
 An entry is a msgpack array; its first element is the version of the layout. Numbers are
 little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 
 VERSION = 1
-"""Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], an update
-[want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served, stream
-key, stream lines], an example is [names, indices, values, label names, signs, complete]."""
+"""Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to], an
+update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
+stream key, stream lines], an example is [names, indices, values, label names, signs, complete]."""
 
-_UPDATE, _ROLLBACK = 0, 1
+_UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 
 
 class StreamPart(NamedTuple):
@@ -76,7 +76,17 @@ class Rollback:
     key: IdempotencyKey | None = None
 
 
-Change = Update | Rollback
+@dataclass(frozen=True, slots=True)
+class Relabel:
+    """A third kind of log entry: a label gets another name, or is retired (`to` is None)."""
+
+    label: str
+    to: str | None
+    durability: str
+    key: IdempotencyKey | None = None
+
+
+Change = Update | Rollback | Relabel
 """What a log entry says."""
 
 
@@ -84,7 +94,9 @@ def encode(change: Change) -> bytes:
     """Return the entry of an update or of a rollback; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change) + b"".join(map(encode_example, change.examples))
-    packed: bytes = msgpack.packb((VERSION, _ROLLBACK, change.durability, *(change.key or (None, None)), change.to))
+    key = change.key or (None, None)
+    kind, facts = (_RELABEL, (change.label, change.to)) if isinstance(change, Relabel) else (_ROLLBACK, (change.to,))
+    packed: bytes = msgpack.packb((VERSION, kind, change.durability, *key, *facts))
     return packed
 
 
@@ -128,9 +140,9 @@ def decode(payload: bytes) -> Change:
         if version != VERSION:
             raise UnreadableEntry(f"entry has version {version}, this program reads version {VERSION}")
         kind, *fields = fields
-        if kind not in (_UPDATE, _ROLLBACK):
+        if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")
-        return _rollback(*fields) if kind == _ROLLBACK else _update(*fields)
+        return _READERS[kind](*fields)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
 
@@ -161,6 +173,15 @@ def _update(
 
 def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
     return Rollback(to, durability, _key(key, digest))
+
+
+def _relabel(durability: str, key: str | None, digest: bytes | None, label: str, to: str | None) -> Relabel:
+    if not isinstance(label, str) or not (to is None or isinstance(to, str)):
+        raise ValueError("a label is a string")
+    return Relabel(label, to, durability, _key(key, digest))
+
+
+_READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, _ROLLBACK: _rollback, _RELABEL: _relabel}
 
 
 def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:

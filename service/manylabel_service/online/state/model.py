@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
+from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
@@ -59,6 +60,9 @@ class OnlineModel:
     keys : the idempotency keys seen, with the answers.
     labelled : the kept predictions that have been given their labels, or some.
     streams : how far each stream of examples has been learnt.
+    retired : the labels that are learnt and predicted no more; they keep their columns.
+    renamed : the columns of labels that have had another name.
+    relabels : how often this process has folded in that a label was renamed or retired.
     rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
         log from before a rollback, that snapshot is needed.
     """
@@ -78,6 +82,9 @@ class OnlineModel:
         self.labelled = LabelledIds()
         self.streams = StreamOffsets()
         self.rollbacks: list[tuple[str, str]] = []
+        self.retired: set[str] = set()
+        self.renamed: set[int] = set()
+        self.relabels = 0
         self.position = START
         self.updates = self.scaled_before = 0
 
@@ -101,7 +108,8 @@ class OnlineModel:
         scores = self.learner.score(as_rows([self.features.find(x) for x in xs]))
         names = self.labels.names
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
-        return [prediction(row, names, own) for row, own in zip(scores, likely, strict=False)]
+        retired = self.retired
+        return [prediction(row, names, own, retired) for row, own in zip(scores, likely, strict=False)]
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
@@ -124,8 +132,7 @@ class OnlineModel:
         ValueError
             It is the state at another position, or of another model. Nothing has changed then.
         """
-        labels = target.labels.names
-        if target.position != to or target.spec != self.spec or self.labels.names[: len(labels)] != labels:
+        if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
             raise ValueError(
                 f"expected the state of {self.spec.name!r} at {to}, not {target.spec.name!r} at {target.position}"
             )
@@ -140,6 +147,40 @@ class OnlineModel:
         self.updates = target.updates
         self.position = position
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
+
+    def _continues(self, labels: Sequence[str]) -> bool:
+        """Return whether these are the first of the model's labels, but for those renamed."""
+        first = self.labels.names[: len(labels)]
+        differ = [column for column, pair in enumerate(zip(first, labels, strict=False)) if pair[0] != pair[1]]
+        return len(first) == len(labels) and self.renamed.issuperset(differ)
+
+    def check_relabel(self, label: str, to: str | None) -> None:
+        """Raise unless a label can be renamed, or retired.
+
+        Raises
+        ------
+        LabelNotFound, LabelExists, LabelsDeclared
+        """
+        if label not in self.labels or label in self.retired:
+            raise LabelNotFound(label)
+        if to is not None and self.spec.labels is not None:
+            raise LabelsDeclared(self.spec.name)
+        if to is not None and to in self.labels:
+            raise LabelExists(to)
+
+    def relabel(self, label: str, to: str | None) -> None:
+        """Rename or retire a label; raises as `check_relabel`, and has changed nothing then."""
+        self.check_relabel(label, to)
+        if to is None:
+            self.retired.add(label)
+        else:
+            self.renamed.add(self.labels.rename(label, to))
+        self.relabels += 1
+
+    @property
+    def retired_columns(self) -> list[int]:
+        """The columns of the labels retired, ascending."""
+        return sorted(self.labels.lookup(self.retired))
 
     @property
     def ignored(self) -> dict[str, int]:
@@ -165,6 +206,7 @@ class OnlineModel:
         seed.learner, seed.prequential = self.learner, self.prequential
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
+        seed.retired = self.retired
         seed.scaled_before = self.scaled_before
         seed.position = SEED
         return seed.to_buffer()
@@ -184,6 +226,8 @@ class OnlineModel:
             **_prefixed("features", features),
             **_prefixed("labels", self.labels.state()),
             **_prefixed("prequential", self.prequential.state()),
+            "retired": np.array(self.retired_columns, dtype=np.int32),
+            "renamed": np.array(sorted(self.renamed), dtype=np.int32),
             "keys": self.keys.to_array(),
             "labelled": self.labelled.to_array(),
             "parts": self.labelled.parts.to_array(),
@@ -251,6 +295,8 @@ class OnlineModel:
         model.features.restore(_group("features", arrays), header["layout"])
         model.labels = Vocabulary.from_state(_group("labels", arrays))
         model.ignored_labels = check_labels(model.labels, header.get("ignored_labels", 0), model.limits.labels)
+        model.retired = {model.labels.names[column] for column in _columns_of("retired", arrays, model.labels)}
+        model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
         model.updates = header["updates"]
@@ -293,6 +339,16 @@ def _prefixed(part: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[A
 def _group(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     prefix = f"{part}."
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabulary) -> list[int]:
+    columns = arrays[name]
+    if columns.ndim != 1 or columns.dtype != np.int32 or (np.diff(columns) <= 0).any():
+        raise ValueError(f"{name}: expected ascending columns")
+    if len(columns) and not 0 <= columns[0] <= columns[-1] < len(labels):
+        raise ValueError(f"{name}: expected columns of labels")
+    listed: list[int] = columns.tolist()
+    return listed
 
 
 def _drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:

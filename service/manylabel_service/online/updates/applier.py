@@ -349,8 +349,12 @@ def _events(result: ApplyResult) -> Iterator[Event]:
     if result.kind == "rollback":
         yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
         return
+    if (relabel := result.relabelled) is not None:
+        name, change = relabel.to or relabel.label, "retired" if relabel.to is None else "renamed"
+        yield Event("label", position, {**data, "label": name, "change": change, "before": relabel.label})
+        return
     for name in result.new_labels:
-        yield Event("label", position, {**data, "label": name}, result.previous_position)
+        yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)
     for updates, label in result.alarms:
         yield Event(
             "drift", position, {"position": position, "updates": updates, "label": label}, result.previous_position

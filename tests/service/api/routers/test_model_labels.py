@@ -114,6 +114,47 @@ def test_alarms_of_drift(client: TestClient, create: Callable[..., str]) -> None
     assert {one["label"]: one["drift"] for one in listed(client, address, "?sort=alarms")["labels"]} == drift
 
 
+def test_a_label_is_renamed_and_retired(
+    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
+) -> None:
+    address = create(client, "relabelled")
+    for _ in range(5):
+        client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "cars"]}).raise_for_status()
+    ids = [
+        one["id"]
+        for one in client.post(f"{address}/predict?keep=true", json={"examples": [{"x": {"a": 1}}] * 2}).json()[
+            "predictions"
+        ]
+    ]
+    body, key = {"label": "petz", "to": "pets"}, {"Idempotency-Key": "k"}
+    answer = client.post(f"{address}/labels/rename", json=body, headers=key)
+    schemas.UpdateAnswer.model_validate_json(answer.content, strict=True)
+    again = client.post(f"{address}/labels/rename", json=body, headers=key)
+    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    refused(client.post(f"{address}/labels/rename", json=body), 404, "label_not_found")
+    refused(client.post(f"{address}/labels/rename", json={"label": "cars", "to": "pets"}), 409, "label_exists")
+    for to in ("", "é" * 200, None):
+        wrong = client.post(f"{address}/labels/rename", json={"label": "cars", "to": to})
+        refused(wrong, 422, "invalid_request", "/to")
+    client.post(f"{address}/labels/retire", json={"label": "cars"}).raise_for_status()
+    refused(client.post(f"{address}/labels/retire", json={"label": "cars"}), 404, "label_not_found")
+    assert client.post(f"{address}/predict", json={"x": {"a": 1}}).json()["labels"] == ["pets"]
+    update = client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["pets", "cars"]})
+    refused(update, 422, "invalid_request", "/y/1")
+    late = {"examples": [{"id": ids[0], "y": ["pets"]}, {"id": ids[1], "y": {"cars": True}}]}
+    refused(client.post(f"{address}/labels", json=late), 422, "invalid_request", "/examples/1/y/cars")
+    client.post(f"{address}/labels", json={"id": ids[0], "y": ["pets"]}).raise_for_status()
+    found = {one["label"]: one for one in listed(client, address)["labels"]}
+    assert {name: one["retired"] for name, one in found.items()} == {"pets": False, "cars": True}
+    assert (found["pets"]["examples"], found["pets"]["last_seen"]) == (6, 6)
+    assert found["cars"]["cumulative"]["precision"] == 4 / 5, "it was answered then, and was wrong"
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()
+    assert kept["scores"].keys() == {"pets"}
+    client.post(f"{address}/labels", json={"id": kept["id"], "y": ["pets"]}).raise_for_status()
+    after = {one["label"]: one["cumulative"] for one in listed(client, address)["labels"]}
+    assert after["cars"] == found["cars"]["cumulative"], "it was not answered, and was right"
+
+
 def test_of_no_model_there_is_no_list(client: TestClient, refused: Callable[..., Any]) -> None:
     refused(client.get("/v1/models/nobody/labels"), 404, "model_not_found")
 

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.log_entries import VERSION, Change, Rollback, StreamPart, Update, decode, encode
+from manylabel_service.online.state.log_entries import (
+    VERSION,
+    Change,
+    Relabel,
+    Rollback,
+    StreamPart,
+    Update,
+    decode,
+    encode,
+)
 
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)
 floats = st.floats(width=32, allow_nan=False, allow_infinity=False)
@@ -61,7 +70,9 @@ def updates(draw: st.DrawFn) -> Update:
     )
 
 
-rollbacks = st.builds(Rollback, st.text(max_size=20), durabilities, keys)
+rollbacks = st.builds(Rollback, st.text(max_size=20), durabilities, keys) | st.builds(
+    Relabel, st.text(max_size=20), st.none() | st.text(max_size=20), durabilities, keys
+)
 
 
 def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
@@ -71,7 +82,7 @@ def same_array(a: np.ndarray | None, b: np.ndarray | None) -> bool:
 
 
 @given(rollbacks)
-def test_round_trip_of_a_rollback(rollback: Rollback) -> None:
+def test_round_trip_of_a_rollback_and_a_relabel(rollback: Rollback | Relabel) -> None:
     assert decode(encode(rollback)) == rollback
 
 
@@ -121,6 +132,9 @@ EXAMPLE = [None, None, b"", [], b"", True]
         msgpack.packb([2, 0, "log", None, None, True, False, None, [EXAMPLE]]),
         msgpack.packb([VERSION, 1, "log", None, None]),
         msgpack.packb([VERSION, 2, "log", None, None, "7"]),
+        msgpack.packb([VERSION, 2, "log", None, None, "7", 8]),
+        msgpack.packb([VERSION, 2, "log", None, None, None, None]),
+        msgpack.packb([VERSION, 3, "log", None, None, "7"]),
         msgpack.packb([VERSION, 2, "log", None, None, True, None, [EXAMPLE]]),
         msgpack.packb([1, "log", None, None, 1, [3]]),
     ],

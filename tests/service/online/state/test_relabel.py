@@ -1,0 +1,142 @@
+"""Labels that are renamed or retired by an entry of the log."""
+
+import numpy as np
+import pytest
+from tests.service.online.folds import append, facts, fold, learn, named, new_model, ulid
+
+from manylabel_core.state import DamagedState, State
+from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared
+from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.answer import Answer
+from manylabel_service.online.state.fold import LogEntry
+from manylabel_service.online.state.log_entries import Relabel, Rollback, Update
+from manylabel_service.online.state.model import OnlineModel
+
+X = named(a=1)
+
+
+def taught(**spec: object) -> OnlineModel:
+    model = new_model(**spec)
+    for _ in range(5):
+        learn(model, (X, ["p", "q"]))
+    return model
+
+
+def test_a_renamed_label_keeps_what_was_learnt() -> None:
+    model = taught()
+    before = model.predict([X])[0]
+    measured = model.prequential.measures()
+    outcome = append(model, Relabel("q", "r", "log"))
+    assert (outcome.kind, outcome.learnt, model.labels.names) == ("relabel", 0, ("p", "r"))
+    after = model.predict([X])[0]
+    assert (after.labels, list(after.scores.values())) == (["p", "r"], list(before.scores.values()))
+    assert model.prequential.measures() == measured
+    learn(model, (X, ["q"]))
+    assert model.labels.names == ("p", "r", "q"), "the old name is that of another label now"
+
+
+def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
+    model = taught()
+    append(model, Relabel("q", None, "log"))
+    (answered,) = model.predict([X], probabilities=True)
+    assert answered.labels == ["p"]
+    assert answered.scores.keys() == (answered.probabilities or {}).keys() == {"p"}
+    refused = learn(model, (X, ["p"]), (X, ["p", "q"])).answer
+    assert isinstance(refused, InvalidExample)
+    assert (refused.index, refused.path) == (1, ("y", 1))
+    counts = model.prequential.labels().cumulative.copy()
+    told = learn(model, (X, ["p"]), want_predictions=True).answer
+    assert isinstance(told, Answer)
+    (prediction,) = told.predictions(model.labels.names, model.retired) or ()
+    assert prediction.labels == ["p"]
+    change = model.prequential.labels().cumulative - counts
+    assert change.tolist() == [[1, 0, 0], [0, 0, 0]], "what is not answered is not measured"
+
+
+@pytest.mark.parametrize(
+    ("relabel", "error"),
+    [
+        (Relabel("z", "y", "log"), LabelNotFound),
+        (Relabel("z", None, "log"), LabelNotFound),
+        (Relabel("p", "q", "log"), LabelExists),
+        (Relabel("p", "p", "log"), LabelExists),
+        (Relabel("gone", "new", "log"), LabelNotFound),
+        (Relabel("gone", None, "log"), LabelNotFound),
+        (Relabel("p", "gone", "log"), LabelExists),
+    ],
+)
+def test_what_cannot_be_changes_nothing(relabel: Relabel, error: type[Exception]) -> None:
+    model = taught()
+    learn(model, (X, ["gone"]))
+    append(model, Relabel("gone", None, "log"))
+    names, retired = model.labels.names, set(model.retired)
+    assert isinstance(append(model, relabel).answer, error)
+    assert (model.labels.names, model.retired) == (names, retired)
+
+
+def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
+    model = taught(labels=["p", "q"])
+    assert isinstance(append(model, Relabel("p", "r", "log")).answer, LabelsDeclared)
+    assert isinstance(append(model, Relabel("p", None, "log")).answer, Answer)
+    assert model.predict([X])[0].labels == ["q"]
+    assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
+
+
+def test_a_retry_is_answered_and_done_once() -> None:
+    model = taught()
+    relabel = Relabel("p", "r", "log", IdempotencyKey("k", b"d" * 16))
+    first, again = append(model, relabel), append(model, relabel)
+    assert (first.replayed, again.replayed, again.answer) == (False, True, first.answer)
+
+
+def test_names_stay_after_a_rollback_and_in_a_seed() -> None:
+    model = taught()
+    states = {model.position: model.to_bytes()}
+    append(model, Relabel("p", "r", "log"))
+    append(model, Relabel("q", None, "log"))
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, Answer)
+    assert (model.labels.names, model.retired) == (("r", "q"), {"q"})
+    again = OnlineModel.from_bytes(model.to_bytes())
+    assert again.to_bytes() == model.to_bytes()
+    assert again.predict([X]) == model.predict([X])
+    seed = OnlineModel.from_bytes(model.seed("seed"))
+    assert seed.predict([X])[0].labels == ["r"]
+    states[model.position] = model.to_bytes()
+    assert isinstance(append(model, Rollback(model.position, "log"), states).answer, Answer)
+
+
+def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> None:
+    model = taught()
+    served = model.predict([X])[0].margins
+    append(model, Relabel("p", "r", "log"))
+    append(model, Relabel("q", None, "log"))
+    y = Labels(("r",), np.array([1], dtype=np.int8), complete=False)
+    append(model, Update((Example(X, y),), "log", prediction_ids=(ulid(1),), served=(served,)))
+    counts = model.prequential.labels()
+    assert (counts.cumulative[0, 0], counts.told[0]) == (5, 6), "the first of five was answered without labels"
+
+
+def test_however_entries_are_grouped() -> None:
+    y = [Labels.all_of(names) for names in (["p"], ["q"], ["p", "q"], ["r"])]
+    log = [LogEntry("1", Update((Example(X, y[0]), Example(X, y[1])), "log", want_predictions=True))]
+    log += [LogEntry("2", Relabel("q", "r", "log")), LogEntry("3", Update((Example(X, y[2]),), "log"))]
+    log += [LogEntry("4", Relabel("p", None, "log")), LogEntry("5", Update((Example(X, y[0]),), "log"))]
+    log += [LogEntry("6", Update((Example(X, y[3]),), "log", want_predictions=True))]
+    models = [new_model() for _ in range(3)]
+    told = [facts(fold(model, log, size), model) for model, size in zip(models[:2], (1, 100), strict=True)]
+    for entry in log:
+        fold(models[2], [entry])
+        models[2] = OnlineModel.from_bytes(models[2].to_bytes())
+    assert told[0] == told[1]
+    assert models[0].to_bytes() == models[1].to_bytes() == models[2].to_bytes()
+    assert models[0].labels.names == ("p", "r", "q")
+
+
+@pytest.mark.parametrize("name", ["retired", "renamed"])
+@pytest.mark.parametrize("columns", [[2], [-1], [1, 0], [0, 0], [[0]], [0.0]])
+def test_columns_that_nobody_wrote(name: str, columns: list[object]) -> None:
+    arrays, header = State.from_bytes(taught().to_bytes())
+    forged = np.array(columns, dtype=np.float32 if columns == [0.0] else np.int32)
+    with pytest.raises(DamagedState):
+        OnlineModel.from_bytes(State({**arrays, name: forged}, header).to_bytes())
