@@ -17,6 +17,7 @@ from manylabel_service.app import create_app
 from manylabel_service.server.connections import ConnectionLimits
 from manylabel_service.server.protocol import protocol_for
 from manylabel_service.server.sockets import BACKLOG, listen, url_of
+from manylabel_service.server.threads import background_threads
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
@@ -150,6 +151,7 @@ class _Server(uvicorn.Server):
         if self._held:
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         self._limits.start(self.server_state.connections)
+        asyncio.get_running_loop().set_default_executor(background_threads())
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

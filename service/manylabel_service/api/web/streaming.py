@@ -118,8 +118,11 @@ class Download(Response):
             writer = Writer(scope, send, self._idle_seconds)
             await writer.start(b"application/octet-stream", [(b"content-length", b"%d" % size_bytes)])
             self._file.seek(0)
-            while portion := await asyncio.to_thread(self._file.read, PORTION_BYTES):
-                await writer.write(portion)
+            try:
+                while portion := await asyncio.to_thread(self._file.read, PORTION_BYTES):
+                    await writer.write(portion)
+            finally:
+                await asyncio.to_thread(self._file.close)  # the file has no name: its room on the disk is freed now
             await writer.end()
 
 

@@ -1,0 +1,21 @@
+"""Threads for what takes long give way to the event loop."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from manylabel_service.server.threads import NICENESS, background_threads
+
+
+def niceness() -> int:
+    return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the priority is that of the process")
+def test_background_threads_give_way_to_the_others() -> None:
+    before = niceness()
+    with background_threads() as threads:
+        assert threads.submit(niceness).result() == max(before, NICENESS)
+    assert niceness() == before
