@@ -116,6 +116,14 @@ of a Redis cluster also talk 10,000 above theirs."""
 _ports_given: set[int] = set()
 
 
+def open_scratch_files(server: ServerProcess) -> int:
+    """Files without a name that the server has open in its data directory."""
+    links = [
+        os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir() if link.exists() or link.is_symlink()
+    ]
+    return sum(link.startswith(str(server.data_dir)) and link.endswith("(deleted)") for link in links)
+
+
 def free_port() -> int:
     """A port for a server; never the same one twice, nor in two processes of pytest-xdist."""
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

@@ -20,7 +20,7 @@ class Context:
     """A context holds the parts of one application.
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
-    by the one upload that may be under way: it has a whole model in memory. `examining` is held by those that have a
+    by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send.
     """
 

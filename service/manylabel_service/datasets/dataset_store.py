@@ -41,7 +41,7 @@ KIND = "datasets"
 PIECE_BYTES = 2**22
 
 UPLOADS = 4
-"""Uploads under way may take the disk that so many of the largest do."""
+"""Uploads under way may take the disk that so many of the largest data sets do, and a snapshot of a model."""
 
 COPIES = 6
 """How often a data set may be in the memory of the process that reads it: as read, sorted, and on its way to bytes."""
@@ -65,13 +65,13 @@ class DatasetStore:
 
     Attributes
     ----------
-    uploads : those under way, which take room on the disk.
+    uploads : those under way, which take room on the disk; snapshots that are uploaded are among them.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._settings = settings
-        self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes)
+        self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes + settings.max_model_bytes)
         self._reading = asyncio.Semaphore(1)  # a second reader would take twice the memory, and end no sooner
 
     def scratch_file(self) -> IO[bytes]:

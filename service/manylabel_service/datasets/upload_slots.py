@@ -1,4 +1,4 @@
-"""Uploads of data sets under way share the disk of the data directory; one that stands still gives way to others."""
+"""Uploads under way share the disk of the data directory; one that stands still gives way to others."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class UploadSlots:
     def upload(self) -> Iterator[Upload]:
         """Give room to an upload inside; raise NotReady if there is none, and no other stands still."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
-            raise NotReady("as many data sets are being uploaded as the server takes at a time")
+            raise NotReady("as many files are being uploaded as the server takes at a time")
         upload = Upload(self._clock())
         self._uploads.add(upload)
         try:

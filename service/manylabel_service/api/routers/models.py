@@ -16,13 +16,12 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import online, trained
-from manylabel_service.api.translation.scratch_files import scratch_file, write_body
+from manylabel_service.api.translation.scratch_files import receive_file
 from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import wrong
-from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
-from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.size_limits import check_arrays
@@ -41,9 +40,6 @@ CREATING = (
     "storage_unavailable",
     "limit_exceeded",
 )
-
-UPLOAD_SECONDS = 600.0
-"""Longest upload of a snapshot: one that trickles in would keep all others from theirs."""
 
 _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_per_label": 1.0}, "scaling": "unit"}
 
@@ -156,23 +152,14 @@ async def upload(request: Request, context: ContextOf, name: str) -> Response:
     did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""
     _check_name(name)
     context.registry.require_ready()
-    if context.uploading.locked():
-        raise NotReady("another snapshot is being uploaded, and the server takes one at a time")
-    async with context.uploading:
-        with ExitStack() as stack:
-            file = await scratch_file(context.datasets, stack)
-            size_bytes = await _receive(request, context.settings, file)
-            state = await asyncio.to_thread(_model, file, size_bytes, context.settings)
-        replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
+    settings = context.settings
+    with ExitStack() as stack:
+        limits = settings.max_model_bytes, settings.stream_idle_seconds
+        file, size_bytes = await receive_file(request, BYTES, *limits, context.datasets, stack)
+        async with context.uploading:
+            state = await asyncio.to_thread(_model, file, size_bytes, settings)
+            replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
     return created(replica)
-
-
-async def _receive(request: Request, settings: Settings, file: IO[bytes]) -> int:
-    try:
-        async with asyncio.timeout(UPLOAD_SECONDS):
-            return await write_body(request, BYTES, settings.max_model_bytes, settings.stream_idle_seconds, file)
-    except TimeoutError:
-        raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
 
 
 def _check_name(name: str) -> None:

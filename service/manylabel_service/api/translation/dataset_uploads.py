@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
@@ -16,6 +16,7 @@ from manylabel_service.api.web.bodies import in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.datasets.upload_slots import Upload
 from manylabel_service.errors import DISK_FULL, NotReady, StorageFull
 from manylabel_service.settings import Settings
 
@@ -31,8 +32,8 @@ FILE, LABELS = "file", "labels"
 
 
 @dataclass
-class _Part:
-    """A file that grows; `max_bytes` is its limit."""
+class Part:
+    """A file that grows by large portions; `max_bytes` is its limit."""
 
     file: IO[bytes]
     max_bytes: int
@@ -40,6 +41,7 @@ class _Part:
     waiting: bytearray = field(default_factory=bytearray)
 
     async def write(self, data: bytes) -> None:
+        """Take what came; raise a Problem body_too_large, or StorageFull."""
         self.size += len(data)
         if self.size > self.max_bytes:
             raise too_large(self.max_bytes)
@@ -48,6 +50,7 @@ class _Part:
             await self.flush()
 
     async def flush(self) -> None:
+        """Write what was taken; raise StorageFull."""
         portion, self.waiting = bytes(self.waiting), bytearray()
         try:
             await asyncio.to_thread(self._write, portion)
@@ -89,25 +92,40 @@ async def receive(
     max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES}
     names = [FILE, LABELS] if essence == MULTIPART else [FILE]
     upload = stack.enter_context(datasets.uploads.upload())
-    parts = {name: _Part(await _scratch(datasets, stack), max_bytes[name]) for name in names}
+    parts = {name: Part(await _scratch(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
+    async with giving_way(upload, UPLOAD_SECONDS):
+        async for chunk in chunks(request, settings.stream_idle_seconds):
+            datasets.uploads.add(upload, len(chunk))
+            for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
+                await parts[name].write(data)
+        for part in parts.values():
+            await part.flush()
+    seen = names if multipart is None else _complete(multipart)
+    return {name: parts[name].file for name in seen}
+
+
+@asynccontextmanager
+async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
+    """Receive an upload inside, which gives way to others where it stands still.
+
+    Raises
+    ------
+    NotReady
+        It gave way.
+    Problem
+        stream_idle: it took too long.
+    """
     try:
-        async with asyncio.timeout(UPLOAD_SECONDS) as timeout:
+        async with asyncio.timeout(seconds) as timeout:
             upload.give_way = partial(timeout.reschedule, 0.0)
-            async for chunk in _chunks(request, settings.stream_idle_seconds):
-                datasets.uploads.add(upload, len(chunk))
-                for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
-                    await parts[name].write(data)
-            for part in parts.values():
-                await part.flush()
+            yield
     except TimeoutError:
         if upload.gave_way:
             raise NotReady("the upload stood still, and others needed its room") from None
-        raise Problem("stream_idle", f"an upload may take {UPLOAD_SECONDS:g} s, and this one was not done") from None
+        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one was not done") from None
     finally:
         upload.give_way = None
-    seen = names if multipart is None else _complete(multipart)
-    return {name: parts[name].file for name in seen}
 
 
 def _complete(multipart: Multipart) -> list[str]:
@@ -137,7 +155,8 @@ def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
         raise too_large(max_bytes)
 
 
-async def _chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
+async def chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
+    """Yield a body as it comes; raise a Problem stream_idle, or ClientDisconnect."""
     take = in_time(request.receive, idle_seconds)
     more = True
     while more:

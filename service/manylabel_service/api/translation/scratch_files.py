@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
-from manylabel_service.api.translation.dataset_uploads import full_or
-from manylabel_service.api.web.bodies import check_headers, in_time, too_large
+from manylabel_service.api.translation.dataset_uploads import UPLOAD_SECONDS, Part, chunks, full_or, giving_way
+from manylabel_service.api.web.bodies import check_headers
 from manylabel_service.datasets.dataset_store import DatasetStore
 
 
@@ -29,29 +29,29 @@ def full_disk() -> Iterator[None]:
         raise full_or(error) from error
 
 
-async def write_body(request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, file: IO[bytes]) -> int:
-    """Write the body of a request that says it is of this type to a file; return its size in bytes.
+async def receive_file(
+    request: Request, media_type: bytes, max_bytes: int, idle_seconds: float, datasets: DatasetStore, stack: ExitStack
+) -> tuple[IO[bytes], int]:
+    """Return the body of a request that says it is of this type as a file, which `stack` closes, and its size in bytes.
+
+    Until then it has its room among the uploads under way; what is still coming gives way when others need it.
 
     Raises
     ------
     Problem
         unsupported_media_type, body_too_large, or stream_idle.
+    NotReady
+        There is no room, or it gave way.
     StorageFull
     ClientDisconnect
         The client went away before it had sent everything.
     """
     check_headers(request, media_type, max_bytes)
-    receive, size_bytes, more = in_time(request.receive, idle_seconds), 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        chunk, more = message.get("body", b""), message.get("more_body", False)
-        size_bytes += len(chunk)
-        if size_bytes > max_bytes:
-            raise too_large(max_bytes)
-        with full_disk():
-            await asyncio.to_thread(file.write, chunk)
-    with full_disk():
-        await asyncio.to_thread(file.flush)
-    return size_bytes
+    upload = stack.enter_context(datasets.uploads.upload())
+    part = Part(await scratch_file(datasets, stack), max_bytes)
+    async with giving_way(upload, UPLOAD_SECONDS):
+        async for chunk in chunks(request, idle_seconds):
+            datasets.uploads.add(upload, len(chunk))
+            await part.write(chunk)
+        await part.flush()
+    return part.file, part.size

@@ -4,13 +4,11 @@ import contextlib
 import http.client
 import io
 import json
-import os
 import socket
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.support.processes import has_ended, processes
+from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
 from manylabel_service.api import schemas
@@ -275,14 +274,6 @@ def listed(server: Any) -> list[Any]:
     with urllib.request.urlopen(f"{server.url}/v1/datasets") as answer:
         found: list[Any] = json.load(answer)["datasets"]
         return found
-
-
-def open_scratch_files(server: Any) -> int:
-    """Files without a name that the server has open in its data directory."""
-    links = [
-        os.readlink(link) for link in Path(f"/proc/{server.pid}/fd").iterdir() if link.exists() or link.is_symlink()
-    ]
-    return sum(link.startswith(str(server.data_dir)) and link.endswith("(deleted)") for link in links)
 
 
 def data_files(server: Any) -> set[str]:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
 from manylabel_service.api.routers import events
 from manylabel_service.api.web import sse
+from manylabel_service.datasets.upload_slots import MAX_UPLOADS
 from manylabel_service.hosting.events import MAX_SUBSCRIBERS, Events
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
@@ -261,25 +263,42 @@ def status_of(connection: Connection) -> tuple[int, str | None]:
     return connection.answer.status, document.get("code")
 
 
-def test_one_upload_is_taken_at_a_time(server: Any, name: str) -> None:
+def snapshot_of(server: Any, name: str) -> bytes:
     position = call(server, "POST", f"/v1/models/{name}/snapshots")[1]["position"]
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
         connection.request("GET", f"/v1/models/{name}/snapshots/{position}")
-        data = connection.getresponse().read()
+        return connection.getresponse().read()
+
+
+def test_a_slow_upload_keeps_no_other_from_its_own(server: Any, name: str) -> None:
+    data = snapshot_of(server, name)
     with Connection(server, PUT % (b"first", len(data))) as first:
         first.socket.sendall(data[:-1])
         assert call(server, "GET", "/livez")[0] == 200  # the server has read what was sent before
         with Connection(server, PUT % (b"second", len(data))) as second:
             second.socket.sendall(data)
-            assert status_of(second) == (503, "not_ready")
-            assert second.answer.headers["Retry-After"] == "1"
+            assert status_of(second) == (201, None)
         first.socket.sendall(data[-1:])
         assert status_of(first) == (201, None)
-    with Connection(server, PUT % (b"second", len(data))) as second:
-        second.socket.sendall(data)
-        assert status_of(second) == (201, None)
     for copy in ("first", "second"):
         assert call(server, "DELETE", f"/v1/models/{copy}")[0] == 204
+
+
+def test_uploads_that_stand_still_give_way(server: Any, name: str) -> None:
+    """However many are begun and go on by a byte now and then: who wants to upload can."""
+    data = snapshot_of(server, name)
+    with contextlib.ExitStack() as stack:
+        stalled = [stack.enter_context(Connection(server, PUT % (b"stalled", 1_000))) for _ in range(MAX_UPLOADS)]
+        eventually(lambda: open_scratch_files(server) == MAX_UPLOADS)
+        for _ in range(5):  # longer than one may stand still
+            for connection in stalled:
+                connection.socket.sendall(b" ")
+            time.sleep(0.5)
+        with Connection(server, PUT % (b"third", len(data))) as third:
+            third.socket.sendall(data)
+            assert status_of(third) == (201, None)
+        assert status_of(stalled[0]) == (503, "not_ready")  # it has stood still for longest
+    assert call(server, "DELETE", "/v1/models/third")[0] == 204
 
 
 def test_an_upload_that_stops_is_given_up(impatient: Any) -> None:

@@ -1,9 +1,9 @@
 """Snapshots through HTTP: list, take, download, upload, and back to one of them."""
 
 import asyncio
-import io
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,12 @@ from tests.support.waiting import eventually
 
 from manylabel_core.state import State
 from manylabel_service.api import schemas
-from manylabel_service.api.routers import models
+from manylabel_service.api.translation import scratch_files
+from manylabel_service.api.web import bodies
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.settings import Settings
+from manylabel_service.storage import SQLiteStore
 
 BYTES = {"Content-Type": "application/octet-stream"}
 PROBE = {"examples": [{"x": {f"w{i}": 1}} for i in range(6)]}
@@ -319,15 +322,16 @@ def test_calls_about_no_model(client: TestClient, refused: Callable[..., Any]) -
         refused(answer, 404, "model_not_found")
 
 
-async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_upload_that_trickles_in_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def receive() -> Message:
         await asyncio.sleep(0.01)  # never idle, never done
         return {"type": "http.request", "body": b"x", "more_body": True}
 
-    monkeypatch.setattr(models, "UPLOAD_SECONDS", 0.1)
+    monkeypatch.setattr(scratch_files, "UPLOAD_SECONDS", 0.1)
     request = Request({"type": "http", "headers": [(b"content-type", b"application/octet-stream")]}, receive)
-    with pytest.raises(Problem) as raised:
-        await models._receive(request, Settings(), io.BytesIO())
+    datasets = DatasetStore(SQLiteStore(tmp_path), Settings(data_dir=tmp_path))
+    with pytest.raises(Problem) as raised, ExitStack() as stack:
+        await scratch_files.receive_file(request, bodies.BYTES, 1_000, 60.0, datasets, stack)
     assert (raised.value.status, raised.value.code) == (408, "stream_idle")
 
 
