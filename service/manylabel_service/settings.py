@@ -172,9 +172,9 @@ class Settings(BaseSettings):
     """Most examples waiting to be learnt, per model; beyond it updates are answered 429."""
 
     max_queue_seconds: PositiveFloat = 2.0
-    """Longest that an update may have to wait for those before it, by how fast the model learnt lately, and a body of
-    64 KiB or more for others of that size, by how fast they were read lately; beyond it they are answered 429. Streams
-    are held back instead."""
+    """Longest that a request waits for others, in all, from when its head was read: a body of 64 KiB or more for others
+    of that size, and an update for those before it. What has waited for so long, or would have to by how fast such were
+    done lately, is answered 429. Streams are held back instead."""
 
     max_models: PositiveInt = 1_000
     """Most models on this server."""

@@ -7,6 +7,10 @@ SLOWER = 0.8
 """Work that was done more slowly than before lowers the rate to this share at most: a disk may be busy once."""
 
 
+GRACE_SHARE = 0.1
+"""Who has waited long before, or took long to send, may wait for this share of the longest wait all the same."""
+
+
 class WorkRate:
     """The rate of work that is done one piece after the other.
 
@@ -22,6 +26,10 @@ class WorkRate:
         self._rate = 0.0
         """Amount of work a second, lately; 0 as long as nobody knows."""
         self._under_way, self._began = 0, 0.0
+
+    def amount(self, seconds: float) -> float:
+        """Return how much work is done in so long; 0 if nobody knows."""
+        return self._rate * seconds
 
     def begin(self, amount: int) -> None:
         """Begin a piece with so much work."""

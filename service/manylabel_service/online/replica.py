@@ -6,6 +6,7 @@ unless it asks for a position that is not reached yet.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -307,6 +308,7 @@ class Replica(HostedModel):
         served: Sequence[NDArray[np.float64]] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
+        deadline: float = math.inf,
     ) -> UpdateResult:
         """Learn the examples, all or none, in order; return when they are in the log and in the model.
 
@@ -320,7 +322,8 @@ class Replica(HostedModel):
         served : the scores that were answered then, of each, as `KeptPrediction` has them.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
-            Such an update waits for those before it for as long as it takes.
+        deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
+            waits for as long as it takes.
 
         Raises
         ------
@@ -346,7 +349,7 @@ class Replica(HostedModel):
             None if served is None else tuple(served),
         )
         with self._keys.hold(key):
-            result, refused = await self._learn(update, refuse_each)
+            result, refused = await self._learn(update, refuse_each, deadline)
         if result is None:
             return UpdateResult(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
         answer = self._answer(result)
@@ -367,7 +370,7 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             rollback = Rollback(await self._snapshot_reader.pin(snapshot), self.durability, key)
             self.check_changeable()
-            outcome = await self.queue.put(rollback, encode(rollback), None, patient=True)
+            outcome = await self.queue.put(rollback, encode(rollback), None)
         self.snapshotter.soon()
         self.queue.wake()
         return self._answer(outcome)
@@ -385,7 +388,7 @@ class Replica(HostedModel):
             return self._updated(earlier, replayed=True)
         with self._keys.hold(key):
             relabel = Relabel(label, to, self.durability, key)
-            return self._answer(await self.queue.put(relabel, encode(relabel), None, patient=True))
+            return self._answer(await self.queue.put(relabel, encode(relabel), None))
 
     def check_wait(self) -> None:
         """Raise QueueFull if an update would wait longer than it may for those before it."""
@@ -420,7 +423,9 @@ class Replica(HostedModel):
             raise error
         return self._keys.stored_answer(key, self.model.keys)
 
-    async def _learn(self, update: Update, each: bool) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
+    async def _learn(
+        self, update: Update, each: bool, deadline: float
+    ) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
         """Have an update learnt; with `each`, without the examples that are refused, which may be all."""
         refused: dict[int, ServiceError] = {}
         indices = list(range(len(update.examples)))
@@ -432,7 +437,7 @@ class Replica(HostedModel):
             if each and not update.examples:
                 break
             self.check_changeable()  # it may have ended meanwhile
-            result = await self.queue.put(update, admitted.payload, admitted.checked, patient=each)
+            result = await self.queue.put(update, admitted.payload, admitted.checked, deadline)
             if not (each and isinstance(result.answer, InvalidExample)):
                 return result, refused
             # It does not fit what others have made of the model since it was admitted.

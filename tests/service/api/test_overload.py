@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.support.waiting import eventually
 
 from manylabel_service.app import create_app
 from manylabel_service.errors import StorageGone
@@ -137,6 +139,30 @@ def test_updates_that_wait_together_are_all_learnt(
     assert learnt == list(range(4, 4 + len(learnt)))
     assert {answer.status_code for answer in answers} <= {200, 429}
     assert client.get(model).json()["updates"] == 3 + len(learnt)
+
+
+def test_an_update_that_has_waited_for_too_long_is_refused(
+    store: StuckStore, tmp_path: Path, refused: Callable[..., Any]
+) -> None:
+    """However short its wait was to be: what counts is how long it was, from when its head was read."""
+    ready, seconds = threading.Event(), 0.2
+    settings = Settings(data_dir=tmp_path, max_queue_seconds=seconds)
+    with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
+        assert ready.wait(120)
+        client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+        store.may_append.clear()
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(client.post, "/v1/models/m/update", json=ITEM)
+            assert store.appending.wait(20)
+            second = pool.submit(client.post, "/v1/models/m/update", json=ITEM)
+            eventually(lambda: 'manylabel_queue_depth{model="m"} 2.0' in client.get("/metrics").text)
+            waited_from = time.monotonic()
+            eventually(lambda: time.monotonic() - waited_from > seconds)
+            store.may_append.set()
+            assert first.result(20).json()["updates"] == 1
+            refused(second.result(20), 429, "queue_full")
+        assert int(second.result().headers["retry-after"]) >= 1
+        assert client.post("/v1/models/m/update", json=ITEM).json()["updates"] == 2
 
 
 @pytest.mark.parametrize("size", [20, 2_000, 200_000])

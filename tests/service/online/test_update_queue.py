@@ -1,6 +1,7 @@
 """Updates are refused once they would wait too long, by how fast the model learnt lately."""
 
 import asyncio
+import math
 
 import pytest
 
@@ -21,15 +22,16 @@ class Queue:
         self.queue = UpdateQueue("m", Settings(max_queue_seconds=max_queue_seconds), lambda: self.now)
         self._tasks: list[asyncio.Task[ApplyResult]] = []
 
-    async def put(self, n_examples: int, *, patient: bool = False) -> None:
-        """Have an update of so many examples wait; raise QueueFull if it may not."""
+    async def put(self, n_examples: int, seconds: float = math.inf) -> asyncio.Task[ApplyResult]:
+        """Have an update of so many examples wait, for so long at most; raise QueueFull if it would be longer."""
         update = Update((), "log", None, False, None, None, False)
         checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None)
-        task = asyncio.create_task(self.queue.put(update, b"", checked, patient=patient))
+        task = asyncio.create_task(self.queue.put(update, b"", checked, self.now + seconds))
         await asyncio.sleep(0)
         if task.done():
             task.result()
         self._tasks.append(task)
+        return task
 
     def learn(self, examples_a_second: float) -> None:
         """Have the next group learnt."""
@@ -45,20 +47,53 @@ async def test_nothing_is_refused_before_the_rate_is_known() -> None:
         await queue.put(1000)
 
 
-async def test_an_update_is_refused_that_would_wait_too_long() -> None:
+async def test_nothing_is_read_for_an_update_that_would_wait_too_long() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
     assert queue.queue.seconds == 0
     await queue.put(2000)
     assert queue.queue.seconds == 2.0
+    queue.queue.check_wait()
     await queue.put(1000)
     with pytest.raises(QueueFull, match="2 s of learning") as refused:
-        await queue.put(1)
-    assert refused.value.retry_after == 1.0
-    with pytest.raises(QueueFull):
         queue.queue.check_wait()
-    await queue.put(1, patient=True)
+    assert refused.value.retry_after == 1.0
+
+
+async def test_an_update_is_refused_when_it_has_waited_too_long() -> None:
+    """Whatever was thought when it came: the time that it has waited counts, and what of its group comes before it."""
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    waiting = [await queue.put(200, seconds=2.0) for _ in range(11)]
+    with pytest.raises(QueueFull, match="2 s of learning"):
+        await queue.put(1, seconds=2.0)
+    endless = await queue.put(1)
+    while queue.queue:
+        queue.learn(500)  # half as fast as it was
+        await asyncio.sleep(0)
+    assert isinstance(endless, asyncio.Task)
+    assert (await endless).learnt == 1
+    results = [(await task).answer for task in waiting]
+    assert [isinstance(answer, QueueFull) for answer in results] == [False] * 6 + [True] * 5
+    assert queue.queue.examples == 0
+
+
+async def test_one_that_took_long_to_come_is_learnt_if_it_need_not_wait() -> None:
+    queue = Queue()
+    late = await queue.put(1000, seconds=-60.0)
+    queue.learn(1000)
+    assert (await late).learnt == 1000
+
+
+async def test_a_group_is_no_more_than_is_learnt_in_an_eighth_of_the_wait() -> None:
+    queue = Queue()
+    await queue.put(1000)
+    queue.learn(1000)
+    for _ in range(10):
+        await queue.put(50)
+    assert len(queue.queue.take_group()) == 5
 
 
 async def test_time_that_a_group_has_taken_already_is_not_waited_for() -> None:

@@ -60,15 +60,16 @@ async def labels(request: Request, name: str) -> Response:
     context = context_of(request)
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
+        deadline = time.monotonic() + context.settings.max_queue_seconds
         replica.check_wait()
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
-        async with request.app.state.turns.turn(raw):
+        async with request.app.state.turns.turn(raw, deadline):
             document = await read_value(raw)
             key = idempotency.idempotency_key(request, "labels", raw)
             items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)
-        updated = await _learn(context, replica, items, key)
+        updated = await _learn(context, replica, items, key, deadline)
         content = await answer(None, items.batch, receipt(updated))
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
@@ -93,9 +94,11 @@ def _check_repeats(items: Items[_Truth]) -> None:
         seen.add(truth.id)
 
 
-async def _learn(context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None) -> UpdateResult:
+async def _learn(
+    context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None, deadline: float
+) -> UpdateResult:
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return _learn_kept(replica, items.values, key)
+        return _learn_kept(replica, items.values, key, deadline)
 
     try:
         return await context.registry.ask(replica, ask)
@@ -121,7 +124,9 @@ async def _count_delays(truths: Sequence[_Truth], context: Context) -> None:
             await asyncio.sleep(0)
 
 
-async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None) -> UpdateResult:
+async def _learn_kept(
+    replica: Replica, truths: Sequence[_Truth], key: IdempotencyKey | None, deadline: float
+) -> UpdateResult:
     ids = [truth.id for truth in truths]
     try:
         kept = await replica.kept(ids, [truth.y for truth in truths])
@@ -130,7 +135,9 @@ async def _learn_kept(replica: Replica, truths: Sequence[_Truth], key: Idempoten
             raise
         return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
     examples = [Example(one.x, truth.y) for one, truth in zip(kept, truths, strict=True)]
-    return await replica.update(examples, key=key, prediction_ids=ids, served=[one.scores for one in kept])
+    return await replica.update(
+        examples, key=key, prediction_ids=ids, served=[one.scores for one in kept], deadline=deadline
+    )
 
 
 def _problem(error: PredictionError, items: Items[_Truth]) -> Problem:

@@ -184,12 +184,13 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
+    deadline = time.monotonic() + settings.max_queue_seconds
     replica.check_wait()  # before anything is read: refusing is cheap then
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"
     convert = partial(to_example, max_features=settings.max_features)
-    async with request.app.state.turns.turn(raw):
+    async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")
@@ -197,7 +198,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets what it got
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
-    updated = await _update(context, replica, items, key, want_predictions, probabilities)
+    updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
     content = await answer(updated.predictions, items.batch, receipt(updated))
     learnt = 0 if updated.replayed else len(items.values)
@@ -212,10 +213,15 @@ async def _update(
     key: IdempotencyKey | None,
     want_predictions: bool,
     want_probabilities: bool,
+    deadline: float,
 ) -> UpdateResult:
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
         return replica.update(
-            items.values, key=key, want_predictions=want_predictions, want_probabilities=want_probabilities
+            items.values,
+            key=key,
+            want_predictions=want_predictions,
+            want_probabilities=want_probabilities,
+            deadline=deadline,
         )
 
     try:

@@ -1,12 +1,14 @@
 """Turns of large bodies: one after the other becomes values, which take many times the memory of the bytes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import math
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 from manylabel_service.api.web.bodies import HeldBodies
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.work_rate import WorkRate
+from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 LARGE_BYTES = 2**16
 """A body with fewer is converted at once."""
@@ -23,26 +25,37 @@ class Turns:
     ----------
     held : where those that wait are counted.
     max_seconds : longest that one may have to wait, by how fast others were converted lately.
+    clock : seconds.
     """
 
-    def __init__(self, held: HeldBodies, max_seconds: float, rate: WorkRate | None = None) -> None:
+    def __init__(self, held: HeldBodies, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._held = held
         self._max_seconds = max_seconds
-        self._rate = rate or WorkRate(LARGE_BYTES)
+        self._clock = clock
+        self._rate = WorkRate(LARGE_BYTES, clock)
         self._n_bytes = 0
         self._converting = asyncio.Lock()
 
-    def turn(self, raw: bytes) -> AbstractAsyncContextManager[None]:
-        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering."""
-        return self._turn(len(raw)) if len(raw) >= LARGE_BYTES else _AT_ONCE
+    def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
+        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering.
+
+        Parameters
+        ----------
+        raw : the body.
+        deadline : seconds of the clock (time.monotonic) by which it has to be its turn.
+        """
+        return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 
     @asynccontextmanager
-    async def _turn(self, n_bytes: int) -> AsyncIterator[None]:
-        self._check_wait()
+    async def _turn(self, n_bytes: int, deadline: float) -> AsyncIterator[None]:
+        now = self._clock()
+        deadline = min(max(deadline, now + GRACE_SHARE * self._max_seconds), now + self._max_seconds)
+        self._check_wait(deadline, self._rate.seconds(self._n_bytes))
         self._held.add(n_bytes)
         self._n_bytes += n_bytes
         try:
             async with self._converting:
+                self._check_wait(deadline, 0.0)
                 self._rate.begin(n_bytes)
                 done = 0
                 try:
@@ -54,9 +67,10 @@ class Turns:
             self._n_bytes -= n_bytes
             self._held.n_bytes -= n_bytes
 
-    def _check_wait(self) -> None:
-        seconds = self._rate.seconds(self._n_bytes)
-        if seconds > self._max_seconds:
-            after = max(1, round(seconds - self._max_seconds))
+    def _check_wait(self, deadline: float, seconds: float) -> None:
+        """Raise a Problem queue_full if the deadline comes before so many seconds have passed."""
+        late = self._clock() + seconds - deadline
+        if late > 0:
+            after = max(1, round(late))
             detail = f"large bodies wait {self._max_seconds:g} s to be read, the limit: retry in {after} s"
             raise Problem("queue_full", detail, headers={"Retry-After": str(after)})

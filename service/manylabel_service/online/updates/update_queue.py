@@ -1,6 +1,7 @@
 """Updates that wait for their place in the log and in the model."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,10 +12,13 @@ from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
-from manylabel_service.work_rate import WorkRate
+from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 GROUP_EXAMPLES = 10_000
-"""Examples that share an append at most, unless one entry alone has more."""
+FIRST_EXAMPLES = 256
+GROUP_SHARE = 0.125
+"""Most examples that share an append, those before it is known how fast they are learnt, and the share of the longest
+wait that they may take; one entry alone may have more. All of a group are answered when the last is learnt."""
 
 RETRY_SECONDS = 1.0
 """After which it makes sense to come back to a full queue."""
@@ -22,12 +26,16 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth."""
+    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth.
+
+    It is refused if those before it are not done by the `deadline`.
+    """
 
     change: Change
     payload: bytes
     checked: Checked | None
     result: "asyncio.Future[ApplyResult]"
+    deadline: float = math.inf
 
     @property
     def growth(self) -> SizeDelta:
@@ -61,6 +69,7 @@ class UpdateQueue:
         self._name = model_name
         self._max_examples = settings.max_queue_examples
         self._max_seconds = settings.max_queue_seconds
+        self._clock = clock
         self._rate = WorkRate(TIMED_EXAMPLES, clock)
         self._waiting: deque[Pending] = deque()
         self._wake = asyncio.Event()
@@ -81,23 +90,31 @@ class UpdateQueue:
         return self._rate.seconds(self.examples)
 
     def check_wait(self) -> None:
-        """Raise QueueFull if an update would wait longer for those before it than it may."""
+        """Raise QueueFull if an update that comes now would wait longer for those before it than any may."""
         seconds = self.seconds
         if seconds > self._max_seconds:
-            raise QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(seconds - self._max_seconds, 1))
+            raise self._too_long(seconds - self._max_seconds)
 
     async def put(
-        self, change: Change, payload: bytes, checked: Checked | None, *, patient: bool = False
+        self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
     ) -> ApplyResult:
-        """Wait in the queue, and for what becomes of the update; a patient one waits for as long as it takes.
+        """Wait in the queue, and for what becomes of the update.
+
+        Parameters
+        ----------
+        change, payload, checked : as of `Pending`.
+        deadline : seconds of the clock; if those before it are not done by then, the update gets a QueueFull. Without
+            one it waits for as long as it takes.
 
         Raises
         ------
         QueueFull
         """
-        pending = Pending(change, payload, checked, asyncio.get_running_loop().create_future())
-        if not patient:
-            self.check_wait()
+        now = self._clock()
+        deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
+        if (seconds := self.seconds) > deadline - now:
+            raise self._too_long(seconds - (deadline - now))
+        pending = Pending(change, payload, checked, asyncio.get_running_loop().create_future(), deadline)
         self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)
@@ -127,14 +144,22 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take what may share an append, oldest first. Each must be answered."""
+        """Take what may share an append, oldest first; each must be answered. What waited too long is refused."""
         group: list[Pending] = []
-        room = GROUP_EXAMPLES
-        while self._waiting and (not group or self._waiting[0].growth.examples <= room):
-            group.append(self._waiting.popleft())
-            room -= group[-1].growth.examples
-        self._rate.begin(GROUP_EXAMPLES - room)
+        taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
+        now = self._clock()
+        while self._waiting and (not group or taken + self._waiting[0].growth.examples <= room):
+            pending = self._waiting.popleft()
+            if now + self._rate.seconds(taken) > pending.deadline:
+                self._answer([pending], [ApplyResult(self._too_long(self._rate.seconds(self.examples)))])
+            else:
+                group.append(pending)
+                taken += pending.growth.examples
+        self._rate.begin(taken)
         return group
+
+    def _too_long(self, retry_after: float) -> QueueFull:
+        return QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(retry_after, 1))
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
         """Answer the requests of the group that was taken last."""

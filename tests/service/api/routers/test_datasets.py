@@ -237,7 +237,7 @@ def test_as_many_uploads_as_are_taken_at_a_time(client: TestClient, refused: Cal
         for _ in range(MAX_UPLOADS):
             stack.enter_context(app.state.context.datasets.uploads.upload())
         detail = refused(upload(client), 503, "not_ready")["detail"]
-        assert detail.startswith("as many data sets are being uploaded")
+        assert detail.startswith("as many files are being uploaded")
 
 
 def test_a_full_disk(client: TestClient, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:

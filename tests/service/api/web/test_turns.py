@@ -9,7 +9,6 @@ import pytest
 from manylabel_service.api.web.bodies import HeldBodies
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.turns import LARGE_BYTES, Turns
-from manylabel_service.work_rate import WorkRate
 
 LARGE = bytes(LARGE_BYTES)
 
@@ -20,7 +19,7 @@ class Turned:
     def __init__(self, max_bytes: int = 100 * LARGE_BYTES) -> None:
         self.now = 0.0
         self.held = HeldBodies(max_bytes, lambda: None)
-        self.turns = Turns(self.held, 2.0, WorkRate(LARGE_BYTES, lambda: self.now))
+        self.turns = Turns(self.held, 2.0, lambda: self.now)
 
     @contextlib.asynccontextmanager
     async def waiting(self, n: int) -> AsyncIterator[asyncio.Event]:
