@@ -29,7 +29,7 @@ PER_SECOND = 400
 """Requests, about; over all connections."""
 JOBS = 2
 ROWS, FEATURES, LABELS = 4_000, 100, 14
-ENDLESS = {"tol": 1e-10, "max_iter": 1_000_000}
+ENDLESS = {"scaling": "none", "tol": 1e-10, "max_iter": 1_000_000}
 
 
 def run(args: argparse.Namespace) -> None:

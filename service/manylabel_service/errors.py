@@ -362,6 +362,20 @@ class VersionServed(ServiceError):
     version: int
 
 
+class VersionDiffers(ServiceError):
+    """The version takes other examples than the one served."""
+
+    code = "version_differs"
+    message = (
+        "version {self.version} of model {self.name!r} differs from version {self.served}, which is served: "
+        "{self.differences}; send force = true to serve it all the same"
+    )
+    name: str
+    version: int
+    served: int
+    differences: str
+
+
 class VersionDamaged(ServiceError):
     """The contents of the version are not what was published."""
 

@@ -35,8 +35,8 @@ def data_set(rows: int = 1500, features: int = 60, labels: int = 8) -> bytes:
 
 def job_request(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
     """Return a request for a job of so many iterations."""
-    params = {"tol": 1e-10, "max_iter": iterations}
-    return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model}
+    params = {"scaling": "none", "tol": 1e-10, "max_iter": iterations}
+    return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model, "promote": True}
 
 
 @dataclass

@@ -17,7 +17,7 @@ from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobRecord
 from manylabel_service.jobs.job_store import KIND, JobStore, now
 from manylabel_service.jobs.monitor import JobMonitor
-from manylabel_service.jobs.plan import check, plan
+from manylabel_service.jobs.plan import check, plan, with_split
 from manylabel_service.jobs.queue_limit import QueueLimit
 from manylabel_service.jobs.runners.local import LocalRunner, Runner
 from manylabel_service.jobs.spec.schemas import Job, JobSpec, LogLine, State
@@ -89,6 +89,7 @@ class JobService:
     async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobRecord:
         """Return the record of a job that can be done, as far as can be known."""
         await self._limit.check()
+        spec = await with_split(self._context, spec)
         checksums = await check(self._context, spec)
         settings = self._context.settings
         record = JobRecord(

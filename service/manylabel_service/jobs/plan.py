@@ -64,6 +64,16 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
     return checksums
 
 
+async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
+    """Return a job that learns from the split train where it names none and the data set has train and test."""
+    data = spec.data
+    if not isinstance(data, DataOfSet) or data.split is not None:
+        return spec
+    if not {"train", "test"} <= (await context.datasets.get(data.dataset)).splits.keys():
+        return spec
+    return spec.model_copy(update={"data": data.model_copy(update={"split": "train"})})
+
+
 def _check_learnable(spec: JobSpec, found: DatasetRecord) -> None:
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")

@@ -16,6 +16,7 @@ from manylabel_service.errors import (
     NoVersionServed,
     ServiceError,
     StorageGone,
+    VersionDiffers,
     VersionNotFound,
     VersionServed,
 )
@@ -99,6 +100,7 @@ class TrainedModel(HostedModel):
             "trainer": None if meta is None else meta.trainer,
             "params": None if meta is None else dict(meta.params),
             "measures": None if meta is None or meta.measures is None else dict(meta.measures),
+            "converged": None if meta is None else meta.converged,
             "version": None if serving is None else serving.version.number,
             "versions": len(self._versions.catalogue.versions),
             "position": self._active.position,
@@ -267,18 +269,19 @@ class TrainedModel(HostedModel):
         version = await self._stored(self._versions.version(listed))
         return version, await self._versions.artifact(version)
 
-    async def promote(self, number: int) -> Promoted:
+    async def promote(self, number: int, *, force: bool = False) -> Promoted:
         """Have a version served, here and on every other server, from one position on.
 
-        It is loaded here first: one that cannot be is never promoted.
+        It is loaded here first: one that cannot be is never promoted. One that differs from the one served, in its
+        features or their scaling, is promoted by `force` only.
 
         Raises
         ------
-        NotReady, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageGone, ModelGone
         """
         with self._changing():
             loaded = await self._active.load(await self._stored(self._versions.find(number)))
-            promoted = await self._stored(self._versions.promote(number))
+            promoted = await self._stored(self._versions.promote(number, force=force))
             self._active.is_current(loaded)
             return promoted
 
@@ -300,7 +303,7 @@ class TrainedModel(HostedModel):
         """Return what the store answers; draw the consequence of an error that is not about the version."""
         try:
             return await call
-        except (VersionNotFound, VersionServed):
+        except (VersionNotFound, VersionDiffers, VersionServed):
             raise
         except Exception as error:
             raise self.handle_error(error) from error

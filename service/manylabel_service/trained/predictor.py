@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,15 @@ class Predictor:
     def n_features(self) -> int:
         """The number of columns of all views."""
         return sum(columns.size for columns in self.views.values())
+
+    @property
+    def features_digest(self) -> str:
+        """The digest of the names of its features, whatever their order, or of their number, by view."""
+        named = {
+            view: columns.size if columns.names is None else sorted(columns.names.names)
+            for view, columns in self.views.items()
+        }
+        return blake2b(json.dumps(named, sort_keys=True).encode(), digest_size=16).hexdigest()
 
     def work(self, inputs: Sequence[Inputs]) -> int:
         """Return how many multiplications a prediction takes, roughly."""

@@ -6,10 +6,12 @@ listed only once its artifact and its meta data are stored.
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 import structlog
 
-from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotReady
+from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotReady, VersionNotFound
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store
@@ -45,15 +47,17 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 
 
 async def publish(
-    store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: bool
+    store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: bool | None
 ) -> int:
     """Make a version of a model, which is created if there is none of that name; return its number.
 
     Parameters
     ----------
     artifact : `ModelArtifact.to_bytes`.
-    meta : of the version. For a job that has published before, its version is answered, and nothing is changed.
-    promote : whether the version is served from now on, in the same step in which it becomes one.
+    meta : of the version, which says here how it scales and what features it has. For a job that has published before,
+        its version is answered, and nothing is changed.
+    promote : whether the version is served from now on, in the same step in which it becomes one. None: if its fit has
+        converged, it was measured, and it does not differ from the one served; else its meta data say why not.
 
     Raises
     ------
@@ -68,7 +72,7 @@ async def publish(
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
     # None is listed that cannot be served.
-    await asyncio.to_thread(Predictor, Version(0, START, len(artifact), meta), artifact)
+    meta = await asyncio.to_thread(_described, artifact, meta)
     for _ in range(ATTEMPTS):
         record = await _record(store, settings, name)
         try:
@@ -80,31 +84,70 @@ async def publish(
     raise NotReady(f"model {name!r} is being deleted by others")
 
 
+async def why_held_back(store: Store, name: str, number: int) -> str | None:
+    """Return why a version was not served when it was made; None if it was, was not to be, or has been deleted."""
+    record = await store.models.find(name)
+    if record is None:
+        return None
+    try:
+        return (await VersionStore(record, store).find(number)).meta.held_back
+    except (VersionNotFound, ModelGone):
+        return None
+
+
+def _described(artifact: bytes, meta: VersionMeta) -> VersionMeta:
+    """Return the meta data with what the artifact says; raises DamagedState if it cannot predict."""
+    predictor = Predictor(Version(0, START, len(artifact), meta), artifact)
+    return replace(meta, scaling=predictor.estimator.scaling, features=predictor.features_digest)
+
+
+async def _held_back(versions: VersionStore, meta: VersionMeta) -> str | None:
+    """Return why a version shall not be served without being told so, or None."""
+    reasons = []
+    if not meta.converged:
+        gap = "" if meta.gap is None else f" (gap {meta.gap:.2g})"
+        reasons.append(f"its fit has not converged{gap}")
+    if meta.measures is None:
+        reasons.append("it was not measured")
+    if found := await versions.differences(meta):
+        reasons.append(f"it differs from version {versions.catalogue.served}: {found}")
+    return "; ".join(reasons) or None
+
+
 async def _published(
-    record: ModelRecord, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: bool
+    record: ModelRecord, store: Store, settings: Settings, artifact: bytes, meta: VersionMeta, promote: bool | None
 ) -> int:
     """Return the number of the job's version, which is made if there is none; raises ModelGone."""
     versions = VersionStore(record, store)
-    catalogue = await versions.read()
-    if meta.job in catalogue.jobs:
+    while meta.job not in (catalogue := await versions.read()).jobs:
+        _check_room(record.name, catalogue, settings.max_versions)
+        held_back = await _held_back(versions, meta) if promote is None else None
+        id = await versions.put_blobs(replace(meta, held_back=held_back), artifact)
+        serve = promote if promote is not None else held_back is None
+        compared = [catalogue.served] if promote is None else None
+        add = partial(_add, job=meta.job, id=id, size_bytes=len(artifact), serve=serve, compared=compared)
+        catalogue = await versions.change(add)
+        if meta.job in catalogue.jobs:
+            break
+    else:
         return catalogue.jobs[meta.job]
-    _check_room(record.name, catalogue, settings.max_versions)
-    id = await versions.put_blobs(meta, artifact)
-
-    def add(catalogue: VersionCatalogue) -> bool:
-        if meta.job in catalogue.jobs:  # somebody else has published for the job meanwhile
-            return False
-        number = catalogue.add(meta.job, id, len(artifact))
-        if promote:
-            catalogue.promote(number)
-        return True
-
-    catalogue = await versions.change(add)
     if await store.models.find(record.name) != record:  # it was deleted before its document was written
         await versions.delete_all()
         raise ModelGone(record.name, record.incarnation)
     await versions.collect_garbage()
     return catalogue.jobs[meta.job]
+
+
+def _add(
+    catalogue: VersionCatalogue, *, job: str, id: str, size_bytes: int, serve: bool, compared: list[int | None] | None
+) -> bool:
+    """Add the version of a job, unless it has one or the one that it was compared with is no longer served."""
+    if job in catalogue.jobs or (compared is not None and catalogue.served not in compared):
+        return False
+    number = catalogue.add(job, id, size_bytes)
+    if serve:
+        catalogue.promote(number)
+    return True
 
 
 async def _record(store: Store, settings: Settings, name: str) -> ModelRecord:

@@ -17,6 +17,11 @@ class VersionMeta:
     rows : examples learnt from.
     measures : on the rows held out; None if there were none.
     created_unix_ms : when it was trained.
+    converged : whether the fit came to its end before it had used up its iterations.
+    gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.
+    scaling : of its features, by name.
+    features : digest of the names of its features, or of their number, by view.
+    held_back : why it was not served when it was made, though nobody had said that it should not be; else None.
     taken : what the job has taken from a stream, where it has; None for other data.
     """
 
@@ -27,6 +32,17 @@ class VersionMeta:
     measures: Mapping[str, float] | None
     created_unix_ms: int
     taken: Mapping[str, Any] | None = None
+    converged: bool = True
+    gap: float | None = None
+    scaling: str = "none"
+    features: str = ""
+    held_back: str | None = None
+
+    def differences(self, other: "VersionMeta") -> str:
+        """Return in what an example has to be another one for the other version; empty if in nothing."""
+        found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
+        found += ["its features are others"] if self.features != other.features else []
+        return " and ".join(found)
 
 
 @dataclass(frozen=True, slots=True)

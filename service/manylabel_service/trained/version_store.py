@@ -27,6 +27,7 @@ from manylabel_service.errors import (
     ModelGone,
     UnreadableEntry,
     VersionDamaged,
+    VersionDiffers,
     VersionNotFound,
     VersionServed,
 )
@@ -254,27 +255,48 @@ class VersionStore:
                 raise VersionDamaged(name, number, f"not its meta data: {error}") from error
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
-    async def promote(self, number: int) -> Promoted:
+    async def promote(self, number: int, *, force: bool = False) -> Promoted:
         """Have a version served from one position on; nothing changes for the one that is served.
+
+        Parameters
+        ----------
+        force : also if it differs from the one served.
 
         Raises
         ------
-        VersionNotFound, StorageGone, ModelGone
+        VersionNotFound, VersionDiffers, VersionDamaged, StorageGone, ModelGone
         """
+        while True:
+            served = (await self.read()).served
+            if not force and (found := await self.differences((await self.find(number)).meta)):
+                assert served is not None
+                raise VersionDiffers(self._record.name, number, served, found)
+            previous: int | None = None
 
-        previous: int | None = None
+            def change(catalogue: VersionCatalogue, compared: int | None = served) -> bool:
+                nonlocal previous
+                if number not in catalogue.versions:
+                    raise VersionNotFound(self._record.name, number)
+                previous = catalogue.served
+                if previous not in (number, compared):  # the version that it was compared with is no longer served
+                    return False
+                if previous != number:
+                    catalogue.promote(number)
+                return previous != number
 
-        def change(catalogue: VersionCatalogue) -> bool:
-            nonlocal previous
-            if number not in catalogue.versions:
-                raise VersionNotFound(self._record.name, number)
-            previous = catalogue.served
-            if previous != number:
-                catalogue.promote(number)
-            return previous != number
+            catalogue = await self.change(change)
+            if previous in (number, served):
+                return Promoted(catalogue.position, number, previous)
 
-        catalogue = await self.change(change)
-        return Promoted(catalogue.position, number, previous)
+    async def differences(self, meta: VersionMeta) -> str:
+        """Return in what a version differs from the one served, as read last; empty if in nothing."""
+        target = self.catalogue.target
+        if target is None:
+            return ""
+        try:
+            return meta.differences((await self.version(target)).meta)
+        except (VersionNotFound, VersionDamaged):  # then any that can be served is better
+            return ""
 
     async def delete(self, number: int) -> None:
         """Delete a version; its blobs go with `collect_garbage`.

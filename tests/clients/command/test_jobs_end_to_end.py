@@ -63,7 +63,10 @@ def jobs(client: Client) -> dict[str, Job]:
     """A job for each trainer."""
     learnt = {"dataset": "yeast", "split": "train"}
     data = {name: {"dataset": "views"} if name == "lsa_mml" else learnt for name in TRAINERS}
-    return {name: client.train(name, data[name], f"by-{name}", params=params) for name, (_, params) in TRAINERS.items()}
+    return {
+        name: client.train(name, data[name], f"by-{name}", params=params, promote=True)
+        for name, (_, params) in TRAINERS.items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +217,7 @@ def test_from_the_stream_and_back_to_it(client: Client, jobs: dict[str, Job], ye
     truths = [[name for name, one in zip(yeast.label_names, row, strict=True) if one] for row in Y]
     genes = client.create_model("genes", algorithm="falt", params={"eta": 0.1, "passes_per_label": 1.0}, scaling="unit")
     genes.update_many(list(zip(rows, truths, strict=True))[:N_TRAIN])
-    job = client.train("mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3})
+    job = client.train("mlrl", {"stream": "genes", "last": N_TRAIN}, "genes-mlrl", params={"lam": 1e-3}, promote=True)
     done = job.wait(WAIT_SECONDS)
     assert done.result.rows == N_TRAIN
     scores = {}
@@ -249,8 +252,8 @@ def test_what_training_refuses_fails_the_job_with_the_reason(client: Client) -> 
 
 
 def test_a_cancelled_job_leaves_nothing(client: Client) -> None:
-    slow = {"C": 1e6, "kernel": "rbf", "tol": 1e-9, "max_iter": 1_000_000}
-    job = client.train("m3l", {"dataset": "yeast"}, "never", params=slow)
+    slow = {"scaling": "none", "C": 1e6, "kernel": "rbf", "tol": 1e-9, "max_iter": 1_000_000}
+    job = client.train("m3l", {"dataset": "yeast", "split": "all"}, "never", params=slow)
     for event in job.events():
         if event.kind == "progress":
             assert job.cancel().state == "cancelled"

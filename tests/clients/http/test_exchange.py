@@ -466,7 +466,8 @@ def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
 
 def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
     trained = {
-        "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None, "version": 2,
+        "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None,
+        "converged": True, "version": 2,
         "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True,
     }  # fmt: skip
     stored = {"name": "n", "algorithm": "trained", "loaded": False}

@@ -15,7 +15,19 @@ from manylabel_service.storage import Document
 
 NOW = "2026-11-21T06:00:00.000Z"
 GRID = {"kind": "grid", "params": {"C": [0.1, 1.0, 10.0]}, "folds": 2}
-RESULT = Result(model="songs", version=1, rows=1, held_out=None, params={}, trials=[], seconds=0.0)
+RESULT = Result(
+    model="songs",
+    version=1,
+    rows=1,
+    converged=True,
+    gap=None,
+    promoted=True,
+    held_back=None,
+    held_out=None,
+    params={},
+    trials=[],
+    seconds=0.0,
+)
 
 
 def job(id="a", created=NOW, **changes) -> JobRecord:

@@ -203,6 +203,22 @@ class TestVersions:
             assert scores(found) == version.scores(one.X[:1])
             assert found.json()["position"] == answer.json()["position"]
 
+    def test_one_with_other_features_is_promoted_by_force_only(
+        self, served: TestClient, make: Any, meta_of: Any, refused: Any
+    ) -> None:
+        number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote=False)
+        listed = served.get(f"{ONE}/versions").json()["versions"]
+        assert [(each["scaling"], each["converged"], each["gap"], each["held_back"]) for each in listed] == [
+            ("auto", True, None, None),
+            ("none", True, None, None),
+            ("none", True, None, None),
+        ]
+        detail = refused(served.post(f"{ONE}/promote", json={"version": number}), 409, "version_differs")["detail"]
+        assert "its scaling is auto, not none; send force = true" in detail
+        answer = served.post(f"{ONE}/promote", json={"version": number, "force": True})
+        assert (answer.status_code, answer.json()["previous"]) == (200, 1)
+        assert served.get(ONE).json()["converged"] is True
+
     def test_downloaded(self, served: TestClient, one: Any) -> None:
         answer = served.get(f"{ONE}/versions/1")
         assert (answer.status_code, answer.headers["content-type"]) == (200, OCTETS)

@@ -260,7 +260,7 @@ class TestWithoutAPause:
         ]
         near, far = await here.get("m"), await there.get("m")
         gates = gated(redis_servers.store(there), made, monkeypatch)
-        own = asyncio.create_task(far.promote(3))
+        own = asyncio.create_task(far.promote(3, force=True))
         await gates[3].reached()
         await near.promote(2)
         await eventually_async(lambda: far._versions.catalogue.served == 2)

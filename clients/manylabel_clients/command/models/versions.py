@@ -16,25 +16,28 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -
     """List the versions that jobs have made of a model."""
     with connect(url) as client:
         found = client.model(name).versions()
-    columns = ("version", "trainer", "created", "rows", "size", "micro-F1")
+    columns = ("version", "trainer", "scaling", "created", "converged", "rows", "size", "micro-F1")
     print_as(as_json, found, lambda found: _print(columns, found))
 
 
 def promote(
     name: ModelName,
     version: Annotated[int, typer.Argument(min=1, help="Number of the version.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also if its features, or their scaling, are others than those served.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Serve a version of a model, in one step; also an earlier one than the one that is served."""
     with connect(url) as client:
-        done = client.model(name).promote(version)
+        done = client.model(name).promote(version, force=force)
     before = "" if done.previous is None else f" in place of version {done.previous}"
     print_as(as_json, done, lambda done: typer.echo(f"{name} serves version {done.version}{before}"))
 
 
 def _print(columns: tuple[str, ...], found: list[Version]) -> None:
-    print_table(columns, map(_row, found), words=3)
+    print_table(columns, map(_row, found), words=5)
     for one in found:
         if one.taken is not None and one.taken["rows"] < one.taken["asked"]:
             typer.echo(f"version {one.version}: {one.taken['text']}")
@@ -42,5 +45,6 @@ def _print(columns: tuple[str, ...], found: list[Version]) -> None:
 
 def _row(one: Version) -> tuple[str, ...]:
     number = f"{one.version} (served)" if one.served else str(one.version)
-    score = "" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
-    return (number, one.trainer, one.created, f"{one.rows:,}", human_size(one.bytes), score)
+    score = "not measured" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
+    end = "yes" if one.converged else "no" if one.gap is None else f"no, gap {one.gap:.2g}"
+    return (number, one.trainer, one.scaling, one.created, end, f"{one.rows:,}", human_size(one.bytes), score)

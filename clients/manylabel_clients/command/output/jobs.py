@@ -44,6 +44,8 @@ def print_job(job: JobStatus) -> None:
 def print_result(result: JobResult) -> None:
     """Print the result of a job."""
     typer.echo(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
+    if result.held_back is not None:
+        typer.echo(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
     if result.trials:
         typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
     if result.held_out is not None:

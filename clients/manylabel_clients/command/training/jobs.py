@@ -42,7 +42,9 @@ def submit(
     model: Annotated[str, typer.Option(metavar="NAME", help="The model whose next version this will be.")],
     trainer: Annotated[str, typer.Option(help="What trains; manylabel jobs trainers lists them.")] = "m3l",
     dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The data set to learn from.")] = None,
-    split: Annotated[str | None, typer.Option(help="Of it: train, test or all. Default: all.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Of it: train, test or all. Default: train if it has train and test, else all.")
+    ] = None,
     stream: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Instead of a data set: what this online model has learnt,")
     ] = None,
@@ -71,7 +73,14 @@ def submit(
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 5,
     measure: Annotated[str, typer.Option(help="What the search looks for, as micro_f1.")] = "micro_f1",
     seed: Seed = 0,
-    promote: Annotated[bool, typer.Option(help="Whether the result is served at once.")] = True,
+    promote: Annotated[
+        bool | None,
+        typer.Option(
+            "--promote/--no-promote",
+            help="Whether the result is served at once. Default: if its fit has converged, it was measured, and its "
+            "features and their scaling are those served before.",
+        ),
+    ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,

@@ -67,6 +67,14 @@ class JobResult:
     version: int
     rows: int
     """Examples learnt from."""
+    converged: bool
+    """Whether the fit came to its end before it had used up its iterations."""
+    gap: float | None
+    """Relative distance from the optimum at its end, at most; None where that is not known."""
+    promoted: bool
+    """Whether the version was served at once."""
+    held_back: str | None
+    """Why it was not, if nobody had said so; else None."""
     held_out: dict[str, Any] | None
     """``rows``, ``measures``, and ``labels`` with the scores of each label, on rows that were not learnt."""
     params: dict[str, Any]
@@ -91,8 +99,8 @@ class JobStatus:
     seed: int
     model: str
     """Name of the model that it makes."""
-    promote: bool
-    """Whether the new version is served as soon as it is there."""
+    promote: bool | None
+    """Whether the new version is served as soon as it is there; None: if nothing speaks against it."""
     created: str
     started: str | None
     ended: str | None
@@ -199,8 +207,9 @@ class TrainingRequests(Requests):
         trainer : str
             ``m3l``, ``mlrl``, ...: `trainers` has them all.
         data : str or mapping
-            The name of a data set, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``: the
-            last examples that an online model has learnt. The job fails if the log no longer has all of these, unless
+            The name of a data set (of its split train, if it has train and test), ``{"dataset": name, "split":
+            "all"}``, or ``{"stream": model, "last": n}``: the last examples that an online model has learnt. The job
+            fails if the log no longer has all of these, unless
             a ``"minimum"`` says how many are enough.
         model : str
             Name of the model of which the result is a new version.
@@ -214,7 +223,9 @@ class TrainingRequests(Requests):
         seed : int, optional
             Of all that is up to chance.
         promote : bool, optional
-            False leaves the version that is served as it is.
+            True serves the version as soon as it is there, False leaves the one that is served as it is. Without it,
+            the new one is served if its fit has converged, it was measured, and its features and their scaling are
+            those of the one served before.
         key : str, optional
             The same key with the same job is one job, also from a new process. Without one, the call has one of its
             own for its retries.

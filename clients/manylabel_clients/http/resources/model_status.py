@@ -66,6 +66,8 @@ class TrainedStatus(TrainedSummary):
     params: dict[str, Any] | None
     measures: dict[str, float] | None
     """On rows held out from training, if there were some."""
+    converged: bool | None
+    """Whether the fit came to its end before it had used up its iterations."""
     labels: int
     """How many labels it knows."""
     features: int

@@ -27,6 +27,14 @@ class Version:
     params: dict[str, Any]
     measures: dict[str, float] | None
     """On the rows that were held out, if any."""
+    converged: bool
+    """Whether the fit came to its end before it had used up its iterations."""
+    gap: float | None
+    """Relative distance from the optimum at its end, at most; None where that is not known."""
+    scaling: str
+    """How features are scaled, in training and in predictions."""
+    held_back: str | None
+    """Why it was not served when it was made; None if it was, or if the job had said so."""
     rows: int
     """Examples learnt from."""
     taken: dict[str, Any] | None
@@ -73,12 +81,23 @@ class VersionRequests(Requests):
         """Return the versions of a model that jobs have trained, the newest first."""
         return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
 
-    def promote(self, version: int) -> Exchange[Promoted]:
-        """Serve this version from now on; in one step, and as well an earlier one than the one served now."""
+    def promote(self, version: int, *, force: bool = False) -> Exchange[Promoted]:
+        """Serve this version from now on; in one step, and as well an earlier one than the one served now.
+
+        Parameters
+        ----------
+        version : int
+        force : bool, default=False
+            Also if its features, or how they are scaled, are others than those of the one served.
+
+        Raises
+        ------
+        Conflict
+            If they are, without `force`; the message says which.
+        """
         # It carries no key: to promote a version twice is to promote it once.
-        return (
-            yield from self._post_value(f"{self._path}/promote", {"version": version}, partial(from_json, Promoted))
-        )
+        wanted = {"version": version, **({"force": True} if force else {})}
+        return (yield from self._post_value(f"{self._path}/promote", wanted, partial(from_json, Promoted)))
 
     def download_version(self, version: int) -> Exchange[bytes]:
         """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it."""

@@ -53,6 +53,7 @@ async def list_versions(context: ContextOf, name: str) -> Response:
         *STORED,
         "malformed_json",
         "version_not_found",
+        "version_differs",
         "body_too_large",
         "unsupported_media_type",
         "invalid_request",
@@ -62,14 +63,15 @@ async def list_versions(context: ContextOf, name: str) -> Response:
 )
 async def promote(request: Request, context: ContextOf, name: str) -> Response:
     """Predictions come from this version from now on: on this server when the answer is there, on others as soon as
-    they have loaded it; until then they come from the one before. Promoting that one switches back."""
+    they have loaded it; until then they come from the one before. Promoting that one switches back. A version whose
+    features, or whose scaling, are others than those of the one served is refused without `force`."""
     model = trained(await context.registry.get(name))
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
-        number = schemas.PromoteRequest.model_validate(document).version
+        wanted = schemas.PromoteRequest.model_validate(document)
     except ValidationError as error:
         raise invalid_body(error, (), tuple) from error
-    promoted = await context.registry.ask(model, lambda model: model.promote(number))
+    promoted = await context.registry.ask(model, lambda model: model.promote(wanted.version, force=wanted.force))
     return json_answer({"model": name, **promoted._asdict()})
 
 
@@ -131,6 +133,10 @@ def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
         "trainer": meta.trainer,
         "params": dict(meta.params),
         "measures": None if meta.measures is None else dict(meta.measures),
+        "converged": meta.converged,
+        "gap": meta.gap,
+        "scaling": meta.scaling,
+        "held_back": meta.held_back,
         "rows": meta.rows,
         "taken": None if meta.taken is None else dict(meta.taken),
         "bytes": version.size_bytes,

@@ -180,6 +180,8 @@ class TrainedStatus(At):
     params: dict[str, Any] | None
     measures: dict[str, float] | None
     """The measures are on rows held out from training, if there were some."""
+    converged: bool | None
+    """This says whether the fit of the version came to its end before it had used up its iterations."""
     version: int | None
     """The version with this number is served."""
     versions: int

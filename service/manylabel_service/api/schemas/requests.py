@@ -237,6 +237,8 @@ class PromoteRequest(_Request):
 
     version: Annotated[int, Field(strict=True, ge=1)]
     """The version has this number."""
+    force: StrictBool = False
+    """True serves it also if its features, or how they are scaled, are others than those of the version served."""
 
 
 class LinearSource(_Request):

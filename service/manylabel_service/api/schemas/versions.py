@@ -21,6 +21,14 @@ class Version(At):
     params: dict[str, Any]
     measures: dict[str, float] | None
     """The measures are on the rows held out from training, if there were some."""
+    converged: bool
+    """This says whether the fit came to its end before it had used up its iterations."""
+    gap: float | None
+    """The fit ended at most so far from the optimum, relatively; null where that is not known."""
+    scaling: str
+    """The features are scaled so, in training and in predictions."""
+    held_back: str | None
+    """This says why the version was not served when it was made; null if it was, or if the job had said so."""
     rows: int
     """The version was fitted to so many examples."""
     taken: Taken | None

@@ -42,6 +42,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "model_is_trained": (409, "Model is trained by jobs"),
     "model_is_online": (409, "Model learns online"),
     "version_served": (409, "Version served"),
+    "version_differs": (409, "Version differs"),
     "no_version_served": (409, "No version served"),
     "dataset_exists": (409, "Data set exists"),
     "dataset_in_use": (409, "Data set in use"),

@@ -45,7 +45,7 @@ class Rows(_RequestModel):
 
 
 class DataOfSet(Rows):
-    """Training data from a data set."""
+    """Training data from a data set; of one with the splits train and test, null takes train."""
 
     unlabelled: Rows | None = None
     """Further rows, whose labels are not looked at: for trainers that learn from unlabelled examples too."""
@@ -174,8 +174,9 @@ class JobSpec(_RequestModel):
     """Find the best params first, by cross-validation on the rows that are learnt from."""
     model: Name
     """The model whose next version the result becomes; made if there is none."""
-    promote: Annotated[bool, Field(strict=True)] = True
-    """Whether that version is served at once."""
+    promote: Annotated[bool, Field(strict=True)] | None = None
+    """Whether that version is served at once. Null: if its fit has converged, it was measured on rows that it has not
+    learnt, and its features and their scaling are those of the version served before, if there is one."""
 
     @field_validator("trainer")
     @classmethod
@@ -281,6 +282,14 @@ class Result(_AnswerModel):
     version: int
     rows: int
     """Learnt from."""
+    converged: bool
+    """Whether the fit came to its end before it had used up its iterations."""
+    gap: float | None
+    """Relative distance from the optimum at its end, at most; null where that is not known."""
+    promoted: bool
+    """Whether the version was served at once."""
+    held_back: str | None
+    """This says why it was not, where `promote` was null; else null."""
     held_out: HeldOut | None
     params: dict[str, Any]
     """Those of the model: of a search, the best."""
@@ -318,7 +327,7 @@ class Job(_AnswerModel):
     search: GridSearch | RandomSearch | None
     seed: int
     model: str
-    promote: bool
+    promote: bool | None
     created: str
     """RFC 3339, UTC, as the other times."""
     started: str | None

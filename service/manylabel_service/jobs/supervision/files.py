@@ -17,7 +17,7 @@ from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
 from manylabel_service.storage import blob_to_file, pieces_of_file
-from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.publishing import publish, why_held_back
 from manylabel_service.trained.version import VersionMeta
 
 TEST_OF = {"train": "test"}
@@ -196,7 +196,7 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
 
     Parameters
     ----------
-    made : the result that it reported: `rows`, `held_out`, `seconds`.
+    made : the result that it reported: `rows`, `held_out`, `converged`, `gap`, `seconds`.
     """
     spec, task = record.spec, record.tasks[-1]
     held_out = None if made["held_out"] is None else HeldOut.model_validate(made["held_out"])
@@ -207,14 +207,21 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         rows=made["rows"],
         measures=None if held_out is None else held_out.measures,
         created_unix_ms=time.time_ns() // 1_000_000,
+        converged=made["converged"],
+        gap=made["gap"],
         taken=None if (taken := record.taken()) is None else taken.model_dump(),
     )
     artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
     number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
+    held_back = await why_held_back(context.store, spec.model, number)
     return Result(
         model=spec.model,
         version=number,
         rows=made["rows"],
+        converged=made["converged"],
+        gap=made["gap"],
+        promoted=spec.promote is not False and held_back is None,
+        held_back=held_back,
         held_out=held_out,
         params=task.params,
         trials=record.trials(),

@@ -166,6 +166,8 @@ class Supervision:
             raise TaskFailed("not_publishable", error.answer()) from error
         self._context.published(made.model)
         self._lease.add_log_line(f"published as version {made.version} of model {made.model}")
+        if made.held_back is not None:
+            self._lease.add_log_line(f"version {made.version} is not served: {made.held_back}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
         with suppress(StorageGone):  # else the monitor does it

@@ -121,6 +121,7 @@ class FitRun:
         self.checkpoint = FitCheckpoint.from_bytes(start.read_bytes()) if start.exists() else FitCheckpoint()
         self._reported_at = -math.inf
         self._last: Progress | None = None
+        self._converged = True
 
     def run(self) -> None:
         """Do what is left to be done, to the result."""
@@ -155,7 +156,8 @@ class FitRun:
             self.checkpoint.trace.convergence(),
         )
         (self.directory / RESULT).write_bytes(artifact.to_bytes())
-        self.report("result", {"rows": learnt.n_rows, "held_out": measured, "seconds": self.checkpoint.reached.seconds})
+        facts = {"rows": learnt.n_rows, "held_out": measured, "converged": self._converged, "gap": _gap_of(estimator)}
+        self.report("result", {**facts, "seconds": self.checkpoint.reached.seconds})
 
     def _fitted(self, data: Dataset) -> Any:
         """Return an estimator that has learnt these rows, from the checkpoint on."""
@@ -190,10 +192,12 @@ class FitRun:
         """Pass on what was warned of. What segments say of their end is said once, of the whole."""
         for text in sorted({str(each.message) for each in caught if each.category is not ConvergenceWarning}):
             self.report("log", {"text": text})
+        self._converged = not any(each.category is ConvergenceWarning for each in caught)
         if self.checkpoint.reached.iterations >= estimator.max_iter:
             gap = self._last.gap if self._last else math.inf
             text = f"not converged in max_iter={estimator.max_iter} iterations: the relative gap is {gap:.2g}"
             self.report("log", {"text": text})
+            self._converged = False
 
     def _fit(self, estimator: Any, data: Dataset, progress: Any) -> None:
         others, more = self.data.unlabelled, {"label_names": data.label_names, "progress": progress}
@@ -252,6 +256,12 @@ class FitRun:
             self.report("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
             return
         self.report("checkpoint", {"file": name, "iteration": self.checkpoint.reached.iterations})
+
+
+def _gap_of(estimator: Any) -> float | None:
+    """Return the relative duality gap at the end of a fit, or None if that is not known."""
+    gap = float(getattr(estimator, "duality_gap_", math.inf))
+    return gap if math.isfinite(gap) else None
 
 
 def _most_frequent(labels: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

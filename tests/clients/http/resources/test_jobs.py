@@ -27,7 +27,8 @@ JOB = {
     "started": None, "ended": None, "attempt": 1, "taken": None, "progress": PROGRESS, "result": None, "error": None,
 }  # fmt: skip
 RESULT = {
-    "model": "m", "version": 2, "rows": 3, "held_out": None, "params": {"C": 1.0}, "trials": [], "seconds": 0.1,
+    "model": "m", "version": 2, "rows": 3, "converged": True, "gap": None, "promoted": True,
+    "held_back": None, "held_out": None, "params": {"C": 1.0}, "trials": [], "seconds": 0.1,
 }  # fmt: skip
 DONE = {**JOB, "state": "succeeded", "progress": None, "result": RESULT}
 FAILED = {**JOB, "state": "failed", "error": {"code": "training_refused", "detail": "Y has one class"}}

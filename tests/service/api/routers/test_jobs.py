@@ -64,7 +64,7 @@ def test_a_job_is_queued_with_all_that_was_left_out(idle: TestClient) -> None:
     Job.model_validate(job, strict=True)
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert (job["state"], job["params"]["C"], job["params"]["kernel"]) == ("queued", 0.5, "linear")
-    assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (0, True, None, None, None)
+    assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (0, None, None, None, None)
     assert idle.get(answer.headers["location"]).json() == job
 
 

@@ -42,6 +42,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.SnapshotsFull("a", 20), 507, "limit_exceeded", None),
     (errors.VersionNotFound("a", 2), 404, "version_not_found", None),
     (errors.VersionServed("a", 2), 409, "version_served", None),
+    (errors.VersionDiffers("a", 2, 1, "its features are others"), 409, "version_differs", None),
     (errors.ModelDamaged("a", "its log ends too early"), 500, "model_damaged", None),
     (errors.DocumentDamaged("jobs", "a"), 500, "storage_damaged", None),
     (errors.BlobDamaged("a"), 500, "storage_damaged", None),
