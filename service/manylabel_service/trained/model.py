@@ -101,6 +101,7 @@ class TrainedModel(HostedModel):
             "params": None if meta is None else dict(meta.params),
             "measures": None if meta is None or meta.measures is None else dict(meta.measures),
             "converged": None if meta is None else meta.converged,
+            "baseline": None if meta is None or meta.baseline is None else dict(meta.baseline),
             "version": None if serving is None else serving.version.number,
             "versions": len(self._versions.catalogue.versions),
             "position": self._active.position,

@@ -22,6 +22,7 @@ class VersionMeta:
     scaling : of its features, by name.
     features : digest of the names of its features, or of their number, by view.
     held_back : why it was not served when it was made, though nobody had said that it should not be; else None.
+    baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
     taken : what the job has taken from a stream, where it has; None for other data.
     """
 
@@ -37,6 +38,7 @@ class VersionMeta:
     scaling: str = "none"
     features: str = ""
     held_back: str | None = None
+    baseline: Mapping[str, float] | None = None
 
     def differences(self, other: "VersionMeta") -> str:
         """Return in what an example has to be another one for the other version; empty if in nothing."""

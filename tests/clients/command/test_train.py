@@ -15,6 +15,7 @@ from manylabel_clients.command.output.progress import FitBar
 from manylabel_core import batch, metrics
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import read_dataset
+from manylabel_core.metrics.baseline import frequent_labels
 
 Run = Callable[..., Any]
 NAMES = ("rock", "jazz")
@@ -102,6 +103,9 @@ def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, P
     assert found["rows"] == 40
     assert found["measures"]["micro_f1"] == metrics.micro_f1(Y[40:], scores > 0)
     assert found["measures"]["ranking_loss"] == metrics.ranking_loss(Y[40:], scores)
+    always = np.tile(frequent_labels(Y[:40]), (20, 1))
+    assert found["baseline"]["ranking_loss"] == metrics.ranking_loss(Y[40:], always)
+    assert found["baseline"].keys() == found["measures"].keys()
 
 
 def test_rows_held_out_are_not_learnt_and_follow_from_the_seed(files: dict[str, Path], command: Run) -> None:

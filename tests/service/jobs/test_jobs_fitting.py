@@ -12,6 +12,7 @@ from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.division import folds
 from manylabel_core.metrics import hamming_loss, micro_f1
+from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.priors import label_correlation
 from manylabel_core.solvers import Progress
 from manylabel_service.jobs.training import fitting
@@ -133,6 +134,10 @@ def test_measures_are_those_of_the_rows_held_out(place):
     measured = told[-1][1]["held_out"]
     P = model.predict(test.X)
     assert measured["rows"] == test.n_rows == 30
+    learnt = DATA.Y.toarray()
+    every = np.tile(frequent_labels(learnt) > 0, (30, 1))
+    assert measured["baseline"]["hamming_loss"] == hamming_loss(test.Y, every)
+    assert measured["baseline"].keys() == measured["measures"].keys()
     assert measured["measures"]["hamming_loss"] == hamming_loss(test.Y, P)
     Y = test.Y.toarray()
     for column, name in enumerate(DATA.label_names):

@@ -49,8 +49,8 @@ def print_result(result: JobResult) -> None:
     if result.trials:
         typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
     if result.held_out is not None:
-        columns = ("held out", f"{result.held_out['rows']:,} rows")
-        print_table(columns, measure_rows(result.held_out["measures"]))
+        columns = ("held out", f"{result.held_out['rows']:,} rows", "baseline")
+        print_table(columns, measure_rows(result.held_out["measures"], result.held_out["baseline"]))
 
 
 def print_trainers(trainers: Sequence[Trainer]) -> None:

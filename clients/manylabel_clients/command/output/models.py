@@ -36,7 +36,8 @@ def print_status(status: AnyStatus) -> None:
     if isinstance(status, TrainedStatus):
         print_facts(_facts_of_trained(status))
         if status.measures is not None:
-            print_table(("held out", f"version {status.version}"), measure_rows(status.measures))
+            columns = ("held out", f"version {status.version}", "baseline")
+            print_table(columns, measure_rows(status.measures, status.baseline or dict.fromkeys(status.measures)))
         return
     facts = {
         "model": status.name,

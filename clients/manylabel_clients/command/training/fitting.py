@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import typer
 
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.output.progress import FitBar
 from manylabel_core.batch.catalogue import TRAINERS, arguments
 from manylabel_core.datasets import Dataset
+from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.metrics.measures import MEASURES, REPORTED
 from manylabel_core.solvers import Progress as Reached
 
@@ -56,6 +58,12 @@ def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]
     """Return the measures of the table, on rows that were not learnt."""
     scores = estimator.decision_function(data.views if TRAINERS[trainer].views else data.X)
     return {name: MEASURES[name](data.Y, scores) for name in REPORTED}
+
+
+def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
+    """Return the same measures of predicting the labels that are frequent in the rows learnt."""
+    margins = frequent_labels(learnt.take(learnt.labelled).Y)
+    return {name: MEASURES[name](data.Y, np.tile(margins, (data.n_rows, 1))) for name in REPORTED}
 
 
 def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:

@@ -77,13 +77,14 @@ def train(
     learnt, measured = _divided(whole, other, holdout, seed)
     threads = threads or os.cpu_count() or 1
 
-    from manylabel_clients.command.training.fitting import fitted, measures_of
+    from manylabel_clients.command.training.fitting import baseline_of, fitted, measures_of
 
     model, stopped = fitted(trainer, named_values(param), learnt, seed=seed, threads=threads, visible=not as_json)
     if out is not None:
         _keep(model.to_bytes(), out)
     measures = None if measured is None else measures_of(model, trainer, measured)
-    _print(learnt, measures, measured, out, as_json)
+    baseline = None if measured is None else baseline_of(learnt, measured)
+    _print(learnt, measures, baseline, measured, out, as_json)
     if stopped:
         typer.echo("stopped before its end", err=True)
         raise typer.Exit(130)
@@ -143,12 +144,18 @@ def _keep(data: bytes, path: Path) -> None:
 
 
 def _print(
-    learnt: "Dataset", measures: dict[str, Any] | None, measured: "Dataset | None", out: Path | None, as_json: bool
+    learnt: "Dataset",
+    measures: dict[str, Any] | None,
+    baseline: dict[str, Any] | None,
+    measured: "Dataset | None",
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     if as_json:
-        print_json({"rows": learnt.n_rows, "labels": learnt.n_labels, "measures": measures, "out": out and str(out)})
+        found = {"measures": measures, "baseline": baseline}
+        print_json({"rows": learnt.n_rows, "labels": learnt.n_labels, **found, "out": out and str(out)})
         return
     typer.echo(f"{learnt.n_rows:,} rows learnt, {learnt.n_features:,} features, {learnt.n_labels:,} labels")
-    if measures is not None and measured is not None:
-        print_table(("not learnt", f"{measured.n_rows:,} rows"), measure_rows(measures))
+    if measures is not None and baseline is not None and measured is not None:
+        print_table(("not learnt", f"{measured.n_rows:,} rows", "baseline"), measure_rows(measures, baseline))
     typer.echo(f"kept in {out}" if out is not None else "not kept: --out FILE keeps it")

@@ -76,7 +76,7 @@ class JobResult:
     held_back: str | None
     """Why it was not, if nobody had said so; else None."""
     held_out: dict[str, Any] | None
-    """``rows``, ``measures``, and ``labels`` with the scores of each label, on rows that were not learnt."""
+    """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""
     params: dict[str, Any]
     """Those of the model: of a search, the best."""
     trials: list[dict[str, Any]]

@@ -74,6 +74,8 @@ class TrainedStatus(TrainedSummary):
     """How many features it knows, of all views."""
     bytes: int
     """Size of its state in memory."""
+    baseline: dict[str, float] | None = None
+    """On the same rows, of predicting for each the labels that were frequent in training."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

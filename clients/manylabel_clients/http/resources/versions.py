@@ -42,6 +42,8 @@ class Version:
     bytes: int
     position: str
     """Where it stands in the model's log. Opaque."""
+    baseline: dict[str, float] | None = None
+    """On the same rows, of predicting for each the labels that were frequent in training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class ModelDetail:
     """How much each view counts (LSA-MML)."""
     convergence: dict[str, list[float]]
     """``iteration``, ``objective``, ``gap`` and ``seconds`` along the fit."""
+    baseline: dict[str, float] | None = None
+    """On the same rows, of predicting for each the labels that were frequent in training."""
 
 
 class VersionRequests(Requests):

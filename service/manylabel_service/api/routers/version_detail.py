@@ -58,6 +58,7 @@ def _to_json(detail: Detail) -> bytes:
         "trainer": meta.trainer,
         "params": dict(meta.params),
         "measures": None if meta.measures is None else dict(meta.measures),
+        "baseline": None if meta.baseline is None else dict(meta.baseline),
         "view_weights": detail.view_weights,
         "convergence": {name: getattr(trace, name) for name in type(trace).__slots__},
     }

@@ -137,6 +137,7 @@ def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
         "gap": meta.gap,
         "scaling": meta.scaling,
         "held_back": meta.held_back,
+        "baseline": None if meta.baseline is None else dict(meta.baseline),
         "rows": meta.rows,
         "taken": None if meta.taken is None else dict(meta.taken),
         "bytes": version.size_bytes,

@@ -182,6 +182,8 @@ class TrainedStatus(At):
     """The measures are on rows held out from training, if there were some."""
     converged: bool | None
     """This says whether the fit of the version came to its end before it had used up its iterations."""
+    baseline: dict[str, float] | None
+    """The labels frequent in training, predicted for each of these rows, would have reached this."""
     version: int | None
     """The version with this number is served."""
     versions: int

@@ -29,6 +29,8 @@ class Version(At):
     """The features are scaled so, in training and in predictions."""
     held_back: str | None
     """This says why the version was not served when it was made; null if it was, or if the job had said so."""
+    baseline: dict[str, float] | None
+    """The labels frequent in training, predicted for each of these rows, would have reached this."""
     rows: int
     """The version was fitted to so many examples."""
     taken: Taken | None
@@ -76,6 +78,8 @@ class ModelDetail(Answer):
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
+    baseline: dict[str, float] | None
+    """The labels frequent in training, predicted for each of these rows, would have reached this."""
     label_scores: dict[str, dict[str, float]] | None
     """Each label has its `f1`, `precision` and `recall` on the rows held out, and `support`, the number of rows with
     it."""

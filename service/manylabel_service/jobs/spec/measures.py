@@ -38,6 +38,18 @@ def all_measures(Y: Any, scores: NDArray[Any]) -> dict[str, float]:
     return {name: measure(name, Y, scores) for name in REPORTED}
 
 
+def baseline_measures(learnt: Any, Y: Any) -> dict[str, float]:
+    """Compute every measure of predicting for each row of `Y` the labels that are frequent in the rows learnt.
+
+    Both are ndarrays or CSR arrays of 0 and 1, of shape (n_samples, n_labels).
+    """
+    import numpy as np
+
+    from manylabel_core.metrics.baseline import frequent_labels
+
+    return all_measures(Y, np.tile(frequent_labels(learnt), (Y.shape[0], 1)))
+
+
 def label_measures(Y: Any, scores: NDArray[Any], label_names: Sequence[str]) -> dict[str, dict[str, float | int]]:
     """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`."""
     import numpy as np

@@ -240,6 +240,8 @@ class HeldOut(_AnswerModel):
 
     rows: int
     measures: dict[str, float]
+    baseline: dict[str, float]
+    """The labels frequent in the rows learnt, predicted for every row held out, would have reached this."""
     labels: dict[str, LabelMeasures]
     """The 200 most frequent labels have their measures here, at most; a version has those of all."""
 

@@ -206,6 +206,7 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         params=task.params,
         rows=made["rows"],
         measures=None if held_out is None else held_out.measures,
+        baseline=None if held_out is None else held_out.baseline,
         created_unix_ms=time.time_ns() // 1_000_000,
         converged=made["converged"],
         gap=made["gap"],

@@ -25,7 +25,7 @@ from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.datasets.division import folds
 from manylabel_core.solvers import Progress
 from manylabel_core.state import State
-from manylabel_service.jobs.spec.measures import all_measures, label_measures, measure
+from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures, measure
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.jobs.training import data as training_data
 from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
@@ -147,7 +147,12 @@ class FitRun:
         if held is not None and held.n_rows:
             scores = self._scores(estimator, held)
             labels = label_measures(held.Y, scores, held.label_names)
-            measured = {"rows": held.n_rows, "measures": all_measures(held.Y, scores), "labels": _most_frequent(labels)}
+            measured = {
+                "rows": held.n_rows,
+                "measures": all_measures(held.Y, scores),
+                "baseline": baseline_measures(learnt.Y, held.Y),
+                "labels": _most_frequent(labels),
+            }
         artifact = ModelArtifact(
             estimator.to_bytes(),
             learnt.label_names,
