@@ -58,7 +58,7 @@ def fold_one_by_one(model: OnlineModel, log: Log) -> tuple[list[object], States]
     """Fold a log in entry by entry, with a snapshot after each; give the facts, and the snapshots."""
     states, told = {model.position: model.to_bytes()}, []
     for entry in log:
-        told += facts(fold(model, [entry], states=states), model)
+        told += facts(fold(model, [entry], states=states))
         states[entry.position] = model.to_bytes()
     return told, states
 
@@ -140,14 +140,15 @@ def logs(draw: st.DrawFn) -> Log:
     return log
 
 
-def facts(outcomes: Sequence[ApplyResult], model: OnlineModel) -> list[object]:
-    """What requests are told of outcomes, now that the model has folded them in."""
-    return [(o.kind, o.replayed, o.learnt, *_told(o.answer, model)) for o in outcomes]
+def facts(outcomes: Sequence[ApplyResult]) -> list[object]:
+    """What requests are told of outcomes."""
+    return [(o.kind, o.replayed, o.learnt, *_told(o.answer)) for o in outcomes]
 
 
-def _told(answer: Answer | Exception, model: OnlineModel) -> tuple[object, ...]:
+def _told(answer: Answer | Exception) -> tuple[object, ...]:
     if not isinstance(answer, Answer):
         return type(answer), str(answer)
-    predictions = answer.predictions(model.labels.names)
-    listed = None if predictions is None else list(predictions)
+    # By column: a label may have had another name when the request was answered.
+    both = answer.scores, answer.probabilities
+    listed = [None if rows is None else [row.tolist() for row in rows] for rows in both]
     return answer.position, answer.updates, answer.durability, answer.skipped, answer.rolled_back_to, listed

@@ -124,7 +124,7 @@ def test_however_entries_are_grouped() -> None:
     log += [LogEntry("4", Relabel("p", None, "log")), LogEntry("5", Update((Example(X, y[0]),), "log"))]
     log += [LogEntry("6", Update((Example(X, y[3]),), "log", want_predictions=True))]
     models = [new_model() for _ in range(3)]
-    told = [facts(fold(model, log, size), model) for model, size in zip(models[:2], (1, 100), strict=True)]
+    told = [facts(fold(model, log, size)) for model, size in zip(models[:2], (1, 100), strict=True)]
     for entry in log:
         fold(models[2], [entry])
         models[2] = OnlineModel.from_bytes(models[2].to_bytes())
