@@ -222,3 +222,9 @@ def test_the_rooms_that_the_design_names_are_there() -> None:
     named = set(re.findall(r"`((?:benchmarks|clients|core|deploy|docs|service|tests)/[\w./-]+)`", page))
     assert len(named) > 20
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
+def test_lines_of_curl_need_no_new_curl() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    new = [line for page in pages for line in page.read_text().splitlines() if "curl " in line and " --json" in line]
+    assert new == [], "--json came with curl 7.82"

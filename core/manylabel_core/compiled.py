@@ -8,13 +8,14 @@ is grouped into calls.
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from numba import njit
+from numba.core import event
 
 _compile: Any = partial(njit, nogil=True, error_model="numpy")
 _PROCESS = uuid.uuid4().hex[:16]
@@ -28,6 +29,27 @@ def compiled(function: Callable[..., Any]) -> Any:
         message = f"compiled functions cannot be kept ({error}): set NUMBA_CACHE_DIR to a directory that can be written"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _compile()(function)
+
+
+@contextmanager
+def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call `tell` once if a function is compiled inside, which takes seconds: not where it is read from the disk."""
+    listener = _FirstCompilation(tell)
+    with event.install_listener("numba:compile", listener):
+        yield
+
+
+class _FirstCompilation(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell: Callable[[], None] | None = tell
+
+    def on_start(self, event: Any) -> None:
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            tell()
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
 def _with_files_of_its_own(dispatcher: Any) -> Any:

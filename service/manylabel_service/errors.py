@@ -73,6 +73,15 @@ class ModelIsTrained(ServiceError):
     name: str
 
 
+class NoRollback(ModelIsTrained):
+    """The model's versions are made by jobs: there is another way back."""
+
+    message = (
+        "model {self.name!r} is trained by jobs and has versions in place of snapshots: to go back, promote an earlier "
+        "one (POST /v1/models/{self.name}/promote, manylabel models promote {self.name} VERSION)"
+    )
+
+
 class ModelIsOnline(ServiceError):
     """The model learns from single examples; it has no versions."""
 

@@ -3,6 +3,8 @@
 import re
 
 PATTERN = r"^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$"
+ALLOWED = "must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them"
+"""The pattern in words."""
 _NAME = re.compile(PATTERN)
 
 

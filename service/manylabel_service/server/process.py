@@ -16,7 +16,7 @@ from uvicorn.lifespan.on import LifespanOn
 from manylabel_service.app import create_app
 from manylabel_service.server.connections import ConnectionLimits
 from manylabel_service.server.protocol import protocol_for
-from manylabel_service.server.sockets import BACKLOG, listen, url_of
+from manylabel_service.server.sockets import BACKLOG, listen, url_of, warn_if_open
 from manylabel_service.server.threads import background_threads
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
@@ -49,6 +49,7 @@ def serve(settings: Settings) -> int:
         return 1
     url = url_of(settings, listener)
     log.info("starting", url=url, store=store_address(settings))
+    warn_if_open(settings)
     try:
         return run(settings, listener, on_ready=lambda: log.info("serving", url=url, docs=f"{url}/docs"))
     finally:

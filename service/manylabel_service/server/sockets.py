@@ -1,11 +1,27 @@
 """The sockets that the server answers on."""
 
+import ipaddress
 import socket
+
+import structlog
 
 from manylabel_service.settings import Settings
 
 BACKLOG = 2048
 """Connections that may wait to be accepted."""
+
+log = structlog.get_logger()
+
+
+def warn_if_open(settings: Settings) -> None:
+    """Write a line to the log if others than this machine can reach the server."""
+    try:
+        is_local = ipaddress.ip_address(settings.host).is_loopback
+    except ValueError:
+        is_local = settings.host == "localhost"
+    if not is_local:
+        action = "let a firewall or a proxy that asks for a password keep others out; 127.0.0.1 is this machine alone"
+        log.warning("reachable_by_others", host=settings.host, reason="there is no password", action=action)
 
 
 def listen(settings: Settings) -> socket.socket:

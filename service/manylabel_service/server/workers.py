@@ -23,7 +23,7 @@ from pathlib import Path
 
 import structlog
 
-from manylabel_service.server.sockets import reserve, share, url_of
+from manylabel_service.server.sockets import reserve, share, url_of, warn_if_open
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.logs import configure_logging
@@ -84,6 +84,7 @@ class Supervisor:
     def run(self) -> int:
         """Start the workers and look after them until all have ended; the exit status."""
         log.info("starting", url=self._url, workers=len(self._workers))
+        warn_if_open(self._settings)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._wake_sender.send_bytes(b"stop"))
         while self._kill_at is None or any(worker.process for worker in self._workers):

@@ -32,7 +32,7 @@ def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
         "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
-        "models plot", "models labels",
+        "models plot", "models labels", "models rename-label", "models retire-label",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
@@ -122,3 +122,10 @@ print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys
 )
 def test_wrong_usage_has_status_2(wrong: list[str]) -> None:
     assert CliRunner().invoke(app, wrong).exit_code == 2
+
+
+def test_the_demo_takes_the_port_of_the_environment() -> None:
+    (port,) = (parameter for parameter in ALL["demo",].params if parameter.name == "port")
+    assert port.envvar == "MANYLABEL_PORT"
+    refused = CliRunner().invoke(app, ["demo"], env={"MANYLABEL_PORT": "0"})
+    assert (refused.exit_code, "MANYLABEL_PORT" in refused.output or "--port" in refused.output) == (2, True)

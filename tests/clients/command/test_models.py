@@ -36,7 +36,7 @@ def test_create_show_list_delete(manylabel: Command, client: Client, name: str) 
     client.model(name).update([1.0] * 7, ["a"])
     shown = manylabel("models", "show", name)
     assert shown.status == 0
-    for fact in ("salt", "eta=0.25", "standard", "fsync", "micro-F1", "last 50"):
+    for fact in ("salt", "eta=0.25", "standard", "fsync", "micro-F1", "last 50 (1 so far)"):
         assert fact in shown.out
     listed = manylabel("models")
     assert any(line.split()[:3] == [name, "salt", "1"] for line in listed.out.splitlines())

@@ -10,12 +10,13 @@ import time
 
 import numpy as np
 import pytest
-from tests.service.jobs.conftest import LONG, WAIT_SECONDS, request_of, run_child, songs, start_child
+from tests.service.jobs.conftest import LONG, WAIT_SECONDS, complete, request_of, run_child, songs, start_child
 from tests.support.processes import is_stopped
 from tests.support.waiting import eventually
 
 from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
+from manylabel_service.jobs.training import warmup
 from manylabel_service.jobs.training.__main__ import ORPHANED
 from manylabel_service.jobs.training.request import Part
 from manylabel_service.trained.artifact import ModelArtifact
@@ -97,3 +98,21 @@ def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
             assert json.loads(told.readline())
         process.stdin.close()  # its supervisor is gone
         assert process.wait(WAIT_SECONDS) == ORPHANED
+
+
+def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    texts = []
+    for _ in range(2):
+        told = run_child(place, trainer="prbr", params=complete("prbr", {"max_iter": 2}), segment_work=1e9)
+        texts.append([line["text"] for line in told if line["event"] == "log" and "compiling" in line["text"]])
+        assert told[-1]["event"] == "result", told
+    assert texts == [["compiling the functions of prbr, once on this machine: that takes up to a minute"], []]
+
+
+def test_what_a_worker_compiles_beforehand_is_what_fits_need(place):
+    warmup.warm_up()
+    for trainer, params in (("m3l", {}), ("m3l", {"kernel": "rbf"}), ("mlrl", {}), ("prml", {})):
+        told = run_child(place, trainer=trainer, params=complete(trainer, {**params, "max_iter": 2}), segment_work=1e9)
+        assert told[-1]["event"] == "result", told
+        assert not [line for line in told if "compiling" in line.get("text", "")]

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 from tests.support.waiting import eventually
 
+from manylabel_service.server.sockets import warn_if_open
+from manylabel_service.settings import Settings
+
 JSON = {"Content-Type": "application/json"}
 ITEM = json.dumps({"x": {"a": 1}, "y": ["p"]})
 COMMAND = [sys.executable, "-m", "manylabel_service"]
@@ -168,3 +171,9 @@ def test_a_wrong_flag_ends_with_2() -> None:
     wrong = finished("--pot", "8000")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "--pot" in wrong.stderr
+
+
+@pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
+def test_who_listens_for_others_is_warned(host: str, warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    warn_if_open(Settings(host=host))
+    assert ("reachable_by_others" in capsys.readouterr().out) == warns

@@ -455,3 +455,8 @@ class TestGoingOn:
             put(client, "m", two.contents, meta_of())
             begun = {"name": "on", "algorithm": "falt", "init_from": {"model": "m"}}
             refused(client.post("/v1/models", json=begun), 507, "limit_exceeded")
+
+
+def test_a_rollback_points_to_promote(served: TestClient, refused: Callable[..., Any]) -> None:
+    told = refused(served.post(f"{ONE}/rollback", json={"position": "1"}), 409, "model_is_trained")
+    assert "promote an earlier one (POST /v1/models/m/promote, manylabel models promote m VERSION)" in told["detail"]

@@ -12,11 +12,17 @@ from manylabel_clients.http.resources.metrics import Drift, Metrics
 def print_metrics(metrics: Metrics) -> None:
     """Print prequential measures, overall and over the window, each beside what the labels frequent so far reach."""
     both = (metrics.cumulative, metrics.window)
-    columns = ("predicted before learnt", "all", "baseline", f"last {metrics.window.size:,}", "baseline")
+    columns = ("predicted before learnt", "all", "baseline", _last(metrics), "baseline")
     counts = ("examples", *(cell for measures in both for cell in (f"{measures.examples:,}", "")))
     print_table(columns, [counts, *measure_rows(*(asdict(one) for each in both for one in (each, each.baseline)))])
     if metrics.drift is not None:
         print_drift(metrics.drift)
+
+
+def _last(metrics: Metrics) -> str:
+    """Return the heading of the window, with the number of examples that it covers."""
+    size, covered = metrics.window.size, metrics.window.examples
+    return f"last {size:,}" if covered >= size else f"last {size:,} ({covered:,} so far)"
 
 
 def print_drift(drift: Drift) -> None:

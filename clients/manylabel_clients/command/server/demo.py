@@ -37,7 +37,9 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     host: Annotated[str, typer.Option(help="Address for the server to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port for the server to listen on.")] = 8000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, envvar="MANYLABEL_PORT", help="Port for the server to listen on.")
+    ] = 8000,
     data_dir: Annotated[
         Path, typer.Option(file_okay=False, help="Where the server keeps its data and its log.")
     ] = Path("manylabel-data/demo"),

@@ -14,6 +14,7 @@ import typer
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.output.progress import FitBar
 from manylabel_core.batch.catalogue import TRAINERS, arguments
+from manylabel_core.compiled import when_compiling
 from manylabel_core.datasets import Dataset
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.metrics.measures import MEASURES, REPORTED
@@ -47,8 +48,10 @@ def fitted(
             bar.update(reached.iteration, reached.gap, reached.seconds)
             return is_asked_to_stop()
 
+        text = f"compiling the functions of {trainer}, once on this machine: that takes up to a minute"
         try:
-            _fit(estimator, trainer, data, progress)
+            with when_compiling(lambda: typer.echo(text, err=True)):
+                _fit(estimator, trainer, data, progress)
         except ValueError as error:
             raise Failure(str(error)) from error
         return estimator, is_asked_to_stop()

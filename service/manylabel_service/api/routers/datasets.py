@@ -27,7 +27,7 @@ _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 def _check_name(value: object) -> object:
     if isinstance(value, str) and not names.valid(value):
-        raise ValueError("must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them")
+        raise ValueError(names.ALLOWED)
     return value
 
 

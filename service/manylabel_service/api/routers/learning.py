@@ -21,7 +21,8 @@ from manylabel_service.api.translation.to_json import answer, check_size, receip
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
-from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters
+from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters, refuse_parameters
+from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
@@ -99,7 +100,11 @@ async def predict(request: Request, name: str) -> Response:
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities = take_flag(document, "probabilities")
-        items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
+        try:
+            items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
+        except Problem:
+            refuse_parameters(document, Predicting)
+            raise
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     predicted = await _predict(context, hosted, items, wanted.at_least, probabilities)

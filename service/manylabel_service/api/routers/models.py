@@ -21,10 +21,11 @@ from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import body, json_answer, problems
-from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import warm_start
 from manylabel_service.online.size_limits import check_arrays
+from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
@@ -66,12 +67,20 @@ async def create_model(request: Request, context: ContextOf) -> Response:
     try:
         wanted = schemas.ModelRequest.model_validate(document)
     except ValidationError as error:
-        raise invalid_body(error, (), path_in_spec) from error
+        raise invalid_body(error, (), path_in_spec, _known(document)) from error
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling)
     return created(await context.registry.create(state.spec, state))
+
+
+def _known(document: Any) -> dict[Path, list[str]]:
+    """Return the names that a model, and the parameters of its algorithm, may have, by their paths."""
+    known: dict[Path, list[str]] = {(): list(schemas.ModelRequest.model_fields)}
+    algorithm = document.get("algorithm", "falt") if isinstance(document, dict) else None
+    params = PARAMS.get(algorithm) if isinstance(algorithm, str) else None
+    return known if params is None else {**known, ("params",): list(params.model_fields)}
 
 
 async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource, leaves_scaling: bool) -> OnlineModel:

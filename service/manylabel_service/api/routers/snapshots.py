@@ -22,6 +22,7 @@ from manylabel_service.api.web.routes import body, content, json_answer, problem
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
+from manylabel_service.errors import NoRollback
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
@@ -132,7 +133,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
 async def roll_back(request: Request, context: ContextOf, name: str) -> Response:
     """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
     server. What is learnt from then on comes on top."""
-    replica = online(await context.registry.get(name))
+    replica = online(await context.registry.get(name), NoRollback)
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "rollback", raw)
     try:

@@ -11,10 +11,10 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
 
 
-def online(hosted: HostedModel) -> Replica:
-    """Return a model that learns online; raise ModelIsTrained if it is none."""
+def online(hosted: HostedModel, refusal: type[ModelIsTrained] = ModelIsTrained) -> Replica:
+    """Return a model that learns online; raise ModelIsTrained, or this error of its kind, if it is none."""
     if not isinstance(hosted, Replica):
-        raise ModelIsTrained(hosted.record.name)
+        raise refusal(hosted.record.name)
     return hosted
 
 

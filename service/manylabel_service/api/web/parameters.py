@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.api.web.problems import Problem, invalid, problem_response
 from manylabel_service.api.web.validation import words
 
 MAX_PARAMETERS = 20
@@ -37,6 +37,14 @@ def read_parameters(request: Request, model: type[P]) -> P:
     except ValidationError as error:
         known = [field.alias or name for name, field in model.model_fields.items()]
         raise _problem(error.errors(), known) from error
+
+
+def refuse_parameters(document: Any, model: type[Parameters]) -> None:
+    """Refuse a body with a field that is a parameter of the query string; raises a Problem that says so."""
+    for name in model.model_fields:
+        if isinstance(document, dict) and name in document:
+            detail = f"is no field of the body, but a parameter of the address: ?{name}=..."
+            raise invalid((name,), detail)
 
 
 async def each_once(request: Request) -> None:

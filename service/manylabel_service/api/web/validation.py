@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from manylabel_service import names
 from manylabel_service.api.web.problems import Problem, pointer, sentence
 
 Path = tuple[str | int, ...]
@@ -71,7 +72,7 @@ def invalid_body(
 
 def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield what is wrong, with its location; also inside a part that a validator had another model look at."""
-    for each in error.errors(include_url=False, include_input=False):
+    for each in error.errors(include_url=False):
         location = (*at, *each["loc"])
         inner = each.get("ctx", {}).get("error")
         if isinstance(inner, ValidationError):
@@ -84,8 +85,13 @@ def words(error: Any, known: Collection[str] | None = None) -> str:
     """Return what an error of pydantic's says, in the words of this interface."""
     if error["type"] == "extra_forbidden" and known is not None:
         return f"is not known here, only {', '.join(known)}"
+    context = error.get("ctx", {})
+    if error["type"] == "string_pattern_mismatch" and context["pattern"] == names.PATTERN:
+        return names.ALLOWED
     template: str | None = _WORDS.get(error["type"])
     if template is None:
         message: str = error["msg"]
         return message.removeprefix("Value error, ")
-    return template.format(**error.get("ctx", {}))
+    text = template.format(**context)
+    is_null = error["type"].endswith("_type") and error.get("input", ...) is None
+    return f"{text}, not null: leave it out if it is not known" if is_null else text

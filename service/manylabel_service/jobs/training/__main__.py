@@ -77,10 +77,13 @@ def _work(directory: Path, report: Any) -> None:
 
     request = FitRequest.read(directory)
     processes.give_way(request.niceness, OOM_SCORE)
+    from manylabel_core.compiled import when_compiling
     from manylabel_service.jobs.training.fitting import FitRun
 
     _limit_memory(request.memory_bytes)
-    FitRun(request, directory, report).run()
+    text = f"compiling the functions of {request.trainer}, once on this machine: that takes up to a minute"
+    with when_compiling(lambda: report("log", {"text": text})):
+        FitRun(request, directory, report).run()
 
 
 def _limit_memory(most_bytes: int) -> None:

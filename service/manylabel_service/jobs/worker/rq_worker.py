@@ -7,6 +7,8 @@ are, and whose worker has died, is looked after by the monitors of the servers.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Coroutine
@@ -28,6 +30,7 @@ from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.rq import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
 from manylabel_service.jobs.supervision.workdirs import remove_stale
+from manylabel_service.jobs.training import warmup
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
 
@@ -51,6 +54,7 @@ class RQWorkerProcess:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tasks", daemon=True)
         self._task: asyncio.Task[None] | None = None
+        self._warming: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
     def open(self) -> None:
@@ -68,7 +72,8 @@ class RQWorkerProcess:
             pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def work(self) -> None:
-        """Take tasks, one after the other, until told to stop."""
+        """Take tasks, one after the other, until told to stop; what trainers need is compiled beside them."""
+        self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
         pause = PAUSES_SECONDS[0]
         while not self.stopping:
             begun = time.monotonic()
@@ -117,7 +122,10 @@ class RQWorkerProcess:
             self._loop.call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
-        """Close the store and end the thread."""
+        """Close the store and end the thread, and the process that compiles."""
+        if self._warming is not None:
+            self._warming.kill()
+            self._warming.wait()
         self._run(self._store.close()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -264,3 +264,28 @@ def test_a_dense_example_of_another_length_is_refused(
     sparse = {"examples": [{"x": {"indices": [0, 3], "values": [1, 1]}, "y": []}]}
     refused(client.post(f"{dense}/update", json=sparse), 422, "invalid_request", "/examples/0/x")
     assert client.get(dense).json()["updates"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place", "words"),
+    [
+        ("/v1/models", {"name": "A b", "algorithm": "falt"}, "/name", "must have 1 to 64 lower-case letters, digits"),
+        ("/v1/models", {"name": "b", "algorithm": "falt", "params": {"size": 1}}, "/params/size", "only "),
+        ("/v1/models", {"name": "b", "algorithm": "falt", "nonsense": 1}, "/nonsense", "is not known here, only name"),
+        ("{model}/predict", {"x": {"a": 1}, "keep": True}, "/keep", "parameter of the address: ?keep="),
+        ("{model}/predict", {"x": {"a": 1}, "at_least": "1"}, "/at_least", "parameter of the address: ?at_least="),
+        ("{model}/update", {"x": {"a": 1}, "y": {"b": None}}, "/y/b", "not null: leave it out if it is not known"),
+        ("{model}/update", {"x": {"a": 1}, "y": ["b", None]}, "/y/1", "not null: leave it out"),
+    ],
+)
+def test_a_wrong_field_says_what_to_do(
+    client: Any, model: str, refused: Any, path: str, body: Any, place: str, words: str
+) -> None:
+    told = refused(client.post(path.format(model=model), json=body), 422, "invalid_request", place)
+    assert words in told["errors"][0]["detail"]
+
+
+def test_the_params_of_an_algorithm_are_told(client: Any, refused: Any) -> None:
+    body = {"name": "b", "algorithm": "kernel_falt", "params": {"steps": 1}}
+    told = refused(client.post("/v1/models", json=body), 422, "invalid_request", "/params/steps")
+    assert {"eta", "kernel", "gamma", "budget"} <= set(told["errors"][0]["detail"].replace(",", "").split())

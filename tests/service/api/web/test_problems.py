@@ -37,6 +37,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.ModelIsTrained("a"), 409, "model_is_trained", None),
     (errors.ModelIsOnline("a"), 409, "model_is_online", None),
     (errors.NoProbabilities(), 422, "invalid_request", None),
+    (errors.NoRollback("a"), 409, "model_is_trained", None),
     (errors.SnapshotExists("a", "n", "7"), 409, "snapshot_exists", None),
     (errors.SnapshotNeeded("a", "7"), 409, "snapshot_needed", None),
     (errors.SnapshotsFull("a", 20), 507, "limit_exceeded", None),
