@@ -77,7 +77,7 @@ def advance(  # type: ignore[no-untyped-def]
                     forget(counts[of], totals[of], ring[of], codes[of])
                 remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
-        note(labels[:known], truth, complete[i], n_labels[i], totals, seen)
+        note(indices[listed], signs[listed], complete[i], n_labels[i], totals, seen)
     return len(scores)
 
 
@@ -121,8 +121,8 @@ def reorder(order, frequent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def note(labels, truth, complete, n_labels, totals, seen):  # type: ignore[no-untyped-def]
-    """Count an example given, in which the truth of these labels was told."""
+def note(labels, signs, complete, n_labels, totals, seen):  # type: ignore[no-untyped-def]
+    """Count an example given, in which these labels were listed, with a sign above 0 if they are relevant."""
     totals[:, GIVEN] += 1
     totals[:, COMPLETE] += complete
     for label in range(totals[MODEL, LABELS], n_labels):
@@ -130,7 +130,7 @@ def note(labels, truth, complete, n_labels, totals, seen):  # type: ignore[no-un
     totals[:, LABELS] = max(totals[MODEL, LABELS], n_labels)
     for at in range(len(labels)):
         seen[labels[at], PARTIAL] += not complete
-        if truth[at]:
+        if signs[at] > 0:
             seen[labels[at], LAST] = totals[MODEL, GIVEN]
             if seen[labels[at], FIRST] == 0:
                 seen[labels[at], FIRST] = totals[MODEL, GIVEN]

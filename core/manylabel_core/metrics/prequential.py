@@ -194,7 +194,9 @@ class Prequential:
         joined = before.joined(part)
         for of in _SYSTEMS:
             self._amend(of, part.number, _judged(before, of)[0], _judged(joined, of)[0], _judged(part, of)[1])
-        _prequential.note(part.labels, part.truth, False, targets.n_labels[0], self._totals, self._seen)
+        listed = slice(targets.indptr[0], targets.indptr[1])
+        told = targets.indices[listed], targets.signs[listed]
+        _prequential.note(*told, False, targets.n_labels[0], self._totals, self._seen)
         return joined
 
     def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int) -> PartialTruth:
