@@ -85,6 +85,27 @@ def test_a_job_is_submitted_watched_and_its_version_served(manylabel: Run, songs
     assert manylabel("jobs", "cancel", job["id"]).status == 1
 
 
+def test_why_a_version_is_not_served_is_told_and_that_it_can_be(manylabel: Run, songs: str) -> None:
+    options = ("--dataset", songs, "--model", "cmd-held")
+    out = good(manylabel("jobs", "submit", *options, "--split", "all"))
+    assert "it is not served: it was not measured; manylabel models promote cmd-held 1" in out
+    assert "not measured" in good(manylabel("models", "versions", "cmd-held"))
+    good(manylabel("models", "promote", "cmd-held", "1"))
+    assert "not measured" in next(line for line in good(manylabel("models")).splitlines() if "cmd-held" in line)
+    out = good(manylabel("jobs", "submit", *options, "--param", "scaling=standard"))
+    assert "it is not served: it differs from version 1: its scaling is standard, not auto" in out
+    refused = manylabel("models", "promote", "cmd-held", "2")
+    assert (refused.status, "version_differs" in refused.err) == (1, True)
+    assert "serves version 2 in place of version 1" in good(manylabel("models", "promote", "cmd-held", "2", "--force"))
+    loose = ("--param", "max_iter=1", "--param", "tol=1e-9", "--param", "scaling=standard")
+    out = good(manylabel("jobs", "submit", *options, *loose, "--promote"))
+    assert "it is not served" not in out
+    versions = good(manylabel("models", "versions", "cmd-held"))
+    assert "no, gap" in next(line for line in versions.splitlines() if "3 (served)" in line)
+    assert "not converged" in next(line for line in good(manylabel("models")).splitlines() if "cmd-held" in line)
+    assert ["converged", "no"] in [line.split() for line in good(manylabel("models", "show", "cmd-held")).splitlines()]
+
+
 def test_ctrl_c_asks_whether_to_cancel(manylabel: Run, songs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt

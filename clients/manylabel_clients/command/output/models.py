@@ -21,7 +21,8 @@ def print_models(models: Sequence[AnySummary]) -> None:
 
 def _row(model: AnySummary) -> tuple[str, ...]:
     if isinstance(model, TrainedStatus):
-        measure = "" if model.measures is None else f"{model.measures['micro_f1']:.4f}"
+        measure = f"{model.measures['micro_f1']:.4f}" if model.measures else "not measured" if model.version else ""
+        measure += ", not converged" if model.converged is False else ""
         counts = (f"{count:,}" for count in (model.labels, model.features))
         return (model.name, f"{model.algorithm} ({model.trainer})", "", *counts, human_size(model.bytes), measure)
     if not isinstance(model, ModelStatus):  # not in the server's memory, so nobody has counted
@@ -60,6 +61,7 @@ def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
         "algorithm": status.algorithm,
         "trainer": f"{status.trainer} ({_params(status.params)})" if status.trainer else "",
         "version": f"{status.version or 'none'} (served), of {status.versions:,}",
+        "converged": "" if status.converged is None else "yes" if status.converged else "no",
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",
         "size": human_size(status.bytes),
