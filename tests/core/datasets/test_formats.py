@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from manylabel_core.datasets import (
     BadDataset,
     Dataset,
+    Limits,
     read_arff,
     read_csv,
     read_dataset,
@@ -248,3 +249,13 @@ def test_a_format_that_is_none() -> None:
 def test_values_too_small_for_float32_are_absent() -> None:
     dataset = read_libsvm(io.BytesIO(b"a 1:1e-60 2:1\n"))
     assert dataset.X.indices.tolist() == [1]  # type: ignore[union-attr]
+
+
+def test_csv_with_a_column_of_tags() -> None:
+    text = b"id,tempo,tags\n1,120,rock;loud\n2,80,\n3,90, jazz ;rock;rock\n"
+    data = read_csv(io.BytesIO(text), tags="tags", separator=";", ignore=["id"])
+    assert (data.names, data.label_names) == (("tempo",), ("rock", "loud", "jazz"))
+    assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1]]
+    assert data.labelled.tolist() == [True, False, True]
+    with pytest.raises(BadDataset, match="labels"):
+        read_csv(io.BytesIO(text), tags="tags", separator=";", ignore=["id"], limits=Limits(labels=2))

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from manylabel_clients.command.data.files import label_columns
+from manylabel_clients.command.data.files import Ignore, Separator, TableOptions, Tags, label_columns
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, Yes, confirm, connect, refuse_options_of
 from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
 from manylabel_clients.http.resources.datasets import DatasetInfo
@@ -50,6 +50,9 @@ def add(
             "MEKA's header says. CSV: the last N, or their names.",
         ),
     ] = None,
+    tags: Tags = None,
+    separator: Separator = " ",
+    ignore: Ignore = None,
     train_rows: Annotated[
         int | None, typer.Option(min=1, help="So many rows, the first, are the split train, and the others test.")
     ] = None,
@@ -62,7 +65,10 @@ def add(
     """
     columns = None if labels is None else label_columns(labels)
     with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        added = client.upload_dataset(name, file, format=format, labels=columns, train_rows=train_rows, report=report)
+        table: dict[str, Any] = TableOptions(tags, separator, ignore).given()
+        added = client.upload_dataset(
+            name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
+        )
     told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
     print_as(as_json, added, lambda _: typer.echo(told))
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
-from manylabel_clients.command.data.files import File, LabelColumns, ZeroBased, open_file
+from manylabel_clients.command.data.files import (
+    File,
+    Ignore,
+    LabelColumns,
+    Separator,
+    TableOptions,
+    Tags,
+    ZeroBased,
+    open_file,
+)
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import print_metrics
@@ -33,6 +42,9 @@ def feed(
     file: File,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
+    tags: Tags = None,
+    separator: Separator = " ",
+    ignore: Ignore = None,
     complete: Annotated[
         bool,
         typer.Option(
@@ -59,7 +71,8 @@ def feed(
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
         checkpoint.save(path)
-        result = _run(handle, open_file(file, labels, zero_based), checkpoint, path, progress=not as_json)
+        stream = open_file(file, labels, zero_based, TableOptions(tags, separator, ignore))
+        result = _run(handle, stream, checkpoint, path, progress=not as_json)
     if as_json:
         print_json(asdict(result))
     else:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
     from manylabel_core.datasets import Dataset
 
-FORMATS = "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff) or NPZ (.npz)"
+FORMATS = "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff), NPZ (.npz), NDJSON (.ndjson, .jsonl) or CSV (.csv)"
 
 _File = typer.Argument(
     metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.", show_default=False
@@ -26,15 +26,41 @@ LabelColumns = Annotated[
         "--labels",
         metavar="XML|N|A,B,...",
         help="ARFF: which attributes are labels, by a Mulan XML file, as the first N (the last, if negative) or by "
-        "name; without it, the XML beside the file or MEKA's header says. libsvm: names of the labels in order.",
+        "name; without it, the XML beside the file or MEKA's header says. libsvm: names of the labels in order. CSV: "
+        "the last N, or their names.",
     ),
+]
+Tags = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="CSV: the column whose cells list the labels, in place of --labels."),
+]
+Separator = Annotated[str, typer.Option(help="CSV: what stands between two labels in a cell of --tags.")]
+Ignore = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="CSV: columns that are neither features nor labels.")
 ]
 ZeroBased = Annotated[
     bool, typer.Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")
 ]
 
 
-def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
+class TableOptions(NamedTuple):
+    """What the columns of a CSV file are, beside those of --labels."""
+
+    tags: str | None = None
+    separator: str = " "
+    ignore: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options of the reader."""
+        tags = {} if self.tags is None else {"tags": self.tags, "separator": self.separator}
+        ignore = {} if self.ignore is None else {"ignore": [name.strip() for name in self.ignore.split(",")]}
+        return {**tags, **ignore}
+
+
+PLAIN = TableOptions()
+
+
+def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
     """Return a labelled file as a stream of (x, y).
 
     Raises
@@ -44,11 +70,8 @@ def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
     """
     from manylabel_clients.river.files import open_stream
 
-    options: dict[str, Any] = {}
-    if labels is not None:
-        options["labels"] = label_columns(labels)
-    if zero_based:
-        options["zero_based"] = True
+    options = _options("csv" if path.suffix.lower() == ".csv" else "", labels, zero_based, table)
+    _check_labelled(path, options)
     with readable():
         try:
             return open_stream(path, **options)
@@ -56,7 +79,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool) -> "FileStream":
             raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
 
 
-def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
+def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "Dataset":
     """Return a labelled file as a whole.
 
     Raises
@@ -70,9 +93,8 @@ def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
 
     if (format := EXTENSIONS.get(path.suffix.lower())) is None:
         raise Failure(f"{path}: the name must end in one of {', '.join(EXTENSIONS)}")
-    options = _options(format, labels, zero_based)
-    if format == "csv" and labels is None:
-        raise Failure(f"{path}: --labels must say which columns of a CSV file are labels")
+    options = _options(format, labels, zero_based, table)
+    _check_labelled(path, options)
     if format == "arff" and labels is None and (xml := xml_beside(path)) is not None:
         options["labels"] = xml
     with readable(path):
@@ -82,8 +104,14 @@ def read_file(path: Path, labels: str | None, zero_based: bool) -> "Dataset":
             raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
 
 
-def _options(format: str, labels: str | None, zero_based: bool) -> dict[str, Any]:
-    options: dict[str, Any] = {"zero_based": True} if zero_based else {}
+def _check_labelled(path: Path, options: dict[str, Any]) -> None:
+    if path.suffix.lower() == ".csv" and not options.keys() & {"label_columns", "tags"}:
+        ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
+        raise Failure(f"{path}: {ways}")
+
+
+def _options(format: str, labels: str | None, zero_based: bool, table: TableOptions) -> dict[str, Any]:
+    options: dict[str, Any] = {**table.given(), **({"zero_based": True} if zero_based else {})}
     if labels is not None:
         options["label_columns" if format == "csv" else "labels"] = label_columns(labels)
     return options

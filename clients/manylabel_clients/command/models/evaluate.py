@@ -1,12 +1,21 @@
 """`manylabel evaluate`: how well a model predicts, on its stream or on a labelled file."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from manylabel_clients.command.data.files import LabelColumns, OptionalFile, ZeroBased, open_file, readable
+from manylabel_clients.command.data.files import (
+    Ignore,
+    LabelColumns,
+    OptionalFile,
+    Separator,
+    TableOptions,
+    Tags,
+    ZeroBased,
+    open_file,
+    readable,
+)
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import measure_rows, print_metrics
@@ -15,6 +24,7 @@ from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Prediction
 
 if TYPE_CHECKING:
+    from manylabel_clients.river.files import FileStream
     from manylabel_core.metrics import Prequential
 
 
@@ -28,6 +38,9 @@ def evaluate(
     file: OptionalFile = None,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
+    tags: Tags = None,
+    separator: Separator = " ",
+    ignore: Ignore = None,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -42,7 +55,8 @@ def evaluate(
         if file is None:
             metrics = handle.metrics()
             return print_json(metrics) if as_json else print_metrics(metrics)
-        measures = _measured(handle, file, labels, zero_based, batch_size)
+        stream = open_file(file, labels, zero_based, TableOptions(tags, separator, ignore))
+        measures = _measured(handle, stream, batch_size)
     if as_json:
         return print_json(measures)
     counts = ("examples", f"{measures['examples']:,}")
@@ -50,10 +64,9 @@ def evaluate(
     return print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
 
 
-def _measured(model: Model, file: Path, labels: str | None, zero_based: bool, batch_size: int) -> dict[str, Any]:
+def _measured(model: Model, stream: "FileStream", batch_size: int) -> dict[str, Any]:
     from manylabel_core.metrics import Prequential
 
-    stream = open_file(file, labels, zero_based)
     prequential = Prequential(window=1)
     columns: dict[str, int] = {}
     with readable():

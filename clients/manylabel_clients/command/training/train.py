@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manylabel_clients.command.data.files import ZeroBased, read_file
+from manylabel_clients.command.data.files import Ignore, Separator, TableOptions, Tags, ZeroBased, read_file
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, named_values
 from manylabel_clients.command.output.measures import measure_rows
@@ -44,6 +44,9 @@ def train(
         ),
     ] = None,
     zero_based: ZeroBased = False,
+    tags: Tags = None,
+    separator: Separator = " ",
+    ignore: Ignore = None,
     test: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
@@ -72,8 +75,9 @@ def train(
         raise typer.BadParameter("either --test or --holdout", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
-    whole = read_file(file, labels, zero_based)
-    other = None if test is None else read_file(test, labels, zero_based)
+    table = TableOptions(tags, separator, ignore)
+    whole = read_file(file, labels, zero_based, table)
+    other = None if test is None else read_file(test, labels, zero_based, table)
     learnt, measured = _divided(whole, other, holdout, seed)
     threads = threads or os.cpu_count() or 1
 

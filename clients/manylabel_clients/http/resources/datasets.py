@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -86,6 +88,9 @@ class DatasetRequests(Requests):
         *,
         format: str | None = None,
         labels: LabelColumns | Path | None = None,
+        tags: str | None = None,
+        separator: str | None = None,
+        ignore: Sequence[str] | None = None,
         train_rows: int | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
@@ -103,6 +108,12 @@ class DatasetRequests(Requests):
         labels : Path, int or list of str, optional
             Which columns are labels. ARFF: a Mulan XML file, or how many of the first (the last, if negative)
             attributes; CSV: names, or how many of the last columns.
+        tags : str, optional
+            CSV: the column whose cells list the labels, in place of `labels`.
+        separator : str, optional
+            What stands between two labels in such a cell; None is a space.
+        ignore : sequence of str, optional
+            CSV: columns that are neither features nor labels.
         train_rows : int, optional
             So many rows, the first, are the split ``train``, and the others ``test``.
         report : callable, optional
@@ -122,6 +133,8 @@ class DatasetRequests(Requests):
         query = {"name": name, "format": format}
         if train_rows is not None:
             query["split"] = str(train_rows)
+        table = {"tags": tags, "separator": separator, "ignore": _line(ignore) if ignore else None}
+        query |= {part: value for part, value in table.items() if value is not None}
         file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
         body = file
         if _is_xml(labels):
@@ -168,6 +181,13 @@ def _path(name: str) -> str:
 
 def _is_xml(labels: LabelColumns | Path | None) -> bool:
     return isinstance(labels, Path) or (isinstance(labels, str) and labels.lower().endswith(".xml"))
+
+
+def _line(names: Sequence[str]) -> str:
+    """Return names as a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def _columns(labels: LabelColumns | Path) -> str:

@@ -1,7 +1,7 @@
-"""Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA) and NPZ.
+"""Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA), NPZ, CSV and NDJSON.
 
 Each is an object to iterate over, as often as wanted, for ``(x, y)``: features by name and a bool for every
-label. The rows are read as the iteration goes on, one in memory at a time.
+label. The rows are read as the iteration goes on, one in memory at a time; CSV and NDJSON are read as a whole.
 """
 
 from os import PathLike
@@ -12,12 +12,19 @@ from manylabel_clients.river.files.arff import ArffFile
 from manylabel_clients.river.files.libsvm import LibsvmFile
 from manylabel_clients.river.files.npz import NpzFile
 from manylabel_clients.river.files.stream import FileFormatError, FileStream
+from manylabel_clients.river.files.whole import CsvFile, NdjsonFile
 from manylabel_core.datasets.reading import EXTENSIONS
 
-__all__ = ["ArffFile", "FileFormatError", "FileStream", "LibsvmFile", "NpzFile", "open_stream"]
+__all__ = ["ArffFile", "CsvFile", "FileFormatError", "FileStream", "LibsvmFile", "NdjsonFile", "NpzFile", "open_stream"]
 
-FORMATS: dict[str, type[FileStream]] = {"arff": ArffFile, "libsvm": LibsvmFile, "npz": NpzFile}
-"""The class that reads each format, of those in `manylabel_core.datasets.reading` that can be read row by row here."""
+FORMATS: dict[str, type[FileStream]] = {
+    "arff": ArffFile,
+    "libsvm": LibsvmFile,
+    "npz": NpzFile,
+    "csv": CsvFile,
+    "ndjson": NdjsonFile,
+}
+"""The class that reads each format of `manylabel_core.datasets.reading`."""
 
 
 def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
@@ -26,9 +33,10 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
     Parameters
     ----------
     path : str or path
-        A file that ends in .arff, .libsvm, .svm, .svmlight or .npz.
+        A file that ends in .arff, .libsvm, .svm, .svmlight, .npz, .csv, .ndjson or .jsonl.
     **options
-        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based); `NpzFile` has none.
+        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based), `CsvFile` (label_columns, tags,
+        separator, ignore); the others have none.
 
     Raises
     ------

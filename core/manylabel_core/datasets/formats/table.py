@@ -7,13 +7,21 @@ from collections.abc import Iterator, Sequence
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
-from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened, shown
+from manylabel_core.datasets.formats.text import Source, check_name, check_names, numbered_lines, opened, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
 
-def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
+def read_csv(
+    source: Source,
+    label_columns: int | Sequence[str] = (),
+    *,
+    tags: str | None = None,
+    separator: str = " ",
+    ignore: Sequence[str] = (),
+    limits: Limits = Limits(),  # noqa: B008
+) -> Dataset:
     """Return a data set from a CSV file.
 
     The first line has the names of the columns, every other one a number for each feature and 0 or 1 (or false, true)
@@ -24,7 +32,14 @@ def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limi
     ----------
     source : path or binary stream
     label_columns : int or sequence of str
-        How many of the last columns are labels, or the names of those that are.
+        How many of the last columns are labels, or the names of those that are; none where `tags` names a column.
+    tags : str, optional
+        The column whose cells list the relevant labels; they are numbered as they appear. An empty cell is a row whose
+        labels are not known.
+    separator : str
+        What stands between two labels in such a cell; spaces around them do not count.
+    ignore : sequence of str
+        The names of columns that are neither features nor labels.
     limits : Limits
 
     Raises
@@ -39,16 +54,28 @@ def read_csv(source: Source, label_columns: int | Sequence[str], *, limits: Limi
         rows = _rows(_Lines(numbered_lines(file)))
         names = check_names(next(rows, (0, []))[1], "columns", line=1)
         limits.check("features", max(len(names) - limits.labels, 0), line=1)
-        labels = _label_places(names, label_columns)
-        features = [place for place in range(len(names)) if place not in labels]
+        left_out = {_place(names, name, "ignored column") for name in ignore}
+        labels = _label_places(names, label_columns) if tags is None else {}
+        tags_at = None if tags is None else _place(names, tags, "column of tags")
+        if tags_at is not None and (label_columns or not separator):
+            raise BadDataset("a column of tags needs a separator, and goes without label columns")
+        if left_out & {tags_at, *labels}:
+            raise BadDataset("a column with labels cannot be ignored", line=1)
+        features = [place for place in range(len(names)) if place not in {*labels, *left_out, tags_at}]
         limits.check("features", len(features), line=1)
         limits.check("labels", len(labels), line=1)
+        known: dict[str, int] = {}
         for line, row in rows:
             if len(row) != len(names):
                 raise BadDataset(f"{len(row)} values, there are {len(names)} columns", line=line)
             columns.add_dense([_value(row[place], names[place], line) for place in features])
-            builder.end_row(_relevant(row, names, labels, line), line)
-    return builder.done_single([names[place] for place in labels], len(features), [names[place] for place in features])
+            if tags_at is None:
+                builder.end_row(_relevant(row, names, labels, line), line)
+            else:
+                builder.end_row(_tagged(row[tags_at], separator, known, line), line)
+                limits.check("labels", len(known), line=line)
+    label_names = [names[place] for place in labels] if tags_at is None else list(known)
+    return builder.done_single(label_names, len(features), [names[place] for place in features])
 
 
 class _Lines:
@@ -90,6 +117,21 @@ def _label_places(names: Sequence[str], label_columns: int | Sequence[str]) -> d
             raise BadDataset(f"label column {shown(min(absent))} is not among the columns", line=1)
     places = (place for place, name in enumerate(names) if name in chosen)
     return {place: column for column, place in enumerate(places)}
+
+
+def _place(names: Sequence[str], name: str, what: str) -> int:
+    if name not in names:
+        raise BadDataset(f"{what} {shown(name)} is not among the columns", line=1)
+    return names.index(name)
+
+
+def _tagged(cell: str, separator: str, known: dict[str, int], line: int) -> list[int] | None:
+    """Return the labels that a cell lists, which get their columns as they appear; None for an empty one."""
+    relevant = set()
+    for tag in filter(None, (part.strip() for part in cell.split(separator))):
+        check_name(tag, "labels", line)
+        relevant.add(known.setdefault(tag, len(known)))
+    return sorted(relevant) if relevant else None
 
 
 def _value(text: str, name: str, line: int) -> float:

@@ -48,6 +48,12 @@ class Upload(Parameters):
     """Which columns are labels: names with commas between them; or a number, in arff of the first (of the last if it is
     negative), in csv of the last columns. In arff without it, the part `labels` of a multipart body (a Mulan XML file)
     says it, or MEKA's option in the relation's name."""
+    tags: Annotated[str, Field(max_length=256)] | None = None
+    """The column of csv whose cells list the relevant labels, in place of `label_columns`."""
+    separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
+    """This stands between two labels in such a cell; a space if it is not said."""
+    ignore: str | None = None
+    """Names of columns of csv, with commas between them, that are neither features nor labels."""
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
@@ -57,13 +63,7 @@ class Upload(Parameters):
         """Return the columns that are labels: a number, or names from a line of CSV; raises a Problem."""
         if self.label_columns is None or _COUNT.fullmatch(self.label_columns):
             return None if self.label_columns is None else int(self.label_columns)
-        try:
-            (names,) = csv.reader([self.label_columns], strict=True)
-        except (csv.Error, ValueError):
-            names = []
-        if not all(names) or not names:
-            raise wrong("label_columns", "must be a number of columns, or names with commas between them")
-        return names
+        return _names("label_columns", self.label_columns, "a number of columns, or names with commas between them")
 
     def options(self) -> dict[str, Any]:
         """Return the options of the reader of the format; raises a Problem for one that it does not have."""
@@ -72,13 +72,32 @@ class Upload(Parameters):
                 raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
         columns = self.columns()
         if self.format == "csv":
-            if columns is None:
-                raise wrong("label_columns", "is missing: csv needs it")
-            options: dict[str, Any] = {"label_columns": abs(columns) if isinstance(columns, int) else columns}
+            if (columns is None) == (self.tags is None):
+                missing = columns is None
+                raise wrong("label_columns", "is missing: csv needs it, or tags" if missing else "goes without tags")
+            if self.separator is not None and self.tags is None:
+                raise wrong("separator", "is for a column of tags only")
+            options: dict[str, Any] = {
+                "label_columns": abs(columns) if isinstance(columns, int) else columns,
+                "tags": self.tags,
+                "separator": self.separator,
+                "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
+            }
         else:
             options = {"labels": columns, "zero_based": self.zero_based}
         given = {**options, "train_rows": self.split}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def _names(parameter: str, text: str, allowed: str) -> list[str]:
+    """Return the names in a line of CSV; raises a Problem."""
+    try:
+        (found,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        found = []
+    if not all(found) or not found:
+        raise wrong(parameter, f"must be {allowed}")
+    return found
 
 
 class Details(Parameters):
@@ -88,7 +107,13 @@ class Details(Parameters):
     """Whether its labels are named, with the rows of each."""
 
 
-_OF_FORMAT = {"label_columns": ("arff", "csv"), "zero_based": ("libsvm",)}
+_OF_FORMAT = {
+    "label_columns": ("arff", "csv"),
+    "tags": ("csv",),
+    "separator": ("csv",),
+    "ignore": ("csv",),
+    "zero_based": ("libsvm",),
+}
 
 
 def _body() -> dict[str, Any]:
