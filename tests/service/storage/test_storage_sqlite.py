@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -660,3 +661,18 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
             await store.documents.put("jobs", "a", b"x", revision=None)
         aside.rename(file)  # nothing was written in between, so nothing is lost
         assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1
+
+
+@pytest.mark.parametrize("removed", ["snapshots", "snapshots/1"])
+async def test_a_folder_of_snapshots_that_somebody_removed_is_made_anew(directory: Path, removed: str) -> None:
+    async with opened(directory) as store:
+        record = await store.models.create("m", b"spec")
+        first, second = await store.logs.append(record, [b"a", b"b"], START, "log")
+        await store.snapshots.put(record, first.position, b"first")
+        assert record.incarnation == 1
+        shutil.rmtree(directory / removed)
+        assert await store.snapshots.get(record, first.position) is None
+        await store.snapshots.put(record, second.position, b"second")
+        assert bytes(await store.snapshots.get(record, second.position) or b"") == b"second"
+    async with opened(directory) as store:
+        assert bytes(await store.snapshots.get(record, second.position) or b"") == b"second"

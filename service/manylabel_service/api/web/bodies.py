@@ -17,6 +17,9 @@ BYTES = b"application/octet-stream"
 _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
 """How the media types end that are taken for another."""
 
+SMALL_BYTES = 2**16
+"""A body of no more is never refused for the room that others take: the limit of connections bounds those."""
+
 MAX_LENGTH_DIGITS = 20
 """Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
 
@@ -39,9 +42,9 @@ class HeldBodies:
         self._on_refused = on_refused
         self.n_bytes = 0
 
-    def add(self, n_bytes: int) -> None:
-        """Count bytes that have come; raises a Problem server_busy if there is no room for them."""
-        if self.n_bytes + n_bytes > self._max_bytes:
+    def add(self, n_bytes: int, body_bytes: int) -> None:
+        """Count bytes that have come, of a body that has so many; raises a Problem server_busy if there is no room."""
+        if self.n_bytes + n_bytes > self._max_bytes and body_bytes > SMALL_BYTES:
             self._on_refused()
             detail = (
                 f"bodies that are still coming have {self._max_bytes:,} bytes, the limit of this server; retry soon"
@@ -98,7 +101,7 @@ async def _gather(message: Message, receive: Receive, max_bytes: int, held: Held
     try:
         while True:
             chunks += message.get("body", b"")
-            held.add(len(chunks) - counted)
+            held.add(len(chunks) - counted, len(chunks))
             counted = len(chunks)
             if not message.get("more_body", False) or len(chunks) > max_bytes:
                 return bytes(chunks), message

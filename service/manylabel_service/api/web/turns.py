@@ -51,7 +51,7 @@ class Turns:
         now = self._clock()
         deadline = min(max(deadline, now + GRACE_SHARE * self._max_seconds), now + self._max_seconds)
         self._check_wait(deadline, self._rate.seconds(self._n_bytes))
-        self._held.add(n_bytes)
+        self._held.add(n_bytes, n_bytes)
         self._n_bytes += n_bytes
         try:
             async with self._converting:
