@@ -146,8 +146,9 @@ class Settings(BaseSettings):
     answers have begun, and what comes slowly because the server reads slowly, may take longer."""
 
     max_held_bytes: PositiveInt = 2**28
-    """Most bytes of all request bodies that have come in part, or wait to be read; beyond it those of more than 64 KiB
-    are answered 503. It is also the most of all answers that clients have not taken; beyond it the largest is cut off."""
+    """Most bytes of all request bodies that have come in part, or wait to be read; beyond it those of 64 KiB or more
+    are answered 503. It is also the most of all answers that clients have not taken; beyond it the largest is cut
+    off."""
 
     max_snapshot_bytes: PositiveInt = 2**35
     """Most bytes of the snapshots of all models in the store; beyond it none is taken, and who asks for one is answered

@@ -37,7 +37,12 @@ class KeptPrediction(NamedTuple):
 
 
 class PredictionStore:
-    """The predictions of one model that wait for their labels."""
+    """The predictions of one model that wait for their labels.
+
+    Attributes
+    ----------
+    kept_bytes : of all of them in the store, as of when some were kept here last.
+    """
 
     def __init__(self, record: ModelRecord, store: Store, settings: Settings) -> None:
         self._record = record
@@ -45,6 +50,7 @@ class PredictionStore:
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_kept_predictions
         self._most_bytes = settings.max_kept_prediction_bytes
+        self.kept_bytes = 0
 
     async def put(
         self,
@@ -69,7 +75,8 @@ class PredictionStore:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
             kept[id] = encode_kept(KeptPrediction(x, _in_columns(prediction, columns_of)))
-        await self._store.predictions.put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
+        put = self._store.predictions.put
+        self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
     async def get(self, ids: Sequence[str]) -> list[KeptPrediction]:
         """Return what was kept, for each id; the ids have been checked to be some.

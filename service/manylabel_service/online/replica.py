@@ -162,6 +162,7 @@ class Replica(HostedModel):
             "queue_depth": self.queue.examples,
             "snapshot_age_seconds": time.monotonic() - self.snapshotter.taken_at,
             "snapshot_bytes": self.snapshotter.size_bytes,
+            "kept_prediction_bytes": self._prediction_store.kept_bytes,
         }
 
     # -- life -------------------------------------------------------------------------------------

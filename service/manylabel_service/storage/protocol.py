@@ -332,11 +332,12 @@ class Predictions(Protocol):
         seconds: float,
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
-    ) -> None:
+    ) -> int:
         """Keep predictions, all or none, for so many seconds; not longer than the model lives.
 
-        Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them with their
-        checksums, would be kept for this model then.
+        Returns the bytes of all that are kept for the model now, with their checksums; those of some that are over may
+        be among them. Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them,
+        would be kept for this model then.
         """
         ...
 

@@ -361,11 +361,11 @@ def test_bodies_have_a_limit_together(crowded: Any) -> None:
             assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
         with connected(crowded, head + b" " * 450_000):
             eventually(lambda: metric(crowded, "manylabel_body_bytes") == 950_000)
-            with connected(crowded, UPDATE + b"Content-Length: 65536\r\n\r\n") as small:  # it takes several reads
+            with connected(crowded, UPDATE + b"Content-Length: 65535\r\n\r\n") as small:  # it takes several reads
                 for _ in range(4):
                     small.sendall(b" " * 15_000)
                     assert pinged(crowded)
-                small.sendall(b" " * (5_536 - len(ITEM)) + ITEM)
+                small.sendall(b" " * (5_535 - len(ITEM)) + ITEM)
                 assert answer(small)[0] == 200
         eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
         first.sendall(b" " * (100_000 - len(ITEM)) + ITEM)

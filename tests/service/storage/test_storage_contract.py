@@ -702,6 +702,14 @@ async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:
     assert await store.predictions.get(record, list("abcd")) == [b"1", b"new", b"3", None]
 
 
+async def test_the_bytes_of_predictions_are_told(store: Store) -> None:
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+    sealed = await store.predictions.put(other, {"a": bytes(1_000)}, 600.0, 10)
+    assert 1_000 <= sealed < 1_100
+    assert await store.predictions.put(record, {"a": bytes(1_000)}, 600.0, 10) == sealed
+    assert await store.predictions.put(record, {"b": bytes(1_000), "c": bytes(1_000)}, 600.0, 10) == 3 * sealed
+
+
 async def test_no_more_bytes_of_predictions_are_kept_than_may(store: Store) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     kept, limits = bytes(1_000), (600.0, 10, 3_500)

@@ -30,6 +30,7 @@ _GAUGES = {
     "queue_depth": "Examples waiting to be learnt.",
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Size of the last snapshot.",
+    "kept_prediction_bytes": "Predictions that are kept for late labels, as of when this process kept one last.",
 }
 
 _TOTALS = {

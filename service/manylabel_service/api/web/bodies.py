@@ -18,7 +18,7 @@ _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTE
 """How the media types end that are taken for another."""
 
 SMALL_BYTES = 2**16
-"""A body of no more is never refused for the room that others take: the limit of connections bounds those."""
+"""A body of fewer is never refused for the room that others take: the limit of connections bounds those."""
 
 MAX_LENGTH_DIGITS = 20
 """Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
@@ -44,7 +44,7 @@ class HeldBodies:
 
     def add(self, n_bytes: int, body_bytes: int) -> None:
         """Count bytes that have come, of a body that has so many; raises a Problem server_busy if there is no room."""
-        if self.n_bytes + n_bytes > self._max_bytes and body_bytes > SMALL_BYTES:
+        if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
             self._on_refused()
             detail = (
                 f"bodies that are still coming have {self._max_bytes:,} bytes, the limit of this server; retry soon"

@@ -28,7 +28,7 @@ class RedisPredictions(Part):
         seconds: float,
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
-    ) -> None:
+    ) -> int:
         keys = Keys.of(record)
         answer = await self._engine.connection.run(
             PUT_PREDICTIONS,
@@ -43,6 +43,7 @@ class RedisPredictions(Part):
         if answer[0] == "full":
             limit = f"{most:,} predictions" if answer[1] == b"number" else f"{most_bytes:,} bytes of predictions"
             raise PredictionsFull(record.name, limit)
+        return int(answer[1])
 
     @gated
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:

@@ -260,7 +260,7 @@ redis.call('HSET', KEYS[3], '', bytes)
 for i = 2, 3 do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[i], ARGV[1]) end
 end
-return {'ok'}
+return {'ok', bytes}
 """,
 )
 

@@ -20,10 +20,11 @@ class SQLitePredictions(Part):
         seconds: float,
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
-    ) -> None:
+    ) -> int:
         put = self._engine.prediction_rows.put
-        await self._engine.threads.write(put, record, predictions, seconds, most, most_bytes)
+        kept_bytes = await self._engine.threads.write(put, record, predictions, seconds, most, most_bytes)
         self._engine.maintenance.wrote(sum(map(len, predictions.values())))
+        return kept_bytes
 
     @gated
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:

@@ -156,3 +156,15 @@ def test_requests_are_counted_by_route(client: TestClient, create: Callable[...,
     duration = value(series, "http_request_duration_seconds_count", handler="/v1/models/{name}", method="GET")
     assert duration == 3
     assert "secret" not in client.get("/metrics").text
+
+
+def test_the_bytes_of_kept_predictions_are_shown(client: TestClient, create: Callable[..., str]) -> None:
+    create(client, "keeping")
+    assert value(scrape(client), "manylabel_kept_prediction_bytes", model="keeping") == 0
+    sizes = []
+    for _ in range(2):
+        client.post("/v1/models/keeping/predict?keep=true", json={"x": {"a": 1}}).raise_for_status()
+        sizes.append(value(scrape(client), "manylabel_kept_prediction_bytes", model="keeping"))
+    assert sizes[0] is not None
+    assert sizes == [sizes[0], 2 * sizes[0]]
+    assert sizes[0] > 0

@@ -31,7 +31,7 @@ class PredictionRows:
 
     def put(
         self, record: ModelRecord, predictions: Mapping[str, bytes], seconds: float, most: int, most_bytes: int
-    ) -> None:
+    ) -> int:
         self._tables.check(record)
         now_ms = time.time_ns() // 1_000_000
         expires_ms = now_ms + round(seconds * 1000)
@@ -49,6 +49,7 @@ class PredictionRows:
             if n_bytes > most_bytes:
                 raise PredictionsFull(record.name, f"{most_bytes:,} bytes of predictions")
         self._bytes[record.incarnation] = n_bytes
+        return n_bytes
 
     def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         self._tables.check(record)
