@@ -372,7 +372,7 @@ class Prequential:
 
 
 class _Window:
-    """What came of the examples of a window, to compare with.
+    """Counts of the examples of a window, to compare with.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ ZeroBased = Annotated[
 
 
 class TableOptions(NamedTuple):
-    """What the columns of a CSV file are, beside those of --labels."""
+    """Options that say what the columns of a CSV file are, beside --labels."""
 
     tags: str | None = None
     separator: str = " "
