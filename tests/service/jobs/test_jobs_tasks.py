@@ -10,7 +10,7 @@ from manylabel_service.errors import JobEnded, JobNotRetryable
 from manylabel_service.jobs import job_record
 from manylabel_service.jobs.job_record import Checkpoint, JobRecord, LeaseLost, NotClaimable, queued
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.spec.schemas import ENDED, Result
+from manylabel_service.jobs.spec.schemas import ENDED, Result, Taken
 from manylabel_service.storage import Document
 
 NOW = "2026-11-21T06:00:00.000Z"
@@ -28,6 +28,9 @@ RESULT = Result(
     trials=[],
     seconds=0.0,
 )
+
+TAKEN = Taken(asked=5, rows=5, learnt=5, partial=0, rolled_back=0, position="5", text="5 of 5 asked")
+OUTCOMES = {"gather": TAKEN.model_dump(), "trial": {"scores": [0.5], "seconds": 1.0}}
 
 
 def job(id="a", created=NOW, **changes) -> JobRecord:
@@ -51,7 +54,7 @@ def test_stages_follow_one_another():
     record = job(search=GRID, data={"stream": "tags", "last": 5})
     assert states(record) == ["queued", "waiting", "waiting", "waiting", "waiting"]
     record.claim(0, "g", NOW)
-    record.finish(0, "g", {"rows": 5})
+    record.finish(0, "g", OUTCOMES["gather"])
     assert states(record) == ["done", "queued", "queued", "queued", "waiting"]
     for number, score in ((2, 0.5), (1, 0.7), (3, 0.7)):
         record.claim(number, "t", NOW)
@@ -192,7 +195,7 @@ class Walk(RuleBasedStateMachine):
         elif task.stage == "fit":
             self.record.succeed(number, task.lease, RESULT, NOW)
         else:
-            self.record.finish(number, task.lease, {"scores": [0.5], "seconds": 1.0, "rows": 5})
+            self.record.finish(number, task.lease, OUTCOMES[task.stage])
             self.done.add(number)
 
     @rule()
