@@ -30,7 +30,7 @@ REDIS_TIMEOUT_SECONDS = 0.5
 FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     # The log is trimmed, but behind the reader of the test, which takes a second or two to notice that Redis is back.
-    *("--snapshot-every-updates", "150", "--snapshots-kept", "20"),
+    *("--snapshot-every-updates", "150", "--snapshots-kept", "20", "--log-keep-examples", "0"),
 )
 CALM_EXAMPLES = 100
 """The clients go on when all is well again, until so many more examples are acknowledged."""

@@ -123,7 +123,7 @@ class Client(SyncResource[ClientRequests]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({self.base_url!r})"
+        return f"Client({self._connections.shown_url!r})"
 
 
 class AsyncClient(AsyncResource[ClientRequests]):
@@ -187,4 +187,4 @@ class AsyncClient(AsyncResource[ClientRequests]):
         await self.aclose()
 
     def __repr__(self) -> str:
-        return f"AsyncClient({self.base_url!r})"
+        return f"AsyncClient({self._connections.shown_url!r})"

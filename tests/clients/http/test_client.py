@@ -133,6 +133,25 @@ def test_create_answers_a_model(call: Caller) -> None:
     assert repr(model).endswith("Model('http://127.0.0.1:8000', 'tags')")
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_password_is_sent_and_not_shown(kind: Any) -> None:
+    client = kind("http://ann:secret@host:8000")
+    for shown in map(repr, (client, client.model("tags"), client.job("one"))):
+        assert "ann:***@host:8000" in shown
+        assert "secret" not in shown
+    assert repr(kind("http://host")) == f"{kind.__name__}('http://host')"
+
+    sent = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.headers["Authorization"])
+        return httpx2.Response(200, json={"models": []})
+
+    with Client("http://ann:secret@host", transport=httpx2.MockTransport(answer), headers={"X-Own": "1"}) as client:
+        client.models()
+    assert sent == ["Basic YW5uOnNlY3JldA=="]
+
+
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host", ""])
 def test_an_address_that_is_none_is_refused(call: Caller, address: str) -> None:
     with pytest.raises(ValueError, match="base_url"):

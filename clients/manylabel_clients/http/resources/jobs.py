@@ -365,7 +365,7 @@ class Job(SyncResource[JobRequests]):
     retry = sync(JobRequests.retry)
 
     def __repr__(self) -> str:
-        return f"Job({self._connections.base_url!r}, {self.id!r})"
+        return f"Job({self._connections.shown_url!r}, {self.id!r})"
 
 
 class AsyncJob(AsyncResource[JobRequests]):
@@ -387,4 +387,4 @@ class AsyncJob(AsyncResource[JobRequests]):
     retry = awaited(JobRequests.retry)
 
     def __repr__(self) -> str:
-        return f"AsyncJob({self._connections.base_url!r}, {self.id!r})"
+        return f"AsyncJob({self._connections.shown_url!r}, {self.id!r})"

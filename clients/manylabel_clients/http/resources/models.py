@@ -367,7 +367,7 @@ class Model(SyncResource[ModelRequests]):
             yield from answers
 
     def __repr__(self) -> str:
-        return f"Model({self._connections.base_url!r}, {self.name!r})"
+        return f"Model({self._connections.shown_url!r}, {self.name!r})"
 
 
 class AsyncModel(AsyncResource[ModelRequests]):
@@ -428,4 +428,4 @@ class AsyncModel(AsyncResource[ModelRequests]):
                 yield answer
 
     def __repr__(self) -> str:
-        return f"AsyncModel({self._connections.base_url!r}, {self.name!r})"
+        return f"AsyncModel({self._connections.shown_url!r}, {self.name!r})"

@@ -57,6 +57,12 @@ class _Connections(Generic[HTTP, Sleep]):
             transport=transport,
         )
 
+    @property
+    def shown_url(self) -> str:
+        """The address of the server, with stars for a password."""
+        url = httpx2.URL(self.base_url)
+        return str(url.copy_with(username=url.username, password="***")) if url.password else self.base_url
+
 
 class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
     """Synchronous connections carry out exchanges and wait for them."""
