@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset
+from manylabel_core.metrics.prequential import PartialTruth
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
@@ -150,6 +151,12 @@ class _Recorder:
 
     def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
         """Do nothing, in place of measures."""
+
+    def update_part(
+        self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None
+    ) -> PartialTruth | None:
+        """Measure nothing, in place of measures; what was measured before stays."""
+        return before
 
 
 if __name__ == "__main__":

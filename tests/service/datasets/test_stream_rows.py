@@ -21,7 +21,7 @@ from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFou
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import Change, Rollback, Update, encode
+from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Store
@@ -188,6 +188,20 @@ async def test_partial_labels_are_left_out_and_counted(sqlite_stream: Stream) ->
         assert told(dataset) == [({"a": 2}, {"x"}), ({"a": 3}, {"x"}), ({"a": 4}, {"y"})][-n:]
         assert counts.available == counts.rows, "none is missing for want of the log"
     assert counts.to_text() == "3 of 5 asked; 5 were learnt; 2 left out, of which a label is not known"
+
+
+async def test_late_labels_in_parts_and_changes_of_labels_are_read_over(stream: Stream) -> None:
+    await stream.create()
+    first, whole = ulid(1), ulid(2)
+    for y in ({"x": True}, {"y": False}):
+        await stream.learn((named(a=1), y), prediction_ids=(first,), served=(np.empty(0),))
+    await stream.learn((named(a=2), ["x"]), prediction_ids=(whole,), served=(np.zeros(2),))
+    await stream.append(Relabel("x", "z", "log"))
+    await stream.learn((named(a=3), ["y", "z"]))
+    await stream.append(Relabel("y", None, "log"))
+    counts, dataset = await stream.rows(10)
+    assert told(dataset) == [({"a": 2}, {"z"}), ({"a": 3}, {"y", "z"})]
+    assert counts.partial == 2
 
 
 @here
