@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
+from manylabel_clients.command.data.files import PLAIN, TableOptions, check_labelled, read_table
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.errors import ApiError
 
@@ -26,21 +28,28 @@ class Item(NamedTuple):
     y: Any
 
 
-def read_items(source: str, labelled: bool) -> Iterator[Item]:
+def read_items(source: str, labelled: bool, labels: str | None = None, table: TableOptions = PLAIN) -> Iterator[Item]:
     """Yield the examples of `source` in order, as soon as their line is read.
 
     Parameters
     ----------
-    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file.
+    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file, of CSV if it
+        ends with .csv.
     labelled : whether each example must have a `y`; if not, it may have one.
+    labels, table : what the columns of CSV are.
 
     Raises
     ------
     Failure
-        For what is not JSON or not an example; it says where.
+        For what is not JSON, CSV or an example; it says where.
     OSError
         If the file cannot be read.
     """
+    if source.lower().endswith(".csv"):
+        yield from _table(Path(source), labelled, labels, table)
+        return
+    if labels is not None or table != PLAIN:
+        raise Failure("--labels, --tags and --ignore are for files that end with .csv")
     with ExitStack() as stack:
         if source.lstrip()[:1] in ("{", "["):
             lines: Iterable[str] = io.StringIO(source)
@@ -75,6 +84,15 @@ def placed(chunk: list[Item]) -> Iterator[None]:
         raise
     except (TypeError, ValueError) as error:
         raise Failure(_PLACE.sub(place, str(error))) from error
+
+
+def _table(path: Path, labelled: bool, labels: str | None, table: TableOptions) -> Iterator[Item]:
+    if labelled:
+        check_labelled(path, labels, table)
+    for line, x, y in read_table(path, labels, table):
+        if y is None and labelled:
+            raise Failure(f"{path}, line {line}: its labels are not known")
+        yield Item(f"line {line}", x, y)
 
 
 def _decodable(lines: Iterator[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ Input = Annotated[
     typer.Argument(
         metavar="INPUT",
         help="JSON itself, a file of it, or - for standard input: one example, "
-        '{"examples": [...]}, or an example on each line.',
+        '{"examples": [...]}, or an example on each line. Or a file that ends with .csv.',
     ),
 ]
 BatchSize = Annotated[

@@ -60,6 +60,41 @@ def test_ndjson_and_plain_csv_are_fed_and_evaluated(
     assert (refused.status, "--labels must say which columns" in refused.err) == (1, True)
 
 
+def test_a_table_is_learnt_and_predicted(
+    manylabel: Command, client: Client, name: str, tagged: Path, tmp_path: Path
+) -> None:
+    model = client.create_model(name)
+    learnt = manylabel("update", name, str(tagged), *FLAGS, "--json")
+    assert learnt.status == 0, learnt.err
+    status = model.status()
+    assert (status.updates, status.features, status.labels) == (60, 2, 3)
+    again = manylabel("predict", name, str(tagged), *FLAGS, "--json")
+    plain = tmp_path / "new.csv"
+    plain.write_text("tempo,loudness\n0,1\n2,1\n")
+    new = manylabel("predict", name, str(plain), "--json")
+    assert (again.status, new.status) == (0, 0), again.err + new.err
+    scores = [json.loads(line)["scores"] for line in again.out.splitlines()]
+    assert scores == [one.scores for one in model.predict_many([{"tempo": a, "loudness": b} for _, a, b, _ in ROWS])]
+    wanted = [one.scores for one in model.predict_many([{"tempo": 0, "loudness": 1}, {"tempo": 2, "loudness": 1}])]
+    assert [json.loads(line)["scores"] for line in new.out.splitlines()] == wanted
+
+
+def test_a_table_that_cannot_be_learnt_is_told(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    client.create_model(name)
+    table, lines = tmp_path / "songs.csv", tmp_path / "songs.ndjson"
+    table.write_text("tempo,tags\n1,rock\n2,\n")
+    lines.write_text('{"x": {"tempo": 1}, "y": ["rock"]}\n')
+    for command, words in (
+        (("update", name, str(table)), "--labels must say which columns of a CSV file are labels"),
+        (("update", name, str(table), "--tags", "tags"), "line 3: its labels are not known"),
+        (("predict", name, str(table)), "column 'tags' is 'rock': expected a finite number"),
+        (("update", name, str(lines), "--tags", "tags"), "are for files that end with .csv"),
+    ):
+        done = manylabel(*command)
+        assert (done.status, words in done.err) == (1, True), (command, done)
+    assert client.model(name).status().updates == 0
+
+
 def test_wrong_columns_are_told(manylabel: Command, client: Client, name: str, tagged: Path) -> None:
     for wrong, words in (
         (("--tags", "nothing"), "column of tags 'nothing' is not among the columns"),

@@ -71,7 +71,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
     from manylabel_clients.river.files import open_stream
 
     options = _options("csv" if path.suffix.lower() == ".csv" else "", labels, zero_based, table)
-    _check_labelled(path, options)
+    check_labelled(path, labels, table)
     with readable():
         try:
             return open_stream(path, **options)
@@ -94,7 +94,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
     if (format := EXTENSIONS.get(path.suffix.lower())) is None:
         raise Failure(f"{path}: the name must end in one of {', '.join(EXTENSIONS)}")
     options = _options(format, labels, zero_based, table)
-    _check_labelled(path, options)
+    check_labelled(path, labels, table)
     if format == "arff" and labels is None and (xml := xml_beside(path)) is not None:
         options["labels"] = xml
     with readable(path):
@@ -104,8 +104,35 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
             raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
 
 
-def _check_labelled(path: Path, options: dict[str, Any]) -> None:
-    if path.suffix.lower() == ".csv" and not options.keys() & {"label_columns", "tags"}:
+def read_table(path: Path, labels: str | None, table: TableOptions) -> Iterator[tuple[int, dict[str, float], Any]]:
+    """Yield the rows of a CSV file as (line, x, y); y is None where the labels are not known, or no column has any.
+
+    Raises
+    ------
+    Failure
+        If it cannot be understood.
+    OSError
+        If it cannot be read.
+    """
+    from manylabel_core.datasets.formats.table import CsvTable
+
+    with readable(path), path.open("rb") as file:
+        rows = CsvTable(file, **_options("csv", labels, False, table))
+        for line, values, relevant in rows:
+            yield line, dict(zip(rows.feature_names, values, strict=True)), _truth(rows.label_names, relevant, table)
+
+
+def _truth(names: list[str], relevant: list[int] | None, table: TableOptions) -> Any:
+    if relevant is None:
+        return None
+    if table.tags is not None:  # all that are relevant; which others there are shows only in later rows
+        return [names[column] for column in relevant]
+    return {name: column in relevant for column, name in enumerate(names)}
+
+
+def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
+    """Raise a Failure if nothing says where a CSV file has its labels."""
+    if path.suffix.lower() == ".csv" and labels is None and table.tags is None:
         ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
         raise Failure(f"{path}: {ways}")
 

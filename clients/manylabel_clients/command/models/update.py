@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items
 from manylabel_clients.command.options import (
@@ -32,6 +33,10 @@ def register(app: typer.Typer) -> None:
 def update(
     model: ModelName,
     source: Input = "-",
+    labels: LabelColumns = None,
+    tags: Tags = None,
+    separator: Separator = " ",
+    ignore: Ignore = None,
     batch_size: BatchSize = 64,
     key: Annotated[
         str | None,
@@ -45,7 +50,7 @@ def update(
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     with connect(url, PATIENT) as client:
-        items = read_items(source, labelled=True)
+        items = read_items(source, True, labels, TableOptions(tags, separator, ignore))
         learnt, receipt = _learn(client.model(model), items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, receipt))
 

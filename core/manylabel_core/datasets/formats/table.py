@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from typing import IO
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
@@ -51,31 +52,70 @@ def read_csv(
     builder = DatasetBuilder(limits)
     columns = builder.views[SINGLE] = Columns(dense=True)
     with opened(source) as file:
-        rows = _rows(_Lines(numbered_lines(file)))
-        names = check_names(next(rows, (0, []))[1], "columns", line=1)
+        table = CsvTable(file, label_columns, tags=tags, separator=separator, ignore=ignore, limits=limits)
+        for line, values, relevant in table:
+            columns.add_dense(values)
+            builder.end_row(relevant, line)
+    return builder.done_single(table.label_names, len(table.feature_names), table.feature_names)
+
+
+class CsvTable:
+    """A table is iterated over once, row by row, for (line, values, columns of the relevant labels or None).
+
+    Parameters and errors are those of `read_csv`, but that no column need have labels.
+
+    Attributes
+    ----------
+    feature_names : list of str
+    label_names : list of str
+        With `tags` those of the rows so far.
+    """
+
+    def __init__(
+        self,
+        file: IO[bytes],
+        label_columns: int | Sequence[str] = (),
+        *,
+        tags: str | None = None,
+        separator: str = " ",
+        ignore: Sequence[str] = (),
+        limits: Limits = Limits(),  # noqa: B008
+    ) -> None:
+        self._rows, self._separator, self._limits = _rows(_Lines(numbered_lines(file))), separator, limits
+        self._names = names = check_names(next(self._rows, (0, []))[1], "columns", line=1)
         limits.check("features", max(len(names) - limits.labels, 0), line=1)
         left_out = {_place(names, name, "ignored column") for name in ignore}
-        labels = _label_places(names, label_columns) if tags is None else {}
-        tags_at = None if tags is None else _place(names, tags, "column of tags")
-        if tags_at is not None and (label_columns or not separator):
+        self._labels = _label_places(names, label_columns) if tags is None else {}
+        self._tags_at = None if tags is None else _place(names, tags, "column of tags")
+        if self._tags_at is not None and (label_columns or not separator):
             raise BadDataset("a column of tags needs a separator, and goes without label columns")
-        if left_out & {tags_at, *labels}:
+        if left_out & {self._tags_at, *self._labels}:
             raise BadDataset("a column with labels cannot be ignored", line=1)
-        features = [place for place in range(len(names)) if place not in {*labels, *left_out, tags_at}]
-        limits.check("features", len(features), line=1)
-        limits.check("labels", len(labels), line=1)
-        known: dict[str, int] = {}
-        for line, row in rows:
+        taken = {*self._labels, *left_out, self._tags_at}
+        self._features = [place for place in range(len(names)) if place not in taken]
+        limits.check("features", len(self._features), line=1)
+        limits.check("labels", len(self._labels), line=1)
+        self.feature_names = [names[place] for place in self._features]
+        self._known = {names[place]: column for place, column in self._labels.items()}
+
+    @property
+    def label_names(self) -> list[str]:
+        return list(self._known)
+
+    def __iter__(self) -> Iterator[tuple[int, list[float], list[int] | None]]:
+        names = self._names
+        for line, row in self._rows:
             if len(row) != len(names):
                 raise BadDataset(f"{len(row)} values, there are {len(names)} columns", line=line)
-            columns.add_dense([_value(row[place], names[place], line) for place in features])
-            if tags_at is None:
-                builder.end_row(_relevant(row, names, labels, line), line)
-            else:
-                builder.end_row(_tagged(row[tags_at], separator, known, line), line)
-                limits.check("labels", len(known), line=line)
-    label_names = [names[place] for place in labels] if tags_at is None else list(known)
-    return builder.done_single(label_names, len(features), [names[place] for place in features])
+            values = [_value(row[place], names[place], line) for place in self._features]
+            yield line, values, self._relevant(row, line)
+
+    def _relevant(self, row: Sequence[str], line: int) -> list[int] | None:
+        if self._tags_at is None:
+            return _relevant(row, self._names, self._labels, line)
+        relevant = _tagged(row[self._tags_at], self._separator, self._known, line)
+        self._limits.check("labels", len(self._known), line=line)
+        return relevant
 
 
 class _Lines:
