@@ -280,8 +280,8 @@ async def test_a_snapshot_whose_chunks_went_too_early_is_not_listed(
     await store.snapshots.put(record, START, b"good")
     upload = store.snapshots.upload
 
-    async def forgetful(keys: Keys, id: str, data: bytes) -> snapshots.Stored:
-        stored = await upload(keys, id, data)
+    async def forgetful(keys: Keys, id: str, *given: Any) -> snapshots.Stored:
+        stored = await upload(keys, id, *given)
         await store.engine.connection.command("DEL", stored.keys(keys, id)[0])
         return stored
 

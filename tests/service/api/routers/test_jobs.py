@@ -174,7 +174,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
             "/search/params/C/low",
             "must be greater than 0",
         ),
-        ({"model": "Songs!"}, "/model", "must match"),
+        ({"model": "Songs!"}, "/model", "must have 1 to 64 lower-case letters"),
         ({"model": "tags"}, None, "learns online"),
         ({"promote": "yes"}, "/promote", "must be true or false"),
         ({"promoted": True}, "/promoted", "is not known here, only trainer, params, data"),
