@@ -156,9 +156,7 @@ class SnapshotNotFound(ServiceError):
     """The model has no snapshot at this position."""
 
     code = "snapshot_not_found"
-    message = (
-        "model {self.name!r} has no snapshot at position {self.position!r}; list its snapshots to see which it has"
-    )
+    message = "model {self.name!r} has no snapshot {self.position!r}; list its snapshots to see which it has"
     name: str
     position: str
 

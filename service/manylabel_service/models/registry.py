@@ -89,9 +89,9 @@ class Registry:
         StorageError
             The list of models, or all of them, cannot be read. What has been done need not be done again.
         """
+        await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
         records = await self._store.models.all() if self._settings.preload else []
         self._store_health.heard()
-        await asyncio.to_thread(warm_up)
         if not self._tasks:
             work = (self._follower.run(), self._follower.poll_versions(), self._eviction.run())
             self._tasks = [asyncio.create_task(each) for each in work]

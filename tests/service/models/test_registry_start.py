@@ -1,6 +1,7 @@
 """A server whose Redis is not there yet lives, waits, and gets ready by itself."""
 
 import threading
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from starlette.testclient import TestClient
 
 from manylabel_service.app import create_app
 from manylabel_service.errors import StoreUnusable
+from manylabel_service.hosting import store_health
+from manylabel_service.models import follower, registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
@@ -39,6 +42,24 @@ def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: 
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
     assert not failed.is_set()
+
+
+def test_a_store_that_answers_is_not_gone_because_compiling_took_long(
+    redis_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    def compile_for_a_minute() -> None:
+        nonlocal now
+        now += 60.0
+
+    monkeypatch.setattr(store_health, "time", types.SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(registry, "warm_up", compile_for_a_minute)
+    monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
+    ready = threading.Event()
+    with TestClient(app_on(redis_server.url, ready, threading.Event()), base_url="http://localhost") as client:
+        assert ready.wait(60)
+        assert "storage_gone_seconds" not in client.get("/readyz").json()
 
 
 def test_it_can_be_stopped_while_it_waits(redis_server: Any) -> None:
