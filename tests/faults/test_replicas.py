@@ -31,6 +31,7 @@ FLAGS = (
     *("--redis-timeout-seconds", str(REDIS_TIMEOUT_SECONDS)),
     # The log is trimmed, but behind the reader of the test, which takes a second or two to notice that Redis is back.
     *("--snapshot-every-updates", "150", "--snapshots-kept", "20", "--log-keep-examples", "0"),
+    *("--max-kept-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100
 """The clients go on when all is well again, until so many more examples are acknowledged."""
