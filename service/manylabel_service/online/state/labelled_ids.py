@@ -78,7 +78,7 @@ class LabelledIds:
         if id not in self.parts:
             raise PredictionLabelled(id)
         repeated = set(self.parts.repeated(id, columns))
-        if repeated or y.complete:
+        if repeated or y.complete or not y.names:  # one without labels tells nothing, but may be a repetition
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(

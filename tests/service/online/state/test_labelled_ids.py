@@ -119,6 +119,17 @@ def part(*names: str) -> Update:
     return Update((Example(named(a=1), y),), "log", prediction_ids=(ulid(1),), served=(np.array([1.0]),))
 
 
+@pytest.mark.parametrize("first", [(), ("x",)])
+def test_a_part_without_labels_is_learnt_once(first: tuple[str, ...]) -> None:
+    model = new_model()
+    append(model, part(*first))
+    for repeated in ((), first):
+        assert isinstance(append(model, part(*repeated)).answer, PredictionLabelled)
+    assert model.updates == 1
+    append(model, part("y"))
+    assert model.updates == 2
+
+
 def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
     model = new_model()
     append(model, part("x"))
