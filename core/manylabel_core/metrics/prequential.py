@@ -19,7 +19,7 @@ NAMES = (
     *("precision", "recall", "f1", "micro_f1", "macro_f1"),
     *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
 )
-"""Of the measures."""
+"""Names of the measures, as they are answered."""
 
 
 class PartialTruth(NamedTuple):

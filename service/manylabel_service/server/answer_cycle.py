@@ -25,7 +25,7 @@ class AnswerCycle(RequestResponseCycle):
     """
 
     _head = b""
-    """What is to be written before the body."""
+    """Head that is to be written before the body."""
 
     async def send(self, message: Any) -> None:
         """Take the next message of the application."""

@@ -117,9 +117,9 @@ class LogExtent(NamedTuple):
     """How much of a log lies before a position, by whoever put a snapshot there: a store only keeps the numbers."""
 
     examples: int
-    """Those that the model had learnt."""
+    """Examples that the model had learnt."""
     size_bytes: int
-    """Of all payloads from the beginning of the log on, those that were trimmed since too."""
+    """Bytes of all payloads from the beginning of the log on, those that were trimmed since too."""
 
 
 NO_EXTENT = LogExtent(0, 0)

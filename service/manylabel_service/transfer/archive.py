@@ -19,7 +19,7 @@ from typing import Any
 MANIFEST = "manifest.json"
 FORMAT = "manylabel-archive"
 VERSION = 1
-"""Of the archive: which files there are, and what stands in them."""
+"""Version of the archive: which files there are, and what stands in them."""
 
 MAX_MANIFEST_BYTES = 2**26
 _FILE = re.compile(r"(?:[a-z0-9][a-z0-9._-]*/)+[a-z0-9][a-z0-9._-]*")

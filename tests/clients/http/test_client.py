@@ -134,7 +134,7 @@ def test_create_answers_a_model(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_password_is_sent_and_not_shown(kind: Any) -> None:
+def test_a_password_and_headers_are_sent_and_it_is_not_shown(kind: Any) -> None:
     client = kind("http://ann:secret@host:8000")
     for shown in map(repr, (client, client.model("tags"), client.job("one"))):
         assert "ann:***@host:8000" in shown
@@ -144,12 +144,12 @@ def test_a_password_is_sent_and_not_shown(kind: Any) -> None:
     sent = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        sent.append(request.headers["Authorization"])
+        sent.append((request.headers["Authorization"], request.headers["X-Own"]))
         return httpx2.Response(200, json={"models": []})
 
     with Client("http://ann:secret@host", transport=httpx2.MockTransport(answer), headers={"X-Own": "1"}) as client:
         client.models()
-    assert sent == ["Basic YW5uOnNlY3JldA=="]
+    assert sent == [("Basic YW5uOnNlY3JldA==", "1")]
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host", ""])

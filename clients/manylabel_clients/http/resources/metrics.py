@@ -35,7 +35,7 @@ class Measures(BaselineMeasures):
 
     examples: int
     baseline: BaselineMeasures
-    """Of the same examples."""
+    """Measures of the baseline, over the same examples."""
 
 
 @dataclass(frozen=True, slots=True)

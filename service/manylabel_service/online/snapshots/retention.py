@@ -13,7 +13,7 @@ PIN_SECONDS = 60.0
 """A pin that nothing in the log needs stays for so long: a rollback may be on its way into the log."""
 
 STEP = 0.25
-"""Of what is kept of the log: between the snapshots that it may begin at later lies so much."""
+"""Between two snapshots that the log may begin at later lies this share of what is kept of it."""
 
 
 class LogWindow(NamedTuple):
