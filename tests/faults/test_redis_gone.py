@@ -93,7 +93,7 @@ def test_positions_that_cannot_be_reached_are_not_waited_for_long(
 
 
 def _predict(server: Any) -> httpx2.Response:
-    return httpx2.post(f"{server.url}/v1/models/m/predict", json=UPDATE, timeout=2).raise_for_status()
+    return httpx2.post(f"{server.url}/v1/models/m/predict", json=UPDATE, timeout=20).raise_for_status()
 
 
 def _stale_seconds(server: Any) -> float:

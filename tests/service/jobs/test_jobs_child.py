@@ -82,7 +82,7 @@ def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
     with start_child(place, time.monotonic() + WAIT_SECONDS) as process:
         told = process.stdout.raw  # reads no further than it is asked to
         told.readline()
-        ends = time.monotonic() + 1.0
+        ends = time.monotonic() + 3.0
         process.stdin.write(b"%.3f\n" % ends)
         process.stdin.flush()
         eventually(lambda: unread(process.stdin) == 0)

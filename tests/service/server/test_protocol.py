@@ -25,7 +25,7 @@ CREATE = json.dumps({"name": "m", "algorithm": "falt"}).encode()
 @pytest.fixture(scope="module")
 def server(server_process: Callable[..., Any]) -> Any:
     """A server with a model m, and with time that runs out soon."""
-    server = server_process("--head-seconds", "1", "--body-seconds", "1.5", "--stream-idle-seconds", "3").start()
+    server = server_process("--head-seconds", "2", "--body-seconds", "3", "--stream-idle-seconds", "4").start()
     with_model(server)
     return server
 
@@ -235,12 +235,12 @@ def test_a_head_that_dribbles(server: Any) -> None:
     with connected(server) as connection, contextlib.suppress(ConnectionError):
         connection.settimeout(0.1)
         began = time.monotonic()
-        for byte in PING * 10:
+        for byte in PING * 20:
             connection.sendall(bytes([byte if byte not in b"\r\n" else 0x61]))
             with contextlib.suppress(TimeoutError):
                 if connection.recv(1):
                     break
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 30
 
 
 def test_a_connection_that_says_nothing(server: Any) -> None:
@@ -265,7 +265,7 @@ def test_a_body_that_nobody_reads(server: Any) -> None:
             while True:
                 connection.sendall(b"a")
                 time.sleep(0.05)  # it dribbles
-                assert time.monotonic() - began < 10
+                assert time.monotonic() - began < 30
 
 
 def test_a_slow_but_honest_client_is_served(server: Any) -> None:
@@ -287,7 +287,7 @@ def test_a_stream_may_go_on_as_long_as_it_moves(server: Any) -> None:
         response = http.client.HTTPResponse(connection)
         response.begin()
         for number in range(1, 7):
-            time.sleep(0.5)  # all together twice as long as a body may take
+            time.sleep(1.0)  # all together twice as long as a body may take
             connection.sendall(b"%x\r\n%b\n\r\n" % (len(ITEM) + 1, ITEM))
             assert json.loads(response.readline())["line"] == number
         connection.sendall(b"0\r\n\r\n")

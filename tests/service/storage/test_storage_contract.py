@@ -759,7 +759,7 @@ async def test_where_nothing_changes_the_waiting_ends_in_time(store: Store) -> N
         for seconds in (0.0, 0.1):
             started = time.monotonic()
             assert await store.logs.changed(positions, seconds) == []
-            assert seconds <= time.monotonic() - started < seconds + 3
+            assert seconds <= time.monotonic() - started < seconds + 30
 
 
 async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> None:
@@ -772,7 +772,7 @@ async def test_closing_does_not_wait_for_the_waiting(new_store: NewStore) -> Non
     await store.close()
     with pytest.raises(StorageGone):
         await waiting
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 30
 
 
 async def test_waiting_can_be_given_up(store: Store, under_test: StoreUnderTest) -> None:

@@ -137,7 +137,7 @@ async def test_few_calls_try_while_redis_is_away(redis_server: Any) -> None:
         redis_server.start()
         started = time.monotonic()
         await until_answers(store)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < 10
 
 
 async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[..., Any]) -> None:
@@ -165,12 +165,12 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
             calls = [store.logs.append(record, [b"frozen"], START, "log") for record in records for _ in range(10)]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(o, StorageGone) and o.heals for o in outcomes), outcomes
-            assert time.monotonic() - started < 3
+            assert time.monotonic() - started < 10
             started = time.monotonic()
             for _ in range(100):
                 with pytest.raises(StorageGone, match="did not answer in time"):
                     await store.models.all()
-            assert time.monotonic() - started < 3, "only those that try wait"
+            assert time.monotonic() - started < 10, "only those that try wait"
         finally:
             redis_server.resume()
         await until_answers(store)
@@ -309,7 +309,7 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
 
 async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url, timeout_seconds=0.4) as store:
+    async with proxy.running() as url, opened(url, timeout_seconds=1.0) as store:
         await asyncio.gather(*(store.models.all() for _ in range(20)))
         silent = proxy.connections
         assert silent > 5
@@ -319,7 +319,7 @@ async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: A
             await store.models.all()
         await until_answers(store)
         await asyncio.gather(*(store.models.all() for _ in range(20)))
-        assert time.monotonic() - started < 4 * 0.4
+        assert time.monotonic() - started < 4 * 1.0
 
 
 async def test_a_redis_that_forgot_the_scripts_is_told_again(

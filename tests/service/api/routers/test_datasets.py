@@ -207,7 +207,7 @@ def test_parts_that_are_not_expected(none: TestClient, refused: Callable[..., An
 
 @pytest.fixture(scope="module")
 def small(serve: Callable[..., Any]) -> Iterator[TestClient]:
-    with serve(max_dataset_bytes=20_000, max_datasets=1, max_labels=5, stream_idle_seconds=0.2) as client:
+    with serve(max_dataset_bytes=20_000, max_datasets=1, max_labels=5) as client:
         yield client
 
 
@@ -257,7 +257,7 @@ WAIT_SECONDS = 60.0
 
 @pytest.fixture(scope="module")
 def server(server_process: Callable[..., Any]) -> Any:
-    return server_process("--stream-idle-seconds", "0.5").start()
+    return server_process("--stream-idle-seconds", "3").start()
 
 
 def begun(server: Any, length: int, sent: bytes) -> socket.socket:
