@@ -295,11 +295,11 @@ _LSA_MML = Trainer(
             "n_components",
             None,
             (Number(integer=True, least=1, most=10_000), Null()),
-            "This is the size of the representation, below the features of the narrowest view; null takes 20, or what"
-            " is allowed.",
+            "This is the size of the representation, at most the number of rows and of all features; null takes 200,"
+            " or what is allowed.",
         ),
         Parameter("r", 2.0, (Number(above=1, most=1e6),), "The larger it is, the more alike are the weights of views."),
-        Parameter("beta", 1.0, (POSITIVE,), "This is the weight of the labels; at 1 they weigh as much as one view."),
+        Parameter("beta", 0.1, (POSITIVE,), "This is the weight of the labels; at 1 they weigh as much as one view."),
         Parameter("gamma", 0.01, (NOT_NEGATIVE,), "This is the weight of the alignment of views."),
         Parameter("ridge", 0.5, (POSITIVE,), "This is the price of the representation."),
         Parameter("label_ridge", 1.0, (POSITIVE,), "This is the price of the weights of labels."),
@@ -307,15 +307,23 @@ _LSA_MML = Trainer(
             "view_floor",
             1.0,
             (NOT_NEGATIVE,),
-            "This is added to the error of each view where their weights are found, so that no easy view gets all the"
-            " weight.",
+            "This is added to the error of each view where their weights are found by errors, so that no easy view gets"
+            " all the weight.",
+        ),
+        Parameter(
+            "view_weights",
+            "labels",
+            (Choice(("labels", "equal", "errors")),),
+            "Views weigh more that predict the labels of rows left out (from 50 labelled rows on), all the same, or"
+            " more the better they are reproduced, as in the paper.",
         ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(
             "refit",
             True,
             (Flag(),),
-            "If true, the weights of labels are fitted again to representations found from views alone.",
+            "If true, the weights of labels are fitted again to representations found from views alone, with a penalty"
+            " chosen by leave-one-out.",
         ),
         Parameter(
             "threshold",
@@ -323,7 +331,7 @@ _LSA_MML = Trainer(
             (Choice(("f1", "errors", "prevalence", "half")),),
             "The threshold of a label is fitted to its highest F1, the fewest errors or its frequency, or is 0.5.",
         ),
-        Parameter("limit_components", True, (Flag(),), "If true, n_components is limited by the narrowest view."),
+        Parameter("limit_components", False, (Flag(),), "If true, n_components is limited by the narrowest view."),
         Parameter(
             "tol", 1e-4, (TOLERANCE,), "The fit stops when an iteration lowers the objective by this share or less."
         ),

@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.views import parameters as checks
-from manylabel_core.batch.views import steps
 from manylabel_core.batch.views.alternation import Alternation, Model, ViewsState
+from manylabel_core.batch.views.block import Matrix
 from manylabel_core.batch.views.inputs import (
     check_labelled,
     check_some_labels,
@@ -26,7 +26,10 @@ from manylabel_core.batch.views.inputs import (
     fitted_scaling,
     label_block,
 )
+from manylabel_core.batch.views.label_weights import label_weights
 from manylabel_core.batch.views.model import ViewModel
+from manylabel_core.batch.views.representation import gauge
+from manylabel_core.batch.views.ridge import fit_ridge
 from manylabel_core.batch.views.start import start
 from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.solvers import ProgressCallback
@@ -56,12 +59,13 @@ class LSAMML(ViewModel):
     Parameters
     ----------
     n_components : int, optional
-        Columns of P. None takes 20, or as many as are allowed (see `limit_components`). Those beyond the rank of the
-        views start at random.
+        Columns of P. None takes 200, or as many as there are rows, or features of all views together, or as are
+        allowed (see `limit_components`). Those beyond the rank of the views start at random.
     r : float, default=2.0
         Above 1. The larger, the more alike are the weights of views.
-    beta : float, default=1.0
-        Weight of the labels; at 1 they weigh as much as one view.
+    beta : float, default=0.1
+        Weight of the labels; at 1 they weigh as much as one view. The larger, the more the bases know of the labels
+        of the rows that they were learnt from, which misleads the `refit`.
     gamma : float, default=0.01
         Weight of the alignment of bases, 0 for none. The sum runs over *ordered* pairs of views, and
         `HSIC(B, B') = tr(B'B C B''B' C) / (n_components - 1)^2` with C = I - 11'/n_components, as in the paper's
@@ -74,18 +78,29 @@ class LSAMML(ViewModel):
         Added to the mean error of a row (which is 1 for a view of which nothing is explained) where the weights
         of views are found: alpha_v is proportional to `(error_v + view_floor)^(-1/(r-1))`. With 0, as in the
         paper, a narrow view that is easy to reproduce gets nearly all the weight, and the others are ignored.
+        Used with view_weights="errors".
+    view_weights : {"labels", "equal", "errors"}, default="labels"
+        What decides on the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
+        regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
+        labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer
+        than 50 labelled rows they are equal. "equal" leaves them at 1. Both keep alpha all through the alternation.
+        "errors" is the paper's rule: a view that is reproduced well weighs more.
     centre : bool, default=True
         Take the mean of every column away. Sparse views stay sparse all the same.
     refit : bool, default=True
-        In the end, fit W again to representations that are found from views alone, as they are where the model
-        predicts. Those of the alternation know the labels, and W trusts them too much; False keeps that W.
+        In the end, fit W and the intercept again to representations that are found from views alone, as they are where
+        the model predicts: by ridge regression on `P G^(1/2)`, G = sum_v f_v B_v'B_v, which is free of the choice of
+        coordinates that P and the bases share. Its penalty is the one that predicts labelled rows that are left out
+        best, in closed form (`label_penalty_`). Those of the alternation know the labels, and W trusts them too
+        much; False keeps that W.
     threshold : {"f1", "errors", "prevalence", "half"}, default="f1"
         How the threshold of a label is fitted to the scores of the labelled rows, found from their views alone:
         to the label's highest F1, to the fewest errors, to as many rows above it as have the label; or not at
         all, 0.5.
-    limit_components : bool, default=True
+    limit_components : bool, default=False
         Refuse so many components that the narrowest of several views could be reproduced exactly: fewer than
         its features are allowed. False allows as many as all views have features. With one view, as many as it has.
+        Worth it only where `view_floor` is 0.
     tol : float, default=1e-4
         Stop when an iteration lowers the objective by at most this share.
     max_iter : int, default=200
@@ -121,7 +136,10 @@ class LSAMML(ViewModel):
     joint_coef_ : ndarray of shape (n_labels, n_components), float64
         The W of the alternation, with `warm_start`.
     intercept_, threshold_ : ndarrays of shape (n_labels,), float64
-        Means of the labels over the labelled rows; what is taken away from `label_scores`.
+        Scores of the representation 0 (without `refit`, means of the labels over the labelled rows); what is taken
+        away from `label_scores`.
+    label_penalty_ : float
+        What leave-one-out chose, with `refit`: the price of a unit of squared weights on `P G^(1/2)`.
     objective_trace_ : ndarray
         The objective above, with all its terms, at the start and after every half-step (bases, W, alpha, P), those of
         the fit that was gone on from as well. Each half-step is a minimiser or is refused, so it rises by rounding at
@@ -157,15 +175,16 @@ class LSAMML(ViewModel):
 
     n_components: int | None = None
     r: float = 2.0
-    beta: float = 1.0
+    beta: float = 0.1
     gamma: float = 0.01
     ridge: float = 0.5
     label_ridge: float = 1.0
     view_floor: float = 1.0
+    view_weights: str = "labels"
     centre: bool = True
     refit: bool = True
     threshold: str = "f1"
-    limit_components: bool = True
+    limit_components: bool = False
     tol: float = 1e-4
     max_iter: int = 200
     scaling: str = "none"
@@ -223,31 +242,48 @@ class LSAMML(ViewModel):
         with threadpool_limits(limits=int(self.n_threads), user_api="blas"):
             blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
             labels, energy = label_block(indicators, mask)
-            run = Alternation(blocks, labels, prices._replace(beta=prices.beta / energy), Reporter(progress))
-            before, trace = self._before(tuple(views), run, n_components)
+            prices = prices._replace(beta=prices.beta / energy)
+            run = Alternation(blocks, labels, prices, Reporter(progress), weigh=self.view_weights == "errors")
+            rows = np.flatnonzero(mask)
+            truth = indicators[mask].toarray()
+            alpha = self._given_weights(run, truth, rows, n_components)
+            before, trace = self._before(tuple(views), run, n_components, alpha)
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
                 checks.warn_not_converged(self.max_iter, reached.gap)
             self._describe(tuple(views), run, names)
             self._keep(reached, run)
-            self._fit_labels(run, indicators[mask], np.flatnonzero(mask))
+            self._fit_labels(run, truth, rows)
         self.relative_change_ = reached.gap
         return self
 
-    def _before(self, names: tuple[str, ...], run: Alternation, n_components: int) -> tuple[Model, list[float]]:
-        """Return what an earlier fit left, if it can be gone on from, or a start."""
+    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64], n_components: int) -> Matrix | None:
+        """Return alpha where the errors of views do not change it, so that the factors f_v are what they are to be."""
+        if self.view_weights == "errors":
+            return None
+        factors = np.ones(len(run.views))
+        if self.view_weights == "labels":
+            factors = label_weights(run.views, Y, rows, n_components, checks.random(self.random_state))
+        alpha = factors ** (1.0 / float(self.r))
+        return np.asarray(alpha / (run.shares @ alpha))
+
+    def _before(
+        self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix | None
+    ) -> tuple[Model, list[float]]:
+        """Return what an earlier fit left, if it can be gone on from, or a start; with the weights that are given."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
         if left is None or left.shape != shape or [*self.view_names_] != [*names] or [*self.view_widths_] != widths:
-            return start(run.views, run.labels, run.prices, n_components, checks.random(self.random_state)), []
-        alpha = self.view_weights_
+            random = checks.random(self.random_state)
+            return start(run.views, run.labels, run.prices, n_components, random, given), []
+        alpha = self.view_weights_ if given is None else given
         total = float(run.shares @ alpha)  # other rows may have other views now
         alpha = alpha if abs(total - 1.0) < 1e-9 else alpha / total
         return Model(self._split(self.basis_), left, alpha), [float(value) for value in self.objective_trace_]
 
     def _describe(self, names: tuple[str, ...], run: Alternation, label_names: Any) -> None:
-        for name in ("label_names_", "joint_coef_"):
+        for name in ("label_names_", "label_penalty_", "joint_coef_"):
             if hasattr(self, name):
                 delattr(self, name)
         if label_names is not None:
@@ -272,10 +308,12 @@ class LSAMML(ViewModel):
         self.objective_trace_ = np.array(reached.trace)
         self.n_iter_ = reached.total
 
-    def _fit_labels(self, run: Alternation, Y: Any, rows: NDArray[np.int64]) -> None:
+    def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
         """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
-        P = self._represent(run.views, range(len(run.views)))
+        P = self._represent(run.views, range(len(run.views)))[rows]
         if self.refit:
-            self.coef_ = steps.weights(run.labels.gram(P), run.labels.cross(P), float(self.label_ridge))
-        scores = P[rows] @ self.coef_.T + self.intercept_
-        self.threshold_ = thresholds(scores, Y.toarray(), self.threshold)
+            root = gauge(self._split(self.basis_), run.factors(self.view_weights_))
+            fitted = fit_ridge(P @ root, Y)
+            self.coef_, self.intercept_, self.label_penalty_ = fitted.coef @ root, fitted.intercept, fitted.penalty
+        scores = P @ self.coef_.T + self.intercept_
+        self.threshold_ = thresholds(scores, Y, self.threshold)

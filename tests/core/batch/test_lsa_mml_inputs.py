@@ -97,7 +97,7 @@ def test_a_bad_argument_is_refused_by_name(case):
 
 BAD_PARAMETERS = [
     *[("n_components", value, "n_components must be an integer from 1 to") for value in (0, 1.5, "3", True)],
-    ("n_components", 3, "n_components must be at most 2, not 3: with more, the narrowest view, 'b' with 3 feature(s),"),
+    ("n_components", 8, "n_components must be at most 7, not 8: the views have 7 features together"),
     *[("r", value, "r must be") for value in (1, 0.5, np.nan, "2", None)],
     *[
         (name, value, f"{name} must be a finite number above 0")
@@ -110,6 +110,7 @@ BAD_PARAMETERS = [
         for value in (-1e-9, np.nan, "0", True)
     ],
     *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "limit_components", "warm_start")],
+    ("view_weights", "best", "view_weights must be one of 'labels', 'equal', 'errors', not 'best'"),
     ("threshold", "best", "threshold must be one of 'f1', 'errors', 'prevalence', 'half', not 'best'"),
     *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
     *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],
@@ -139,15 +140,19 @@ def test_a_bad_parameter_is_refused_by_name(name, value, message):
 
 
 def test_the_limit_of_components():
-    assert LSAMML().fit(X, Y).n_components_ == 2
-    assert LSAMML(7, limit_components=False).fit(X, Y).n_components_ == 7
-    with pytest.raises(ValueError, match="n_components must be at most 7, not 8: the views have 7 features together"):
-        LSAMML(8, limit_components=False).fit(X, Y)
+    assert LSAMML().fit(X, Y).n_components_ == 7
+    assert LSAMML(limit_components=True).fit(X, Y).n_components_ == 2
+    with pytest.raises(ValueError, match=re.escape("at most 2, not 3: with more, the narrowest view, 'b' with 3 feat")):
+        LSAMML(3, limit_components=True).fit(X, Y)
     few = {name: matrix[:2] for name, matrix in X.items()}
     with pytest.raises(ValueError, match="n_components must be at most 2, not 3: there are 2 rows"):
-        LSAMML(3, limit_components=False).fit(few, Y[:2])
+        LSAMML(3).fit(few, Y[:2])
+    assert LSAMML().fit(few, Y[:2]).n_components_ == 2
     assert LSAMML().fit({"a": X["a"]}, Y).n_components_ == 4
-    assert LSAMML(1).fit(X | {"c": X["a"][:, :1]}, Y).n_components_ == 1
+    narrow = X | {"c": X["a"][:, :1]}
+    assert LSAMML(1, limit_components=True).fit(narrow, Y).n_components_ == 1
+    wide = {name: np.random.default_rng(0).normal(size=(250, 150)) for name in "ab"}
+    assert LSAMML(max_iter=1, tol=0.5).fit(wide, np.arange(250)[:, None] % 2).n_components_ == 200
 
 
 def test_a_ridge_too_small_for_what_views_leave_open_is_named():

@@ -100,9 +100,14 @@ class Alternation:
     labels : Block
     prices : Prices
     reporter : Reporter
+    weigh : bool
+        Whether the errors of views are to change their weights; else these stay as they are.
     """
 
-    def __init__(self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter) -> None:
+    def __init__(
+        self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter, *, weigh: bool = True
+    ) -> None:
+        self.weigh = weigh
         self.views = views
         self.labels = labels
         self.blocks = [*views, labels]
@@ -196,6 +201,8 @@ class Alternation:
         return model._replace(W=steps.weights(moments.grams[-1], moments.crosses[-1], self.prices.label_ridge))
 
     def _view_weights(self, model: Model, moments: Moments) -> Model:
+        if not self.weigh:
+            return model
         means = self.errors(model, moments)[:-1] / self.counts + self.prices.view_floor
         return model._replace(alpha=steps.view_weights(means, self.shares, self.prices.r))
 

@@ -37,6 +37,11 @@ class Block:
     def n_present(self) -> int:
         return int(self.X.shape[0] if self.present is None else np.count_nonzero(self.present))
 
+    def rows(self, which: NDArray[np.int64]) -> Block:
+        """Return the block of some of the rows."""
+        present = None if self.present is None else self.present[which]
+        return Block(self.X[which], present, self.mean, self.scale)
+
     def times(self, B: Matrix) -> Matrix:
         """Return the product with B (n_features, n_columns), shape (n_samples, n_columns)."""
         B = B / self.scale

@@ -16,8 +16,9 @@ from manylabel_core.batch.views.thresholds import THRESHOLDS
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
 from manylabel_core.scaling.fitted import FITTED_SCALINGS
 
-COMPONENTS = 20
+COMPONENTS = 200
 """Where the user names no number and so many are allowed."""
+VIEW_WEIGHTS = ("labels", "equal", "errors")
 
 
 def check_parameters(learner: Any) -> Prices:
@@ -27,6 +28,7 @@ def check_parameters(learner: Any) -> Prices:
     check_choice("scaling", learner.scaling, FITTED_SCALINGS)
     for name in ("centre", "refit", "limit_components", "warm_start"):
         check_flag(name, getattr(learner, name))
+    check_choice("view_weights", learner.view_weights, VIEW_WEIGHTS)
     check_choice("threshold", learner.threshold, THRESHOLDS)
     if check_positive("tol", learner.tol) >= 1:
         raise ValueError(f"tol must be below 1, not {learner.tol!r}")

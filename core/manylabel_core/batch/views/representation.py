@@ -78,6 +78,16 @@ def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
     return np.asarray((alpha * shares.sum()) ** r)
 
 
+def gauge(bases: Sequence[Matrix], factors: Sequence[float] | Matrix) -> Matrix:
+    """Return the root of G = sum_v f_v B_v'B_v: lengths of rows of `P root` are those of what P explains of the views.
+
+    What P and the bases are turned and stretched by, one against the other, has no part in them.
+    """
+    G = sum(factor * (B.T @ B) for factor, B in zip(factors, bases, strict=True))
+    values, vectors = np.linalg.eigh(G)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
 def _sum(start: Matrix, normals: Sequence[Matrix], kind: NDArray[np.bool_]) -> Matrix:
     total = start.copy()
     for has, normal in zip(kind, normals, strict=True):

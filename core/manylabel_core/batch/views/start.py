@@ -9,6 +9,7 @@ import numpy as np
 from manylabel_core.batch.views import steps
 from manylabel_core.batch.views.alternation import Model, Prices
 from manylabel_core.batch.views.block import Block, Matrix
+from manylabel_core.batch.views.representation import view_factors
 
 SHORT = 1e-6
 """A direction that holds no more than this share of any view, by norm, is rounding or as good as."""
@@ -17,17 +18,24 @@ ROUNDS, EXTRA = 4, 8
 
 
 def start(
-    views: Sequence[Block], labels: Block, prices: Prices, n_components: int, random: np.random.RandomState
+    views: Sequence[Block],
+    labels: Block,
+    prices: Prices,
+    n_components: int,
+    random: np.random.RandomState,
+    alpha: Matrix | None = None,
 ) -> Model:
     """Return bases and weights from a truncated singular value decomposition, found by products alone.
 
-    Rows that are missing count as average. Views weigh the same, and labels as much as the prices say. Columns
+    Rows that are missing count as average. Views weigh what alpha says, the same without it, and labels as much as the
+    prices say. Columns
     beyond the rank of the views are random: directions of no length are rounding, which at unit length the result
     would depend on, and several columns of 0 would stay the same until rounding parts them.
     """
     shares = np.array([view.n_present for view in views]) / views[0].X.shape[0]
-    alpha = np.full(len(views), 1.0 / shares.sum())
-    factors = [*np.ones(len(views)), np.sqrt(prices.beta)]
+    if alpha is None:
+        alpha = np.full(len(views), 1.0 / shares.sum())
+    factors = [*np.sqrt(view_factors(alpha, shares, prices.r)), np.sqrt(prices.beta)]
     blocks = [*views, labels]
     parts, Z = _range(blocks, factors, n_components, random)
     left, _, _ = np.linalg.svd(sum(part.T @ part for part in parts))
@@ -41,6 +49,27 @@ def start(
     W = steps.weights(labels.gram(P), labels.cross(P), prices.label_ridge)
     bases = [np.where(there[kept], B / lengths, _directions(B.shape, random)) for B in bases]
     return Model([steps.in_ball(np.ascontiguousarray(B)) for B in bases], W, alpha)
+
+
+def principal_axes(block: Block, n_axes: int, random: np.random.RandomState) -> Matrix:
+    """Return a block's rows on its leading principal axes, nearly; all of it where it has no more columns than that.
+
+    Parameters
+    ----------
+    block : Block
+    n_axes : int
+    random : RandomState
+
+    Returns
+    -------
+    ndarray of shape (n_samples, at most n_axes), float64
+    """
+    width = block.X.shape[1]
+    if width <= n_axes:
+        return block.times(np.eye(width))
+    (part,), Z = _range([block], [1.0], n_axes, random)
+    left, lengths, _ = np.linalg.svd(part.T, full_matrices=False)
+    return np.asarray(Z @ (left * lengths)[:, :n_axes])
 
 
 def _directions(shape: tuple[int, ...], random: np.random.RandomState) -> Matrix:

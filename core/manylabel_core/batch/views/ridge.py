@@ -1,0 +1,129 @@
+"""Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
+
+See Eqs. (41) to (43) of docs/mathematics.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+
+Matrix = NDArray[np.float64]
+
+PENALTIES = 10.0 ** np.arange(-6.0, 2.25, 0.5)
+"""Penalties that are tried, as shares of the largest eigenvalue of the features' Gram matrix."""
+
+
+class Ridge(NamedTuple):
+    """A fitted ridge regression predicts `F @ coef.T + intercept`; the intercept is not penalised.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_labels, n_features), float64
+    intercept : ndarray of shape (n_labels,), float64
+    penalty : float
+        The price of `|coef|^2`, beside a sum of squares over rows.
+    error : float
+        The sum of squares of what is left of each row by the fit, with this penalty, to all other rows.
+    """
+
+    coef: Matrix
+    intercept: Matrix
+    penalty: float
+    error: float
+
+
+class Rotated(NamedTuple):
+    """Centred features and labels, in coordinates in which a fit with any penalty is a product.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_directions,), float64
+        Eigenvalues w of the features' Gram matrix, at least 0.
+    U : ndarray of shape (n_samples, n_directions), float64
+        Without `full`, the features turned to their principal axes (columns of length sqrt(w)); with it, an
+        orthonormal basis of everything that is orthogonal to the constant.
+    toward : ndarray of shape (n_directions, n_labels), float64
+        U'Y.
+    Y : ndarray of shape (n_samples, n_labels), float64
+        Less its means.
+    full : bool
+    """
+
+    values: Matrix
+    U: Matrix
+    toward: Matrix
+    Y: Matrix
+    full: bool
+
+    def penalties(self) -> Matrix:
+        """Return the penalties that are tried; those of features that are constant do not matter."""
+        return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
+
+    def residuals(self, penalty: float) -> Matrix:
+        """Return what is left of each row by the fit to all other rows, shape (n_samples, n_labels).
+
+        Neither form divides by a small eigenvalue. With as many directions as rows, `1 - h` is a sum of positive
+        terms: as a difference it would be rounding for small penalties.
+        """
+        if self.full:
+            shrunk = penalty / (self.values + penalty)
+            return np.asarray((self.U * shrunk) @ self.toward / ((self.U**2) @ shrunk)[:, np.newaxis])
+        inverse = 1.0 / (self.values + penalty)
+        left = 1.0 - 1.0 / len(self.Y) - (self.U**2) @ inverse
+        return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
+
+    def best(self) -> tuple[float, float]:
+        """Return the penalty with the least error of rows left out, and that error; the largest of several."""
+        tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
+        error, penalty = min(tried)
+        return -penalty, error
+
+
+def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
+    """Fit labels to features, with the penalty that predicts rows left out with the least sum of squares.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n_samples, n_features), float64
+    Y : ndarray of shape (n_samples, n_labels), float64
+
+    Returns
+    -------
+    Ridge
+        Of a single row, which says nothing of how labels vary, that row for all.
+    """
+    centre, means = F.mean(axis=0), Y.mean(axis=0)
+    if len(F) == 1:
+        return Ridge(np.zeros((Y.shape[1], F.shape[1])), means, 1.0, 0.0)
+    F = F - centre
+    rotated = rotate(F, Y - means)
+    penalty, error = rotated.best()
+    if rotated.full:
+        dual = (rotated.U / (rotated.values + penalty)) @ rotated.toward
+        coef = dual.T @ F
+    else:
+        normal = F.T @ F + penalty * np.eye(F.shape[1])
+        coef = np.asarray(np.linalg.solve(normal, F.T @ rotated.Y).T)
+    return Ridge(coef, means - coef @ centre, penalty, error)
+
+
+def rotate(F: Matrix, Y: Matrix) -> Rotated:
+    """Turn centred features and labels to the principal axes, by the smaller one of the two Gram matrices."""
+    n, d = F.shape
+    if n > d + 1:
+        values, vectors = np.linalg.eigh(F.T @ F)
+        U = F @ vectors
+    else:  # in an orthonormal basis of what is orthogonal to the constant: nothing else is
+        H = helmert(n)
+        turned = H @ F
+        values, vectors = np.linalg.eigh(turned @ turned.T)
+        U = H.T @ vectors
+    return Rotated(np.maximum(values, 0.0), U, U.T @ Y, Y, n <= d + 1)
+
+
+def _square(M: Matrix) -> float:
+    return float(np.vdot(M, M))

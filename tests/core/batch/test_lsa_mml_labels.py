@@ -1,0 +1,222 @@
+"""LSA-MML's regression on labels and its weights of views from them: against brute force and a general solver."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from manylabel_core.batch import LSAMML
+from manylabel_core.batch.views.block import Block
+from manylabel_core.batch.views.label_weights import RATIO, doubled_or_halved, label_weights
+from manylabel_core.batch.views.representation import gauge
+from manylabel_core.batch.views.ridge import PENALTIES, fit_ridge, rotate
+from manylabel_core.batch.views.start import principal_axes
+
+
+def literal(F, Y, penalty):
+    """Weights and intercepts by the normal equations of features and a constant without a price."""
+    A = np.column_stack([F, np.ones(len(F))])
+    price = np.diag([penalty] * F.shape[1] + [0.0])
+    both = np.linalg.solve(A.T @ A + price, A.T @ Y)
+    return both[:-1].T, both[-1]
+
+
+def refitted(F, Y, penalty):
+    """What each row gets from a fit to all others."""
+    found = np.empty(Y.shape)
+    for i in range(len(F)):
+        others = np.arange(len(F)) != i
+        coef, intercept = literal(F[others], Y[others], penalty)
+        found[i] = F[i] @ coef.T + intercept
+    return found
+
+
+def features(n, d, rank=None, seed=0):
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(n, d)) if rank is None else rng.normal(size=(n, rank)) @ rng.normal(size=(rank, d))
+    return F + rng.normal(size=d), (rng.random((n, 3)) < 0.4).astype(float)
+
+
+SHAPES = pytest.mark.parametrize(
+    ("n", "d", "rank"),
+    [(30, 4, None), (12, 11, None), (12, 12, None), (9, 20, None), (30, 8, 3), (10, 20, 3), (2, 3, 1)],
+)
+
+
+@SHAPES
+def test_rows_left_out_get_what_a_fit_to_the_others_gives_them(n, d, rank):
+    F, Y = features(n, d, rank)
+    rotated = rotate(F - F.mean(axis=0), Y - Y.mean(axis=0))
+    for penalty in rotated.penalties()[4::6]:
+        expected = Y - refitted(F, Y, penalty)
+        np.testing.assert_allclose(rotated.residuals(penalty), expected, rtol=1e-5, atol=1e-7)
+
+
+@SHAPES
+def test_the_penalty_is_the_one_with_the_least_error_of_rows_left_out(n, d, rank):
+    F, Y = features(n, d, rank)
+    centred = F - F.mean(axis=0)
+    largest = np.linalg.eigvalsh(centred.T @ centred)[-1]
+    fitted = fit_ridge(F, Y)
+    errors = [((refitted(F, Y, share * largest) - Y) ** 2).sum() for share in PENALTIES if share > 1e-5]
+    assert fitted.error <= min(errors) * (1 + 1e-6)
+    assert fitted.error == pytest.approx(((refitted(F, Y, fitted.penalty) - Y) ** 2).sum(), rel=1e-5)
+
+
+@SHAPES
+def test_the_regression_is_the_minimiser(n, d, rank):
+    F, Y = features(n, d, rank)
+    fitted = fit_ridge(F, Y)
+    coef, intercept = literal(F, Y, fitted.penalty)
+    np.testing.assert_allclose(fitted.coef, coef, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(fitted.intercept, intercept, rtol=1e-5, atol=1e-8)
+    A, b = cp.Variable(coef.shape), cp.Variable(len(intercept))
+    loss = cp.sum_squares(F @ A.T + np.ones((n, 1)) @ cp.reshape(b, (1, 3), order="C") - Y)
+    problem = cp.Problem(cp.Minimize(loss + fitted.penalty * cp.sum_squares(A)))
+    problem.solve(solver=cp.CLARABEL)
+    value = ((F @ fitted.coef.T + fitted.intercept - Y) ** 2).sum() + fitted.penalty * (fitted.coef**2).sum()
+    assert value == pytest.approx(problem.value, rel=1e-6, abs=1e-9)
+
+
+def test_the_leverage_of_rows_that_are_fitted_exactly_is_not_rounding():
+    """With as many directions as rows and hardly a penalty, what is left of a row is still what others tell of it."""
+    rng = np.random.default_rng(0)
+    F, Y = rng.normal(size=(8, 30)), rng.normal(size=(8, 2))
+    rotated = rotate(F - F.mean(axis=0), Y - Y.mean(axis=0))
+    left = rotated.residuals(1e-13)
+    for i in range(8):
+        others = np.arange(8) != i
+        centre = F[others].mean(axis=0)
+        told = (F[i] - centre) @ np.linalg.pinv(F[others] - centre) @ (Y[others] - Y[others].mean(axis=0))
+        np.testing.assert_allclose(left[i], Y[i] - Y[others].mean(axis=0) - told, rtol=1e-6, atol=1e-9)
+
+
+def test_one_row_and_features_without_spread_give_the_means_of_labels():
+    F, Y = np.ones((6, 2)), np.tile([[1.0, 0.0]], (6, 1))
+    Y[0] = 0.0, 1.0
+    for rows in (slice(0, 1), slice(None)):
+        fitted = fit_ridge(F[rows], Y[rows])
+        np.testing.assert_allclose(fitted.coef, 0, atol=1e-12)
+        np.testing.assert_allclose(fitted.intercept, Y[rows].mean(axis=0))
+
+
+@settings(max_examples=30)
+@given(st.integers(2, 25), st.integers(1, 30), st.integers(0, 2**16))
+def test_any_features_are_regressed_on(n, d, seed):
+    F, Y = features(n, d, seed=seed)
+    F = F * 10.0 ** (seed % 9 - 4)
+    fitted = fit_ridge(F, Y)
+    again = refitted(F, Y, fitted.penalty)
+    left = rotate(F - F.mean(axis=0), Y - Y.mean(axis=0)).residuals(fitted.penalty)
+    np.testing.assert_allclose(Y - left, again, rtol=1e-3, atol=1e-4)
+
+
+def views(n=240, seed=0):
+    """A view that tells the labels, one that is easy to reproduce and tells nothing, and one between them."""
+    rng = np.random.default_rng(seed)
+    P, noise = rng.normal(size=(n, 4)), rng.normal(size=(n, 3)) @ rng.normal(size=(3, 40))
+    X = {
+        "tells": P @ rng.normal(size=(4, 30)) + rng.normal(size=(n, 30)),
+        "loud": noise + 0.1 * rng.normal(size=(n, 40)),
+        "half": P[:, :2] @ rng.normal(size=(2, 12)) + 2 * rng.normal(size=(n, 12)),
+    }
+    return X, (P @ rng.normal(size=(4, 5)) + 0.5 * rng.normal(size=(n, 5)) > 0.3).astype(int)
+
+
+def test_the_refit_does_not_depend_on_how_the_representation_is_turned_and_stretched():
+    rng = np.random.default_rng(1)
+    P, bases, factors = rng.normal(size=(40, 4)), [rng.normal(size=(d, 4)) for d in (6, 3)], [0.5, 2.0]
+    Y, T = rng.normal(size=(40, 2)), rng.normal(size=(4, 4))
+    root = gauge(bases, factors)
+    np.testing.assert_allclose(root @ root, sum(f * B.T @ B for f, B in zip(factors, bases, strict=True)))
+    expected = fit_ridge(P @ root, Y)
+    turned = [B @ np.linalg.inv(T).T for B in bases]
+    found = fit_ridge(P @ T @ gauge(turned, factors), Y)
+    assert found.penalty == pytest.approx(expected.penalty)
+    assert found.error == pytest.approx(expected.error)
+    scores = P @ T @ gauge(turned, factors) @ found.coef.T + found.intercept
+    np.testing.assert_allclose(scores, P @ root @ expected.coef.T + expected.intercept, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_labelled", [5, 30, 200])
+def test_labels_are_fitted_again_to_what_views_tell(n_labelled):
+    X, Y = views()
+    labelled = np.arange(240) < n_labelled
+    model = LSAMML(20, r=3.0, view_weights="errors").fit(X, Y, labelled)
+    P = model.transform({name: view[labelled] for name, view in X.items()})
+    factors = (3 * model.view_weights_) ** 3.0
+    root = gauge([*model.bases_.values()], factors)
+    fitted = fit_ridge(P @ root, Y[labelled].astype(float))
+    np.testing.assert_allclose(model.coef_, fitted.coef @ root, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, fitted.intercept, rtol=1e-6, atol=1e-9)
+    assert model.label_penalty_ == fitted.penalty
+
+
+def test_views_that_tell_labels_weigh_more():
+    X, Y = views()
+    model = LSAMML(20, view_weights="labels").fit(X, Y)
+    factors = model.view_weights_**2
+    assert factors[0] >= 4 * factors[1]
+    assert factors.max() <= 16.001 * factors.min()
+    powers = np.log2(factors / factors[0])
+    np.testing.assert_allclose(powers, np.round(powers), atol=1e-9)
+    assert model.view_weights_.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("r", [1.5, 2.0, 5.0])
+def test_the_weights_of_the_labels_are_what_errors_are_multiplied_with_for_every_r(r):
+    X, Y = views()
+    expected = LSAMML(20, r=2.0, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** 2
+    found = LSAMML(20, r=r, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** r
+    np.testing.assert_allclose(found / found[0], expected / expected[0])
+
+
+def test_views_weigh_the_same_where_that_is_asked_for_or_labels_are_few():
+    X, Y = views()
+    few = np.arange(240) < 49
+    for model in (LSAMML(view_weights="equal").fit(X, Y), LSAMML(view_weights="labels").fit(X, Y, few)):
+        np.testing.assert_allclose(model.view_weights_, 1 / 3)
+    missing = {"loud": np.arange(240) % 2 == 0}
+    model = LSAMML(view_weights="equal").fit(X, Y, None, missing)
+    np.testing.assert_allclose(model.view_weights_, 1 / 2.5)
+
+
+def test_no_weight_could_be_doubled_or_halved():
+    """A literal search: ridge regression of the views side by side, every row left out in turn."""
+    X, Y = views(60)
+    blocks = [
+        Block(view, None, view.mean(axis=0), np.linalg.norm(view - view.mean(axis=0)) / 60**0.5) for view in X.values()
+    ]
+    truth = Y.astype(float)
+    found = label_weights(blocks, truth, np.arange(60), 40, np.random.RandomState(0))
+
+    def error(weights):
+        F = np.hstack(
+            [c**0.5 * block.times(np.eye(block.X.shape[1])) for c, block in zip(weights, blocks, strict=True)]
+        )
+        return fit_ridge(F, truth).error
+
+    assert found.max() <= RATIO * found.min()
+    for v in range(3):
+        for factor in (0.5, 2.0):
+            trial = found.copy()
+            trial[v] *= factor
+            if trial.max() <= RATIO * trial.min():
+                assert error(trial) > (1 - 2e-3) * error(found)
+
+
+def test_the_search_ends_at_the_ratio():
+    found = doubled_or_halved(lambda c: float(np.exp(c[1] - c[0])), 2)
+    assert found[0] == RATIO * found[1]
+    np.testing.assert_array_equal(doubled_or_halved(lambda c: 1.0, 3), 1.0)
+
+
+def test_principal_axes_hold_what_a_view_holds():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 5)) @ rng.normal(size=(5, 30))
+    block = Block(X, None, X.mean(axis=0), 1.0)
+    for n_axes in (6, 30, 40):
+        F, whole = principal_axes(block, n_axes, np.random.RandomState(0)), X - X.mean(axis=0)
+        assert F.shape[1] <= 30
+        np.testing.assert_allclose(F @ F.T, whole @ whole.T, atol=1e-9)
