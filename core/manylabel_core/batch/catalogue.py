@@ -331,6 +331,18 @@ _LSA_MML = Trainer(
             (Choice(("f1", "errors", "prevalence", "half")),),
             "The threshold of a label is fitted to its highest F1, the fewest errors or its frequency, or is 0.5.",
         ),
+        Parameter(
+            "kernel",
+            "linear",
+            (Choice(("linear", "rbf")),),
+            "With rbf, each view is mapped by landmarks among its rows; their median distance is the width.",
+        ),
+        Parameter(
+            "n_landmarks",
+            200,
+            (Number(integer=True, least=1, most=10_000),),
+            "Each view has at most so many landmarks, with the kernel rbf.",
+        ),
         Parameter("limit_components", False, (Flag(),), "If true, n_components is limited by the narrowest view."),
         Parameter(
             "tol", 1e-4, (TOLERANCE,), "The fit stops when an iteration lowers the objective by this share or less."

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from manylabel_core.batch.base.serialisation import Serialisable
 from manylabel_core.batch.views.block import Block, Matrix, without_rows
 from manylabel_core.batch.views.inputs import Mask, check_views, seen_blocks
+from manylabel_core.batch.views.landmarks import LandmarkMap
 from manylabel_core.batch.views.representation import represent, view_factors
 from manylabel_core.scaling.fitted import FittedScaling
 
@@ -31,6 +32,9 @@ class ViewModel(Serialisable):
     view_scales_: Matrix
     view_means_: Matrix
     view_scalings_: tuple[FittedScaling | None, ...]
+    view_landmarks_: tuple[Any, ...]
+    view_gammas_: Matrix
+    view_roots_: tuple[Matrix, ...]
     basis_: Matrix
     coef_: Matrix
     intercept_: Matrix
@@ -67,7 +71,7 @@ class ViewModel(Serialisable):
         means = dict(zip(names, self._split(self.view_means_), strict=True))
         scales = {name: float(scale) for name, scale in zip(names, self.view_scales_, strict=True)}
         which = [names.index(name) for name in views]
-        views = self._scaled(views, present, which)
+        views = self._mapped(self._scaled(views, present, which), present, which)
         return self._represent(seen_blocks(views, present, means, scales), which)
 
     def label_scores(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
@@ -87,7 +91,7 @@ class ViewModel(Serialisable):
 
     @property
     def bases_(self) -> dict[str, Matrix]:
-        """Return the bases by view, of shape (n_features of the view, n_components)."""
+        """Return the bases by view, of shape (n_features of the view, or n_landmarks of its map, n_components)."""
         check_is_fitted(self, self._fitted_last)
         return dict(zip(map(str, self.view_names_), self._split(self.basis_), strict=True))
 
@@ -99,8 +103,22 @@ class ViewModel(Serialisable):
             for name, scaling in zip(views, scalings, strict=True)
         }
 
+    def _mapped(self, views: dict[str, Any], present: Mapping[str, Mask], which: Sequence[int]) -> dict[str, Any]:
+        """Return scaled views as the bases see them."""
+        if not hasattr(self, "view_landmarks_"):
+            return views
+        maps = [LandmarkMap(self.view_landmarks_[v], float(self.view_gammas_[v]), self.view_roots_[v]) for v in which]
+        return {name: each(views[name], present[name]) for name, each in zip(views, maps, strict=True)}
+
+    @property
+    def _n_columns(self) -> list[int]:
+        """Return how many columns the bases of the views have rows for: those of the views, or landmarks."""
+        if hasattr(self, "view_landmarks_"):
+            return [len(root) for root in self.view_roots_]
+        return [int(width) for width in self.view_widths_]
+
     def _split(self, stacked: Matrix) -> list[Matrix]:
-        ends = [0, *np.cumsum(self.view_widths_).tolist()]
+        ends = [0, *np.cumsum(self._n_columns).tolist()]
         return [stacked[first:last] for first, last in pairwise(ends)]
 
     def _represent(self, blocks: Sequence[Block], which: Sequence[int]) -> Matrix:

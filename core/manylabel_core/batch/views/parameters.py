@@ -12,12 +12,14 @@ from sklearn.utils import check_random_state
 
 from manylabel_core.batch.base.learner import MAX_ITERATIONS, MAX_THREADS
 from manylabel_core.batch.views.alternation import Prices
+from manylabel_core.batch.views.landmarks import VIEW_KERNELS
 from manylabel_core.batch.views.thresholds import THRESHOLDS
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
 from manylabel_core.scaling.fitted import FITTED_SCALINGS
 
 COMPONENTS = 200
 """Where the user names no number and so many are allowed."""
+MAX_LANDMARKS = 10_000
 VIEW_WEIGHTS = ("labels", "equal", "errors")
 
 
@@ -28,6 +30,8 @@ def check_parameters(learner: Any) -> Prices:
     check_choice("scaling", learner.scaling, FITTED_SCALINGS)
     for name in ("centre", "refit", "limit_components", "warm_start"):
         check_flag(name, getattr(learner, name))
+    check_choice("kernel", learner.kernel, VIEW_KERNELS)
+    check_count("n_landmarks", learner.n_landmarks, MAX_LANDMARKS)
     check_choice("view_weights", learner.view_weights, VIEW_WEIGHTS)
     check_choice("threshold", learner.threshold, THRESHOLDS)
     if check_positive("tol", learner.tol) >= 1:

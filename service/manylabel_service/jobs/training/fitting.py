@@ -231,7 +231,7 @@ class FitRun:
         return first_segment(
             list(data.views.values()),
             data.n_labels,
-            kernel=self.request.params.get("kernel", "linear"),
+            kernel="linear" if self.trainer.views else self.request.params.get("kernel", "linear"),
             passes=self.trainer.passes,
             least=1 if self.trainer.exact else LEAST,
             work=self.request.segment_work,
