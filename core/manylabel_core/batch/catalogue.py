@@ -175,17 +175,28 @@ _SWEEPS = Parameter("max_iter", 10_000, (ITERATIONS,), "The solver makes at most
 _PRIVILEGED = (
     Parameter(
         "gamma2",
-        30.0,
+        1.0,
         (POSITIVE,),
         "This is the price of the weights that work on the labels: the larger, the less they explain.",
     ),
-    Parameter("C", 0.03, (POSITIVE,), "This is the price of a unit of loss that the labels are to explain."),
+    Parameter("C", 0.3, (POSITIVE,), "This is the price of a unit of slack that the labels are to explain."),
     Parameter(
         "rho",
-        0.05,
+        0.1,
         (POSITIVE, Null()),
-        "This is the price of a unit of loss that the labels do not explain; at most C makes them idle. Null is"
-        " infinite: there is no such loss.",
+        "This is the price of the slack that the labels do not explain; they are idle where no row misses its margin by"
+        " more than C / rho. Null is infinite: there is no such slack.",
+    ),
+    Parameter(
+        "loss",
+        "squared_hinge",
+        (Choice(("squared_hinge", "hinge")),),
+        "This is what that slack costs: rho times half its square, or rho times itself. With hinge, scores of different"
+        " labels compare badly.",
+    ),
+    Parameter("fit_intercept", True, (Flag(),), "If true, each label has an intercept beside its weights."),
+    Parameter(
+        "intercept_scaling", 3.16, (POSITIVE,), "This is the scale of the intercepts: the larger, the less they cost."
     ),
     Parameter(
         "privileged",
@@ -272,10 +283,15 @@ _PRML = Trainer(
             "This is the rank of the weights: a number, or a share of the number of labels.",
         ),
         Parameter("gamma1", 1.0, (POSITIVE,), "This is the price of the weights that join the shared ones to labels."),
-        Parameter("tol", 1e-2, (TOLERANCE,), "The fit stops when a round lowers the objective by this share or less."),
-        Parameter("max_iter", 30, (ROUNDS,), "A fit makes at most this many rounds."),
+        Parameter(
+            "rounds",
+            1,
+            (ROUNDS,),
+            "A fit makes so many rounds, which split the weights into shared ones and those of labels, then solve.",
+        ),
+        replace(_GAP, default=1e-2, description="Each round is solved to this relative duality gap."),
+        replace(_SWEEPS, default=1000),
     ),
-    passes=100,
     exact=True,
 )
 _PRBR = Trainer(

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.documentation import documented
@@ -22,18 +21,15 @@ class PrBR(PrivilegedLearner):
 
     PrML with W = I: minimises for each label
 
-        |z|^2/2 + gamma2/2 |w~|^2 + sum_i (C <w~, t_i> + rho zeta_i)
-            y_i z.x_i >= 1 - <w~, t_i> - zeta_i,     <w~, t_i> >= 0,     zeta_i >= 0,
+        |z|^2/2 + gamma2/2 |w~|^2 + b^2/(2 B^2) + sum_i (C <w~, t_i> + rho/2 zeta_i^2)
+            y_i (z.x_i + b) >= 1 - <w~, t_i> - zeta_i,     <w~, t_i> >= 0,     zeta_i >= 0,
 
-    where x_i has a last feature 1 and the privileged features t_i are the signs of the other labels and a constant 1.
-    See `PrML` for what they do, and for what is not as printed. **With rho <= C they are idle**, and this is
-    `LinearSVC(loss="hinge")` with C_svm = rho.
+    where the privileged features t_i are the signs of the other labels and a constant 1. See `PrML` for what they do,
+    and for what is not as printed. **Where no example misses its margin by more than C / rho, they are idle**, and this
+    is `LinearSVC` with C_svm = rho / 2, or with `loss="hinge"` where rho <= C and C_svm = rho.
 
     Parameters
     ----------
-    gamma2 : float, default=30.0
-    C, rho : float, defaults 0.03 and 0.05
-        As for `PrML`.
     %(privileged)s
     tol : float, default=1e-2
         Stop at this relative duality gap, (primal - dual) / primal, over all labels together.
@@ -76,12 +72,15 @@ class PrBR(PrivilegedLearner):
     >>> Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
     >>> model = PrBR(C=1.0, rho=2.0).fit(X, Y)
     >>> print(f"{(model.predict(X) == Y).mean():.2f}")
-    0.98
+    0.99
     """
 
-    gamma2: float = 30.0
-    C: float = 0.03
-    rho: float = 0.05
+    gamma2: float = 1.0
+    C: float = 0.3
+    rho: float = 0.1
+    loss: str = "squared_hinge"
+    fit_intercept: bool = True
+    intercept_scaling: float = 3.16
     privileged: int | str = "all"
     literal: bool = False
     tol: float = 1e-2
@@ -127,7 +126,7 @@ class PrBR(PrivilegedLearner):
             seed=self._seed(),
             **earlier,
         )
-        self._keep_scores(result.Z)
+        self._keep_scores(result.Z, result.intercept)
         self._keep_variables(result.at)
         self.primal_objective_, self.dual_objective_ = result.primal, result.dual
         self.duality_gap_, self.n_iter_ = float(result.gap), result.n_iter
@@ -136,6 +135,5 @@ class PrBR(PrivilegedLearner):
         return self
 
     def _weights(self, width: int) -> Any:
-        """Return weights and intercepts of the last fit, or None if that had other features."""
-        Z = np.column_stack([self.coef_, self.intercept_])
-        return Z if Z.shape[1] == width else None
+        """Return the weights of the last fit, or None if that had other features."""
+        return self.coef_ if self.coef_.shape[1] == width else None

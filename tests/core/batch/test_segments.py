@@ -15,8 +15,8 @@ LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "m3l": (M3L, {"kernel": "rbf", "gamma": 0.2, "C": 10.0, "tol": 1e-8}),
     "mlrl": (MLRL, {"lam": 1e-4, "tol": 1e-7, "max_iter": 30}),
     "ssmlrl": (SSMLRL, {"lam1": 1e-4, "tol": 1e-7, "max_iter": 30}),
-    "prml": (PrML, {"tol": 1e-6, "max_iter": 8}),
-    "prbr": (PrBR, {"tol": 1e-7, "max_iter": 200}),
+    "prml": (PrML, {"C": 0.1, "rho": 1.0, "rounds": 2, "tol": 1e-6, "max_iter": 200}),
+    "prbr": (PrBR, {"C": 0.1, "rho": 1.0, "tol": 1e-9, "max_iter": 200}),
     "lsa_mml": (LSAMML, {"tol": 1e-9, "max_iter": 30}),
 }
 

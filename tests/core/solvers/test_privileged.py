@@ -10,12 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manylabel_core.solvers import Privileged, Unbounded, solve_privileged_dual
+from manylabel_core.solvers.privileged._visits import excess
 from manylabel_core.solvers.privileged.repair import ByProgram
 from manylabel_core.solvers.privileged.task import kinds_of
 
 N, D, L = 40, 5, 5
 PRICES = [(0.1, 0.05), (0.1, 0.3), (0.1, np.inf), (1.0, 20.0), (2.0, 2.0), (0.01, 0.03)]
-"""C and rho; with the second at most as large as the first, the privileged features are idle."""
+"""C and rho; with the hinge loss and the second at most as large as the first, the privileged features are idle."""
+FORMS = [("squared_hinge", 10.0), ("squared_hinge", 0.0), ("hinge", 10.0), ("hinge", 0.0)]
+"""The loss, and B^2 of intercepts beside the weights; 0 for none."""
 
 
 def data(n: int = N, d: int = D, n_labels: int = L, seed: int = 0):
@@ -40,16 +43,19 @@ def features(Y: np.ndarray, label: int, mask: np.ndarray, constant: bool) -> np.
     return np.hstack([listed, np.ones((len(Y), 1))]) if constant else listed
 
 
-def optimum(X, Y, C, rho, gamma, *, W=None, scale=1.0, mask=None, constant=True) -> float:
+def optimum(X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None, mask=None, constant=True) -> float:
     """The primal problem as it is written, by an interior-point method."""
     n_labels = Y.shape[1]
     mask = ~np.eye(n_labels, dtype=bool) if mask is None else mask
     if W is None:
         Z = cp.Variable((X.shape[1], n_labels))
-        cost, scores = cp.sum_squares(Z) / (2 * scale), X @ Z
+        cost, scores = cp.sum_squares(Z) / 2, X @ Z
     else:
         dictionary = cp.Variable((len(W), X.shape[1]))
         cost, scores = cp.sum_squares(dictionary) / 2, X @ dictionary.T @ W
+    if intercept:
+        b = cp.Variable((1, n_labels))
+        cost, scores = cost + cp.sum_squares(b) / (2 * intercept), scores + np.ones((len(X), 1)) @ b
     limits = []
     for label in range(n_labels):
         T = features(Y, label, mask, constant)
@@ -60,7 +66,8 @@ def optimum(X, Y, C, rho, gamma, *, W=None, scale=1.0, mask=None, constant=True)
         if np.isinf(rho):
             limits.append(margin >= 1 - T @ w)
         else:
-            cost += rho * cp.sum(cp.pos(1 - margin - T @ w))
+            zeta = cp.pos(1 - margin - T @ w)
+            cost += rho * cp.sum(zeta) if loss == "hinge" else rho / 2 * cp.sum_squares(zeta)
     problem = cp.Problem(cp.Minimize(cost), limits)
     return float(problem.solve(solver=cp.CLARABEL))
 
@@ -77,32 +84,55 @@ def check(result, best: float, tol: float) -> None:
 TOL = 1e-5
 
 
-@pytest.mark.parametrize("gamma", [0.3, 20.0])
-@pytest.mark.parametrize(("C", "rho"), PRICES)
-def test_independent_labels_reach_the_optimum(C, rho, gamma):
+@pytest.mark.parametrize(("loss", "intercept"), FORMS)
+@pytest.mark.parametrize(("C", "rho", "gamma"), [(*prices, (0.3, 20.0)[k % 2]) for k, prices in enumerate(PRICES)])
+def test_independent_labels_reach_the_optimum(C, rho, gamma, loss, intercept):
     X, Y = data()
-    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=rho, gamma=gamma), scale=0.5, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, C, rho, gamma, scale=0.5), TOL)
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
+    result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, C, rho, gamma, loss=loss, intercept=intercept), TOL)
+    check_conditions(result, problem, X)
 
 
-@pytest.mark.parametrize("rank", [2, 5])
-@pytest.mark.parametrize(("C", "rho"), PRICES)
-def test_coupled_labels_reach_the_optimum(C, rho, rank):
+@pytest.mark.parametrize(("loss", "intercept"), FORMS)
+@pytest.mark.parametrize(("C", "rho", "rank"), [(*prices, (2, 5)[k % 2]) for k, prices in enumerate(PRICES)])
+def test_coupled_labels_reach_the_optimum(C, rho, rank, loss, intercept):
     X, Y = data()
     W = coupling(rank=rank)
-    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=rho, gamma=1.0), W=W, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, C, rho, 1.0, W=W), TOL)
+    problem = Privileged(Y, C=C, rho=rho, gamma=1.0, loss=loss, intercept=intercept)
+    result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, C, rho, 1.0, loss=loss, intercept=intercept, W=W), TOL)
     np.testing.assert_allclose(result.Z, W.T @ result.D, atol=1e-9)
     sums = (result.at.alpha * Y.T) @ X
     np.testing.assert_allclose(result.D, W @ sums, atol=1e-8)
+    check_conditions(result, problem, X)
+
+
+def check_conditions(result, problem, X) -> None:
+    """The optimality conditions hold, as nearly as the gap says: b and zeta follow from alpha, and what has a price."""
+    task, at = problem.task, result.at
+    np.testing.assert_allclose(result.intercept, task.intercept * (at.alpha * task.Y).sum(axis=1), atol=1e-9)
+    margins = task.Y * (result.Z @ X.T + result.intercept[:, None])
+    for label, a in enumerate(at.alpha):
+        slack = (task.features(label) @ at.known[label])[task.kinds]
+        zeta = np.maximum(0, 1 - margins[label] - slack)
+        if np.isinf(task.rho):
+            assert zeta.max() < 1e-6
+        elif task.ridge:
+            np.testing.assert_allclose(a, task.rho * zeta, atol=0.02 * task.rho)
+        else:
+            assert (a[zeta > 0.03] > 0.98 * task.rho).all()
+        assert (a[1 - margins[label] - slack < -0.05] < 0.02 * max(a.max(), 1e-12)).all()
 
 
 def test_some_privileged_labels_only():
     X, Y = data()
     mask = np.zeros((L, L), dtype=bool)
     mask[[0, 0, 1, 2, 3], [1, 3, 0, 1, 2]] = True  # the last label has none
-    result = solve_privileged_dual(X, Privileged(Y, C=0.1, rho=0.4, gamma=1.0, mask=mask), tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, 0.1, 0.4, 1.0, mask=mask), TOL)
+    for rho in (0.4, 4.0):
+        problem = Privileged(Y, C=0.1, rho=rho, gamma=1.0, mask=mask)
+        result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
+        check(result, optimum(X, Y, 0.1, rho, 1.0, mask=mask), TOL)
     assert (result.at.known[:, :-1][~mask] == 0).all()
 
 
@@ -157,17 +187,45 @@ def test_the_cones_of_the_printed_problem():
         np.testing.assert_allclose((T @ v)[~free], 0, atol=1e-9)
 
 
-def test_an_idle_teacher_leaves_an_ordinary_machine():
-    """With rho <= C, nothing is gained by a slack that costs C: gamma and the labels of others do not matter."""
+def machines(X, Y, rho, loss):
+    """Solve machines without privileged features; return the objective, and the dual variables of the solution."""
+    Z = cp.Variable((X.shape[1], Y.shape[1]))
+    zeta = cp.pos(1 - cp.multiply(Y.astype(float), X @ Z))
+    price = rho * cp.sum(zeta) if loss == "hinge" else rho / 2 * cp.sum_squares(zeta)
+    best = cp.Problem(cp.Minimize(cp.sum_squares(Z) / 2 + price)).solve(solver=cp.CLARABEL)
+    return float(best), rho * np.maximum(0, 1 - Y * (X @ Z.value)).T
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_an_idle_teacher_leaves_an_ordinary_machine(loss):
+    """Nothing is gained by a slack that costs C >= max alpha: gamma and the labels of others do not matter.
+
+    With the hinge loss alpha is at most rho, with the squared one it has no bound but shows.
+    """
     X, Y = data()
-    one = solve_privileged_dual(X, Privileged(Y, C=0.2, rho=0.2, gamma=1.0), tol=1e-6, max_iter=20_000)
-    other = solve_privileged_dual(X, Privileged(Y, C=5.0, rho=0.2, gamma=0.01), tol=1e-6, max_iter=20_000)
-    np.testing.assert_allclose(one.Z, other.Z, atol=1e-3)
-    assert (one.at.known == 0).all()
-    Z = cp.Variable((X.shape[1], L))
-    loss = cp.sum(cp.pos(1 - cp.multiply(Y.astype(float), X @ Z)))
-    best = cp.Problem(cp.Minimize(cp.sum_squares(Z) / 2 + 0.2 * loss)).solve(solver=cp.CLARABEL)
-    check(one, float(best), 1e-6)
+    best, alpha = machines(X, Y, 0.2, loss)
+    most = 0.2 if loss == "hinge" else 1.001 * alpha.max()
+    for C, gamma in ((most, 1.0), (20 * most, 0.01)):
+        problem = Privileged(Y, C=C, rho=0.2, gamma=gamma, loss=loss)
+        result = solve_privileged_dual(X, problem, tol=1e-6, max_iter=20_000)
+        check(result, best, 1e-6)
+        assert (result.at.known == 0).all()
+        assert all(excess(problem.task, a, beta)[1] for a, beta in zip(result.at.alpha, result.at.beta, strict=True))
+
+
+def test_a_teacher_is_idle_only_where_it_gains_nothing():
+    """Below the largest alpha of the ordinary machine some label uses its privileged features, and gains by them."""
+    X, Y = data(n_labels=3)
+    rows = np.unique(Y, axis=0, return_index=True)[1]  # one example of each kind, whose mean alpha is its alpha
+    X, Y = X[rows], Y[rows]
+    best, alpha = machines(X, Y, 0.2, "squared_hinge")
+    C = 0.7 * alpha.max()
+    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=0.2, gamma=0.1), tol=1e-6, max_iter=20_000)
+    check(result, optimum(X, Y, C, 0.2, 0.1), 1e-6)
+    used = result.at.known.any(axis=1)
+    assert used.any()
+    assert not used[alpha.max(axis=1) < C].any()
+    assert result.primal < best
 
 
 @settings(max_examples=60)
@@ -182,11 +240,12 @@ def test_points_are_feasible_and_gaps_not_negative(drawn):
     rho = drawn.draw(st.sampled_from([1e-6, 0.1, 3.0, 1e4, np.inf]))
     gamma = drawn.draw(st.sampled_from([1e-3, 1.0, 1e4]))
     W = rng.normal(size=(2, n_labels)) if drawn.draw(st.booleans()) else None
-    problem = Privileged(Y, C=C, rho=rho, gamma=gamma)
+    loss, intercept = drawn.draw(st.sampled_from(FORMS))
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
     result = solve_privileged_dual(X, problem, W=W, tol=1e-6, max_iter=drawn.draw(st.integers(0, 8)))
     at, task = result.at, problem.task
     assert (at.alpha >= 0).all()
-    assert (at.alpha <= rho).all()
+    assert loss == "squared_hinge" or (at.alpha <= rho).all()
     assert (at.beta >= 0).all()
     for label in range(n_labels):
         assert (task.features(label) @ at.known[label] >= -1e-9 * max(1.0, np.abs(at.known).max())).all()
@@ -194,26 +253,29 @@ def test_points_are_feasible_and_gaps_not_negative(drawn):
     assert (np.diff([step.objective for step in result.trace]) >= -1e-9 * max(1.0, abs(result.primal))).all()
 
 
+@pytest.mark.parametrize(("loss", "intercept"), FORMS)
 @pytest.mark.parametrize("coupled", [False, True])
-def test_the_gap_is_that_of_the_problem_as_written(coupled):
-    """Far from the optimum, from Z, w~, alpha and beta alone."""
+def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
+    """Far from the optimum, from Z, b, w~, alpha and beta alone."""
     X, Y = data()
     C, rho, gamma, W = 0.1, 0.5, 2.0, coupling() if coupled else None
-    problem = Privileged(Y, C=C, rho=rho, gamma=gamma)
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
     result = solve_privileged_dual(X, problem, W=W, tol=1e-9, max_iter=1)
     primal = np.sum(result.Z**2) / 2 if W is None else np.sum(result.D**2) / 2
-    dual = result.at.alpha.sum() - primal
+    primal += np.sum(result.intercept**2) / (2 * intercept) if intercept else 0.0
+    dual = result.at.alpha.sum() - primal - (np.sum(result.at.alpha**2) / (2 * rho) if loss != "hinge" else 0.0)
     for label in range(L):
         T = problem.task.features(label)[problem.task.kinds]
         w, a = result.at.known[label], result.at.alpha[label]
         slack = T @ w
         primal += gamma / 2 * w @ w + C * slack.sum()
-        primal += rho * np.maximum(0, 1 - Y[:, label] * (X @ result.Z[label]) - slack).sum()
+        zeta = np.maximum(0, 1 - Y[:, label] * (X @ result.Z[label] + result.intercept[label]) - slack)
+        primal += rho * zeta.sum() if loss == "hinge" else rho / 2 * (zeta**2).sum()
         e = a - C + (result.at.beta[label] / problem.task.sizes)[problem.task.kinds]
         dual -= np.sum((T.T @ e) ** 2) / (2 * gamma)
     assert result.primal == pytest.approx(primal)
     assert result.dual == pytest.approx(dual)
-    assert 1e-3 < result.gap < 1
+    assert 1e-4 < result.gap < 1
 
 
 @pytest.mark.parametrize("coupled", [False, True])
@@ -229,13 +291,17 @@ def test_sparse_and_dense_rows_and_threads_agree(coupled):
     np.testing.assert_allclose(threads.Z, dense.Z, atol=1e-9 if not coupled else 1e-6)
 
 
-def test_a_stopped_solver_goes_on_bit_by_bit():
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_stopped_solver_goes_on_bit_by_bit(coupled, loss):
     X, Y = data(100, 6, 40)
-    problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
-    whole = solve_privileged_dual(X, problem, tol=1e-4)
-    part = solve_privileged_dual(X, problem, tol=1e-4, progress=lambda now: now.iteration == 2)
+    problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0, loss=loss, intercept=2.0)
+    options = {"W": coupling(40, 6) if coupled else None, "tol": 1e-4}
+    whole = solve_privileged_dual(X, problem, **options, max_iter=8)
+    part = solve_privileged_dual(X, problem, **options, progress=lambda now: now.iteration == 2)
     assert not part.converged
-    rest = solve_privileged_dual(X, problem, tol=1e-4, start=part.at, weights=part.Z, done=part.n_iter)
+    weights = part.D if coupled else part.Z
+    rest = solve_privileged_dual(X, problem, **options, max_iter=6, start=part.at, weights=weights, done=2)
     np.testing.assert_array_equal(rest.Z, whole.Z)
     for one, other in zip(rest.at, whole.at, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -248,6 +314,10 @@ def test_weights_of_other_variables_are_not_believed():
     part = solve_privileged_dual(X, problem, tol=1e-2)
     misled = solve_privileged_dual(X, problem, tol=1e-5, start=part.at, weights=part.Z + 1, max_iter=20_000)
     check(misled, optimum(X, Y, 0.1, 0.3, 1.0), 1e-5)
+    W = coupling()
+    part = solve_privileged_dual(X, problem, W=W, tol=1e-2)
+    misled = solve_privileged_dual(X, problem, W=W, tol=1e-5, start=part.at, weights=part.D + 1, max_iter=20_000)
+    check(misled, optimum(X, Y, 0.1, 0.3, 1.0, W=W), 1e-5)
 
 
 def test_a_start_is_made_feasible_and_not_changed():
@@ -277,6 +347,8 @@ X, Y = data(10)
         ({"C": 0.0}, "C must be a number above 0"),
         ({"rho": np.nan}, "rho must be a number above 0"),
         ({"gamma": np.inf}, "gamma must be a number above 0"),
+        ({"loss": "logistic"}, "loss must be one of squared_hinge, hinge, not 'logistic'"),
+        ({"intercept": -1.0}, "intercept must be a finite number of at least 0"),
         ({"mask": np.eye(L, dtype=bool)}, "mask must have the shape .* False on its diagonal"),
         ({"Y": np.zeros((10, L))}, "Y must hold only -1 and \\+1"),
     ],

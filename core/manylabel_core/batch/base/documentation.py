@@ -42,6 +42,17 @@ classes_ : ndarray of shape (n_labels,)
 n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
     Names only if they were given.""",
     "privileged": """\
+gamma2 : float, default=1.0
+    The larger, the less slack is had for labels.
+C, rho : float, defaults 0.3 and 0.1
+    Prices of slack: C of what the other labels explain, rho of the rest; rho may be infinite. Search rho, the lower
+    the longer the rows (0.1 to 1 for rows of unit length), and C as rho to 3 rho.
+loss : {"squared_hinge", "hinge"}, default="squared_hinge"
+    With "hinge", zeta costs `rho zeta`. The scores of rare labels then gather near -1, and those of different labels
+    compare badly, which rankings of labels show.
+fit_intercept : bool, default=True
+intercept_scaling : float, default=3.16
+    B, the scale of the intercepts: the larger, the less they cost.
 privileged : "all" or int, default="all"
     A number takes for each label only the nearest labels in Hamming distance.
 literal : bool, default=False

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
@@ -17,10 +16,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.serialisation import FITTED_LAST
-from manylabel_core.checks import check_count, check_flag, check_positive, is_finite, shown
+from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
 from manylabel_core.scaling.fitted import FittedScaling
 from manylabel_core.solvers import Privileged
-from manylabel_core.solvers.privileged.dual import Variables
+from manylabel_core.solvers.privileged.dual import LOSSES, Variables
 
 MAX_LABELS = 2**20
 """The most labels that may be privileged information about one."""
@@ -56,6 +55,9 @@ class PrivilegedLearner(BatchLearner):
     C: float
     rho: float
     gamma2: float
+    loss: str
+    fit_intercept: bool
+    intercept_scaling: float
     privileged: int | str
     literal: bool
 
@@ -70,8 +72,11 @@ class PrivilegedLearner(BatchLearner):
     def _begin_privileged(
         self, X: Any, Y: Any, label_names: Iterable[str] | None
     ) -> tuple[Any, NDArray[np.int8], Privileged]:
-        """Check everything; X with a constant feature, the signs, and what the solver wants to know of them."""
+        """Check everything; X in double precision, the signs, and what the solver wants to know of them."""
         C, gamma2 = check_positive("C", self.C), check_positive("gamma2", self.gamma2)
+        check_choice("loss", self.loss, LOSSES)
+        scale = check_positive("intercept_scaling", self.intercept_scaling)
+        intercept = scale**2 if check_flag("fit_intercept", self.fit_intercept) else 0.0
         literal = check_flag("literal", self.literal)
         if isinstance(X, Mapping):
             raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
@@ -79,8 +84,17 @@ class PrivilegedLearner(BatchLearner):
         self._check_privileged()
         check_diagonal(row_norms(checked, squared=True))
         mask = nearest(signs, self.privileged) if not isinstance(self.privileged, str) else None
-        problem = Privileged(signs, C=C, rho=self._checked_rho(), gamma=gamma2, mask=mask, constant=not literal)
-        return with_constant(checked), signs, problem
+        problem = Privileged(
+            signs,
+            C=C,
+            rho=self._checked_rho(),
+            gamma=gamma2,
+            loss=self.loss,
+            intercept=intercept,
+            mask=mask,
+            constant=not literal,
+        )
+        return checked.astype(np.float64, copy=False), signs, problem
 
     def _checked_rho(self) -> float:
         infinite = isinstance(self.rho, float) and self.rho == math.inf
@@ -96,11 +110,10 @@ class PrivilegedLearner(BatchLearner):
         except ValueError as error:
             raise ValueError(f"{error}, or 'all'") from None
 
-    def _keep_scores(self, Z: NDArray[np.float64]) -> None:
-        """Keep weights of shape (n_labels, n_features + 1)."""
+    def _keep_scores(self, Z: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
+        """Keep weights of shape (n_labels, n_features), and intercepts."""
         self._forget("coef_", "intercept_")
-        self.coef_ = np.ascontiguousarray(Z[:, :-1])
-        self.intercept_ = Z[:, -1].copy()
+        self.coef_, self.intercept_ = np.ascontiguousarray(Z), intercept.copy()
 
     def _keep_variables(self, at: Variables) -> None:
         self.correcting_coef_ = at.known
@@ -117,14 +130,6 @@ class PrivilegedLearner(BatchLearner):
         )
         fresh = problem.start()
         return found if all(a.shape == b.shape for a, b in zip(found, fresh, strict=True)) else None
-
-
-def with_constant(X: Any) -> Any:
-    """Return X in double precision with a last feature that is 1."""
-    ones = np.ones((X.shape[0], 1))
-    if isinstance(X, np.ndarray):
-        return np.hstack([X, ones], dtype=np.float64)
-    return sp.csr_array(sp.hstack([X.astype(np.float64), sp.csr_array(ones)], format="csr"))
 
 
 def nearest(signs: NDArray[np.int8], number: int) -> NDArray[np.bool_]:

@@ -31,21 +31,46 @@ ALIKE = 1e-9
 """Curvature of a difference of kinds, relative to that of one, that is rounding."""
 NOTHING = 1e-12
 """Slack of a kind, relative to the margin 1, that is rounding."""
+ROUNDING = 1e-11
+"""E of a kind, relative to its C, that is rounding."""
+
+
+@compiled
+def intercept(task, label, alpha):  # type: ignore[no-untyped-def]
+    """Return `b = B^2 sum_i y a`."""
+    if task.intercept == 0.0:
+        return 0.0
+    total = 0.0
+    for i in range(len(alpha)):
+        total += task.Y[label, i] * alpha[i]
+    return task.intercept * total
+
+
+@compiled
+def excess(task, alpha, beta):  # type: ignore[no-untyped-def]
+    """Return E of all kinds, (n_kinds,), and whether it is 0: then w~ is 0 and the privileged features are idle."""
+    E, idle = beta - task.C * task.sizes, True
+    for i in range(len(alpha)):
+        E[task.kinds[i]] += alpha[i]
+    for k in range(len(E)):
+        if abs(E[k]) <= ROUNDING * task.C * task.sizes[k]:
+            E[k] = 0.0
+        else:
+            idle = False
+    return E, idle
 
 
 @compiled
 def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-untyped-def]
     """Write the number of privileged labels in each kind, (n_kinds,), and h with A and H behind it, (n_labels + 2,)."""
-    E = beta - task.C * task.sizes
-    for i in range(len(alpha)):
-        E[task.kinds[i]] += alpha[i]
+    E, _ = excess(task, alpha, beta)
     sums[:] = 0.0
     mask = task.mask[label]
     for k in range(len(E)):
         listed[k] = 0.0
         for p in range(task.indptr[k], task.indptr[k + 1]):
             listed[k] += mask[task.indices[p]]
-        if E[k] != 0.0 and task.rho > task.C:
+        if E[k] != 0.0:
             _move(task, mask, listed, k, E[k], sums)
 
 
@@ -85,6 +110,9 @@ def _products(task, mask, listed, length, r, near):  # type: ignore[no-untyped-d
 @compiled
 def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-def]
     """Write w~ of shape (n_labels + 1,), the constant's last."""
+    if excess(task, alpha, beta)[1]:
+        v[:] = 0.0
+        return
     sums, listed = np.empty(len(v) + 1), np.empty(len(task.sizes))
     privileged_sums(task, label, alpha, beta, listed, sums)
     A = sums[-2]
@@ -96,6 +124,9 @@ def privileged_weights(task, label, alpha, beta, v):  # type: ignore[no-untyped-
 @compiled
 def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
     """Write `<v, t_k>` of all kinds, (n_kinds,), for v of shape (n_labels + 1,), which is 0 outside of the mask."""
+    if not v.any():
+        slacks[:] = 0.0
+        return
     base = task.constant * v[-1] - v[:-1].sum()
     for k in range(len(slacks)):
         total = 0.0
@@ -106,9 +137,9 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 @compiled
 def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
-    """Return `gamma/2 |v|^2 + C sum slack + rho sum zeta`, after v has been made feasible by adding some of direction.
+    """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
-    Margins are `y z.x`. Slacks are written.
+    That is done by adding some of direction. Margins are `y (z.x + b)`. Slacks are written.
     """
     slacks_of(task, v, slacks)
     least = -slacks.min()
@@ -122,13 +153,16 @@ def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
     if task.rho < np.inf:
         missing = 0.0
         for i in range(len(margins)):
-            missing += max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
+            zeta = max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
+            missing += 0.5 * zeta * zeta if task.ridge > 0.0 else zeta
         total += task.rho * missing
     return total
 
 
 @compiled
-def evaluate(task, label, f, alpha, beta, v, feasible, direction, known, pairs, kinds):  # type: ignore[no-untyped-def]
+def evaluate(  # type: ignore[no-untyped-def]
+    task, label, f, alpha, beta, v, feasible, direction, known, again, pairs, kinds
+):
     """Evaluate the objectives of a label, and list its variables that are not at their bound.
 
     Parameters
@@ -144,6 +178,8 @@ def evaluate(task, label, f, alpha, beta, v, feasible, direction, known, pairs, 
         Raises the slack of every kind that can have one by at least 1.
     known : ndarray of shape (n_labels + 1,), float64
         A feasible w~; replaced by the best of it, 0, and the new one.
+    again : bool
+        Whether all of this was looked at before: then `known` stays.
     pairs, kinds : ndarrays, int32
         Result: which variables are not at their bound for good.
 
@@ -156,8 +192,11 @@ def evaluate(task, label, f, alpha, beta, v, feasible, direction, known, pairs, 
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
     slacks_of(task, v, slacks)
     n_pairs, n_kinds = list_active(task, margins, alpha, beta, slacks, pairs, kinds)
-    linear = alpha.sum() - 0.5 * task.gamma * np.sum(v * v)
+    linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * np.sum(alpha * alpha))
+    idle = not (v.any() or known.any())
     best, chosen = lost(task, margins, direction, known, slacks), known
+    if idle or again:  # where it is idle, all candidates are 0
+        return best, linear, n_pairs, n_kinds
     lost(task, margins, direction, feasible, slacks)
     # What misses in one is noise, of which their mean has less.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
@@ -177,8 +216,8 @@ def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: igno
     n_pairs, n_kinds = 0, 0
     for i in range(len(margins)):
         k = task.kinds[i]
-        t = 1.0 - margins[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
-        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == task.rho and t >= SLACK):
+        t = 1.0 - margins[i] - task.ridge * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
+        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == task.upper and t >= SLACK):
             continue
         pairs[n_pairs] = i
         n_pairs += 1
@@ -221,26 +260,29 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
     float
         The gain in the dual objective.
     """
-    if task.rho <= task.C:
-        return _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state)
+    gained, idle = _visit_idle(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state)
+    if idle:
+        return gained
     mask, length = task.mask[label], task.mask[label].sum() + task.constant
     sums, listed, near = np.empty(len(mask) + 2), np.empty(len(beta)), np.empty(len(beta))
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
     _products(task, mask, listed, length, r, near)
     quiet = QUIET * goal / (task.C * len(alpha))  # all slacks raised by so much cost that share of the goal
-    total, first = 0.0, 0.0
+    b, total, first = intercept(task, label, alpha), gained, 0.0
     for sweep in range(sweeps):
         gain, g_r = 0.0, _slack(task, mask, listed, length, r, sums)
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            t, g = 1.0 - y * score(X, i, z), _slack(task, mask, listed, length, k, sums)
-            bends = s * squares[i], length / task.gamma, near[k] / task.gamma
-            move, shift, back = _step(t, g, g_r, bends, alpha[i], task.rho, beta[k], beta[r], k != r)
+            t = 1.0 - y * (score(X, i, z) + b) - task.ridge * alpha[i]
+            g = _slack(task, mask, listed, length, k, sums)
+            bends = s * squares[i] + task.intercept + task.ridge, length / task.gamma, near[k] / task.gamma
+            move, shift, back = _step(t, g, g_r, bends, alpha[i], task.upper, beta[k], beta[r], k != r)
             gain += _gain(t, g, g_r, bends, move, shift, back)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), task.rho)
+                alpha[i] = min(max(alpha[i] + move, 0.0), task.upper)
+                b += task.intercept * y * move
                 if s != 0.0:
                     add(X, i, s * y * move, z)
             _shift(task, mask, listed, k, shift, shift - move, beta, sums)
@@ -280,19 +322,39 @@ def _sweep_kinds(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Run coordinate descent as `visit` does, where e stays 0."""
-    total, first = 0.0, 0.0
+def _visit_idle(  # type: ignore[no-untyped-def]
+    X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state
+):
+    """Run coordinate descent as `visit` does, as long as e is 0 and no step is better for changing it.
+
+    With e = 0, w~ is 0 and so are all its slacks: a step of `_step` changes a alone, unless beta, which is `C - a`
+    summed over a kind, has no room for it.
+
+    Returns
+    -------
+    float
+        The gain in the dual objective.
+    bool
+        Whether e stayed 0.
+    """
+    if not excess(task, alpha, beta)[1]:
+        return 0.0, False
+    b, total, first = intercept(task, label, alpha), 0.0, 0.0
     for sweep in range(sweeps):
         gain = 0.0
         shuffle(pairs, state)
         for i in pairs:
-            y = task.Y[label, i]
-            t, bend = 1.0 - y * score(X, i, z), s * squares[i]
-            move = _alone(t, bend, alpha[i], task.rho)
+            k, y = task.kinds[i], task.Y[label, i]
+            t = 1.0 - y * (score(X, i, z) + b) - task.ridge * alpha[i]
+            bend = s * squares[i] + task.intercept + task.ridge
+            move = _alone(t, bend, alpha[i], task.upper)
+            if move > beta[k] and task.upper > task.C:
+                return total + gain, False
             gain += move * (t - 0.5 * bend * move)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), task.rho)
+                alpha[i] = min(max(alpha[i] + move, 0.0), task.upper)
+                beta[k] -= move
+                b += task.intercept * y * move
                 if s != 0.0:
                     add(X, i, s * y * move, z)
         total += gain
@@ -303,7 +365,7 @@ def _visit_ordinary(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, g
     for i in range(len(alpha)):
         beta[task.kinds[i]] -= alpha[i]
     beta[:] = np.maximum(beta, 0.0)
-    return total
+    return total, True
 
 
 @compiled
@@ -324,10 +386,10 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-untyped-def]
+def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-untyped-def]
     """Return the best change of one a, of the e of its kind, and of the e of a kind r that has room.
 
-    Maximises `_gain` where 0 <= a + move <= rho, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
+    Maximises `_gain` where 0 <= a + move <= upper, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
     one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
     """
     curvature, bend, cross = bends
@@ -335,35 +397,35 @@ def _step(t, g, g_r, bends, a, rho, beta, beta_r, apart):  # type: ignore[no-unt
         left = bend - cross * cross / bend
         # Kinds that differ by this label alone have the same features, and what one gives the other can take.
         move, shift = (
-            _both(t, g - cross * g_r / bend, curvature, left, a, rho, beta)
+            _both(t, g - cross * g_r / bend, curvature, left, a, upper, beta)
             if left > ALIKE * bend
-            else _both(t, 0.0, curvature, 0.0, a, rho, beta)
+            else _both(t, 0.0, curvature, 0.0, a, upper, beta)
         )
         back = -(g_r + cross * shift) / bend
         if beta_r + back >= 0.0:
             return move, shift, back
-    move, shift = _both(t, g, curvature, bend, a, rho, beta)
+    move, shift = _both(t, g, curvature, bend, a, upper, beta)
     return move, shift, 0.0
 
 
 @compiled
-def _both(t, g, curvature, bend, a, rho, beta):  # type: ignore[no-untyped-def]
+def _both(t, g, curvature, bend, a, upper, beta):  # type: ignore[no-untyped-def]
     """Return the best change of one a, and of the e of its kind.
 
     Two problems of one variable each, unless beta + shift - move >= 0 binds.
     """
-    move = _alone(t, curvature, a, rho)
+    move = _alone(t, curvature, a, upper)
     shift = -g / bend if bend > 0.0 else 0.0
     if beta + shift - move < 0.0:
         if bend > 0.0:
-            move = min(max((t - g + bend * beta) / (curvature + bend), -a), rho - a)
+            move = min(max((t - g + bend * beta) / (curvature + bend), -a), upper - a)
         shift = move - beta
     return move, shift
 
 
 @compiled
-def _alone(t, curvature, a, rho):  # type: ignore[no-untyped-def]
+def _alone(t, curvature, a, upper):  # type: ignore[no-untyped-def]
     """Return the best change of one a that has no part in e."""
     if curvature > 0.0:
-        return min(max(t / curvature, -a), rho - a)
-    return rho - a if t > 0.0 else -a
+        return min(max(t / curvature, -a), upper - a)
+    return upper - a if t > 0.0 else -a

@@ -5,14 +5,18 @@ It is Eqs. (32) and (33) of docs/mathematics.md.
 For n examples of L labels, with signs y_il, features x_i, and the privileged features t_il of example i for label l
 (the signs of other labels, and a constant 1 unless the problem is the printed one):
 
-    min_(z, w~)  1/2 tr(inv(S) Z'Z) + sum_l [gamma/2 |w~_l|^2 + C sum_i <w~_l, t_il> + rho sum_i zeta_il]
-        y_il z_l.x_i >= 1 - <w~_l, t_il> - zeta_il,     <w~_l, t_il> >= 0,     zeta_il >= 0
+    min_(z, b, w~)  1/2 tr(inv(S) Z'Z) + sum_l [b_l^2/(2 B^2) + gamma/2 |w~_l|^2
+                                                + sum_i (C <w~_l, t_il> + rho/2 zeta_il^2)]
+        y_il (z_l.x_i + b_l) >= 1 - <w~_l, t_il> - zeta_il,     <w~_l, t_il> >= 0,     zeta_il >= 0
 
-    max_(a, beta)  sum a - 1/2 sum_lk S_lk b_l' X X' b_k - 1/(2 gamma) sum_l |sum_i e_il t_il|^2
-        0 <= a <= rho,     beta >= 0,     b = y a,     e = a + beta - C
+    max_(a, beta)  sum (a - a^2 / (2 rho)) - 1/2 sum_lk S_lk (y a)_l' X X' (y a)_k - B^2/2 sum_l (sum_i y a)^2
+                   - 1/(2 gamma) sum_l |sum_i e_il t_il|^2
+        0 <= a,     beta >= 0,     e = a + beta - C
 
-with `z_l = sum_k S_lk X'b_k` and `w~_l = 1/gamma sum_i e_il t_il`. With S = I/gamma_1 and features Dx this is the
-W-step of PrML, Eq. (7); with S = W'W it is the D-step, Eq. (11). An infinite rho leaves zeta out, as the paper does.
+with `z_l = sum_k S_lk X'(y a)_k`, `b_l = B^2 sum_i y a` and `w~_l = 1/gamma sum_i e_il t_il`. With S = W'W this is
+the D-step of PrML, Eq. (11) of the paper; with S = I it is PrBR. With the hinge loss `rho zeta` stands in place of
+`rho/2 zeta^2`: then a is at most rho, and the dual has no `a^2 / (2 rho)`. An infinite rho leaves zeta out, as the
+paper does, with either loss.
 
 Privileged features follow from label sets, so examples with equal sets are of one kind: beta enters the dual by its sum
 over a kind, and only that is kept.
@@ -21,8 +25,10 @@ over a kind, and only that is kept.
 is added (see `repair`), and the primal objective is taken at the best of this w~, of one that was feasible
 before, and of 0, with the zeta that they leave.
 
-With `rho <= C` the best e is 0 (beta = C - a): a slack from w~ costs no less than zeta, and what is left is an ordinary
-machine with the costs rho.
+**Idle labels.** Where the best a of a label is at most C, its best e is 0 (beta = C - a) and so is w~: a slack from w~
+costs no less than what zeta costs at the margin, and what is left is an ordinary machine. (It is enough that the mean
+of a over each kind is at most C.) With the hinge loss and rho <= C that is known beforehand; else it shows on the way:
+e is 0 at the start, and its features are not touched before a step is better for changing it.
 """
 
 from __future__ import annotations
@@ -45,6 +51,9 @@ from manylabel_core.solvers.workers import workers
 Matrix = NDArray[np.float64]
 
 
+LOSSES = ("squared_hinge", "hinge")
+
+
 @dataclass(frozen=True, slots=True)
 class PrivilegedResult:
     """The result is a feasible point of the SVM+ dual, its model, and how far from the optimum it is at most.
@@ -55,12 +64,13 @@ class PrivilegedResult:
         alpha (n_labels, n_samples), beta (n_labels, n_kinds), and the best feasible w~ found (n_labels, n_labels + 1).
         A later call can start from them.
     Z : ndarray of shape (n_labels, n_features), float64
-        The weights, S-coupled sums of `X'b`.
+        The weights, S-coupled sums of `X'(y a)`.
+    intercept : ndarray of shape (n_labels,), float64
     D : ndarray of shape (rank, n_features), float64, or None
-        With W: `sum_l w_l (X'b_l)'`, so that Z = W'D.
+        With W: `sum_l w_l (X'(y a)_l)'`, so that Z = W'D.
     primal, dual : float
     losses : ndarray of shape (n_labels,), float64
-        What w~ and the slacks cost each label: the primal objective without its part in Z.
+        What w~ and the slacks cost each label: the primal objective without its parts in Z and the intercepts.
     n_iter : int
         Passes, with those done before.
     converged : bool
@@ -69,6 +79,7 @@ class PrivilegedResult:
 
     at: Variables
     Z: Matrix
+    intercept: NDArray[np.float64]
     D: Matrix | None
     primal: float
     dual: float
@@ -94,6 +105,10 @@ class Privileged:
         Above 0.
     rho : float
         Above 0; may be infinite.
+    loss : {"squared_hinge", "hinge"}
+        What zeta costs.
+    intercept : float
+        B^2, at least 0; 0 for no intercepts.
     mask : ndarray of shape (n_labels, n_labels), bool, optional
         Which labels, in the columns, are privileged features of which, in the rows. None: all others.
     constant : bool
@@ -115,6 +130,8 @@ class Privileged:
         C: float,
         rho: float,
         gamma: float,
+        loss: str = "squared_hinge",
+        intercept: float = 0.0,
         mask: NDArray[np.bool_] | None = None,
         constant: bool = True,
     ) -> None:
@@ -123,12 +140,18 @@ class Privileged:
         for name, value in (("C", C), ("gamma", gamma), ("rho", rho)):
             if not (value > 0 and (np.isfinite(value) or name == "rho")):
                 raise ValueError(f"{name} must be a number above 0, not {value!r}")
+        if loss not in LOSSES:
+            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, not {loss!r}")
+        if not (intercept >= 0 and np.isfinite(intercept)):
+            raise ValueError(f"intercept must be a finite number of at least 0, not {intercept!r}")
+        ridge, upper = (1.0 / rho, np.inf) if loss == "squared_hinge" else (0.0, float(rho))
         mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
         if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
             raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
         self.kinds: Kinds = kinds_of(signs)
         by_label = np.ascontiguousarray(signs.T)
-        self.task = Task(by_label, *self.kinds, mask, float(constant), float(C), float(rho), float(gamma))
+        prices = float(C), float(rho), float(gamma), float(ridge), upper, float(intercept)
+        self.task = Task(by_label, *self.kinds, mask, float(constant), *prices)
         self.repair: Repair = repair_for(self.task)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
@@ -138,7 +161,7 @@ class Privileged:
         Parameters
         ----------
         F : callable
-            Gives the scores (m, n_samples) of labels, a slice.
+            Gives the scores (m, n_samples) of labels, a slice, with their intercepts.
         known : ndarray of shape (n_labels, n_labels + 1), float64
         """
         found = np.empty(len(known))
@@ -170,7 +193,6 @@ def solve_privileged_dual(
     problem: Privileged,
     *,
     W: Matrix | None = None,
-    scale: float = 1.0,
     start: Variables | None = None,
     weights: Matrix | None = None,
     done: int = 0,
@@ -188,17 +210,16 @@ def solve_privileged_dual(
     Parameters
     ----------
     X : ndarray or sparse matrix of shape (n_samples, n_features)
-        A constant feature, if there shall be one, is a column of X.
     problem : Privileged
     W : ndarray of shape (rank, n_labels), float64, optional
-        Couples the labels by S = W'W. A pass costs O(L (n nnz + n m + rank n_features)), m the labels in a label set.
-    scale : float
-        Without W: S = scale I. The labels are then independent.
+        Couples the labels by S = W'W; without it S is I, and they are independent. A pass costs O(L (n nnz + n m +
+        rank n_features)), m the labels in a label set.
     start : Variables, optional
         Of an earlier result. It is copied, and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
-        Without W: Z of that result. They follow from `start`, but for the rounding of the steps that led there: with
-        them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if it had not been.
+        Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
+        that led there: with them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if
+        it had not been.
     done : int
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.
@@ -231,9 +252,9 @@ def solve_privileged_dual(
         about = rows, task, at, threads, problem.repair
         side: PrivilegedSide
         if W is None:
-            side = Independent(*about, float(scale), weights)
+            side = Independent(*about, weights)
         else:
-            side = Coupled(*about, np.ascontiguousarray(W, np.float64))
+            side = Coupled(*about, np.ascontiguousarray(W, np.float64), weights)
         return _run(side, control, done, progress)
 
 
@@ -243,7 +264,7 @@ def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCa
     n_labels, goal = len(side.at.alpha), 0.0
     trace: list[Progress] = []
     for iteration in range(control.max_iter + 1):
-        primal, dual = side.evaluate(goal)
+        primal, dual = side.evaluate(goal, again=done > 0 and iteration == 0)
         gap = (primal - dual) / max(abs(primal), TINY)
         active = side.n_open / side.at.alpha.size
         trace.append(Progress(iteration, dual, gap, active, time.perf_counter() - begin))
@@ -254,4 +275,5 @@ def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCa
         goal = HALF * control.tol * abs(primal) / n_labels
         side.sweep(goal, (control.seed * 1_000_003 + (done + iteration) * 7_919) % 2**62)
     D = side.D if isinstance(side, Coupled) else None
-    return PrivilegedResult(side.at, side.weights(), D, primal, dual, side.losses, done + iteration, converged, trace)
+    model = side.at, side.weights(), side.intercepts, D
+    return PrivilegedResult(*model, primal, dual, side.losses, done + iteration, converged, trace)

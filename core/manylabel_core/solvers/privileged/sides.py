@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from manylabel_core.rows import Rows
 from manylabel_core.solvers._shuffle import random_state
 from manylabel_core.solvers.privileged._either import squares_of
-from manylabel_core.solvers.privileged._visits import evaluate, privileged_weights, visit
+from manylabel_core.solvers.privileged._visits import evaluate, intercept, privileged_weights, visit
 from manylabel_core.solvers.privileged.repair import Repair
-from manylabel_core.solvers.privileged.task import Task, Variables
+from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_of
 from manylabel_core.solvers.workers import Workers
 
 HALF = 0.5
@@ -67,6 +67,7 @@ class PrivilegedSide(ABC):
         self._repair = repair
         n_labels = len(at.alpha)
         self.losses, self.linear = np.zeros(n_labels), np.zeros(n_labels)
+        self.intercepts = intercepts_of(task, at.alpha)
         self.gaps = np.full(n_labels, np.inf)
         self._active: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = [(np.empty(0, np.int32),) * 2] * n_labels
         self._groups = [np.arange(k, min(k + GROUP, n_labels)) for k in range(0, n_labels, GROUP)]
@@ -80,18 +81,23 @@ class PrivilegedSide(ABC):
         """Return the weights, (n_labels, n_features)."""
 
     @abstractmethod
-    def evaluate(self, goal: float) -> tuple[float, float]:
-        """Return the primal and the dual objective; labels whose gap was below the goal already may be left out."""
+    def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
+        """Return the primal and the dual objective; labels whose gap was below the goal already may be left out.
+
+        `again` says that a run that was stopped had come so far: another look would average the primal weights anew.
+        """
 
     @abstractmethod
     def sweep(self, goal: float, seed: int) -> None:
         """Visit the labels; those whose gap is below the goal are left out."""
 
-    def _evaluate(self, labels: NDArray[np.int64], Z: Matrix) -> None:
+    def _evaluate(self, labels: NDArray[np.int64], Z: Matrix, again: bool) -> None:
         """Evaluate some labels at their weights Z."""
         if not len(labels):
             return
+        self.intercepts[labels] = [intercept(self.task, label, self.at.alpha[label]) for label in labels]
         scores = Z @ self._X.T if isinstance(self._X, np.ndarray) else np.ascontiguousarray((self._X @ Z.T).T)
+        scores += self.intercepts[labels, None]
         pairs, kinds = (np.empty(length, np.int32) for length in (len(self._squares), len(self.task.sizes)))
         for f, label in zip(scores, labels, strict=True):
             alpha, beta, known = (part[label] for part in self.at)
@@ -99,10 +105,15 @@ class PrivilegedSide(ABC):
             privileged_weights(self.task, label, alpha, beta, v)
             feasible, direction = self._repair(label, v)
             about = self.task, label, f, alpha, beta, v, feasible, direction, known
-            self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, pairs, kinds)
+            self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, again, pairs, kinds)
             self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
-            # z.X'b is what the label has of both objectives' quadratic parts together.
+            # z.X'b and b^2 / B^2 are what the label has of both objectives' quadratic parts together.
             self.gaps[label] = self.losses[label] - self.linear[label] + np.dot(f, alpha * self.task.Y[label])
+
+    def _quadratic_intercepts(self) -> float:
+        """Return `sum_l b_l^2 / (2 B^2)`."""
+        b = self.intercepts
+        return 0.5 * float(b @ b) / self.task.intercept if self.task.intercept else 0.0
 
     def _visit(self, label: int, s: float, z: NDArray[np.float64], sweeps: int, goal: float, seed: int) -> float:
         alpha, beta, _ = (part[label] for part in self.at)
@@ -116,35 +127,32 @@ class PrivilegedSide(ABC):
 
 
 class Independent(PrivilegedSide):
-    """These labels have S = scale I: each is a problem of its own."""
+    """These labels have S = I: each is a problem of its own."""
 
-    def __init__(
-        self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, scale: float, Z: Matrix | None
-    ) -> None:
+    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, Z: Matrix | None) -> None:
         super().__init__(X, task, at, threads, repair)
-        self._scale = scale
         self._Z = np.empty((len(at.alpha), X.shape[1]))
         threads.map(self._make, self._groups)
         if Z is not None and np.allclose(Z, self._Z, rtol=SAME, atol=SAME * np.abs(self._Z).max()):
             self._Z[:] = Z
-        self._quadratic = np.zeros(len(at.alpha))
 
     def weights(self) -> Matrix:
         return self._Z
 
     def _make(self, labels: NDArray[np.int64]) -> None:
-        self._Z[labels] = self._scale * self._sums(labels)
+        self._Z[labels] = self._sums(labels)
 
-    def evaluate(self, goal: float) -> tuple[float, float]:
+    def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
         open_ = [labels[self.gaps[labels] > goal] for labels in self._groups]
-        self._threads.map(lambda labels: self._evaluate(labels, self._Z[labels]), open_)
-        self._quadratic = np.einsum("lj,lj->l", self._Z, self._Z) / (2.0 * self._scale)
-        return float((self.losses + self._quadratic).sum()), float((self.linear - self._quadratic).sum())
+        self._threads.map(lambda labels: self._evaluate(labels, self._Z[labels], again), open_)
+        quadratic = 0.5 * np.einsum("lj,lj->l", self._Z, self._Z)
+        intercepts = self._quadratic_intercepts()
+        return float((self.losses + quadratic).sum()) + intercepts, float((self.linear - quadratic).sum()) - intercepts
 
     def sweep(self, goal: float, seed: int) -> None:
         def visit_group(labels: NDArray[np.int64]) -> None:
             for label in labels[self.gaps[labels] > goal]:
-                self._visit(int(label), self._scale, self._Z[label], SWEEPS, goal, seed)
+                self._visit(int(label), 1.0, self._Z[label], SWEEPS, goal, seed)
 
         self._threads.map(visit_group, self._groups)
 
@@ -158,23 +166,33 @@ class Coupled(PrivilegedSide):
     Parameters
     ----------
     W : ndarray of shape (rank, n_labels), float64
+    D : ndarray of shape (rank, n_features), float64, or None
+        As it was when the variables were the same; else it follows from them.
     """
 
-    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, W: Matrix) -> None:
+    def __init__(
+        self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, W: Matrix, D: Matrix | None
+    ) -> None:
         super().__init__(X, task, at, threads, repair)
         self._W = W
         self.D = np.zeros((len(W), X.shape[1]))
         self._columns = threads.parts(X.shape[1])
         for labels in self._groups:
             self._add(labels, self._sums(labels))
+        if D is not None and np.allclose(D, self.D, rtol=SAME, atol=SAME * np.abs(self.D).max()):
+            self.D[:] = D
 
     def weights(self) -> Matrix:
         return self._products(np.arange(self._W.shape[1]))
 
-    def evaluate(self, goal: float) -> tuple[float, float]:
+    def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
         # What the labels weigh must be that of one D: all of them are looked at.
-        self._threads.map(lambda labels: self._evaluate(labels, self._W[:, labels].T @ self.D), self._groups)
-        quadratic = 0.5 * float(np.vdot(self.D, self.D))
+
+        def evaluate_group(labels: NDArray[np.int64]) -> None:
+            self._evaluate(labels, self._W[:, labels].T @ self.D, again)
+
+        self._threads.map(evaluate_group, self._groups)
+        quadratic = 0.5 * float(np.vdot(self.D, self.D)) + self._quadratic_intercepts()
         return float(self.losses.sum()) + quadratic, float(self.linear.sum()) - quadratic
 
     def sweep(self, goal: float, seed: int) -> None:

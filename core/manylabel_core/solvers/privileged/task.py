@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.solvers.privileged._visits import intercept
+
 
 class Task(NamedTuple):
     """A task is the problem of `dual` but for its features.
@@ -26,6 +28,12 @@ class Task(NamedTuple):
     constant : float
         The last privileged feature: 1, or 0 for none.
     C, rho, gamma : float
+    ridge : float
+        1 / rho, where slacks are squared; else 0.
+    upper : float
+        The largest alpha that is allowed: rho, or infinite where slacks are squared.
+    intercept : float
+        B^2, of the intercepts that stand beside the weights; 0 for none.
     """
 
     Y: NDArray[np.int8]
@@ -38,6 +46,9 @@ class Task(NamedTuple):
     C: float
     rho: float
     gamma: float
+    ridge: float
+    upper: float
+    intercept: float
 
     def features(self, label: int) -> NDArray[np.float64]:
         """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
@@ -94,6 +105,11 @@ def kinds_of(Y: NDArray[np.int8]) -> Kinds:
     return Kinds(rank[kinds.ravel()].astype(np.int32), sizes[order].astype(np.float64), indptr, indices)
 
 
+def intercepts_of(task: Task, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the intercepts `B^2 sum_i y a` of labels, (n_labels,)."""
+    return np.array([intercept(task, label, each) for label, each in enumerate(alpha)])
+
+
 def zero(task: Task) -> Variables:
     """Return the variables to start from: a = 0, and e = 0, so that w~ is 0.
 
@@ -110,9 +126,9 @@ def moved_to(task: Task, at: Variables) -> Variables:
 
     Its w~ may still miss constraints.
     """
-    alpha = np.clip(at.alpha, 0.0, task.rho)
+    alpha = np.clip(at.alpha, 0.0, task.upper)
     beta = np.maximum(at.beta, 0.0)
-    if task.rho <= task.C:  # what the solver takes for granted: e = 0
+    if task.upper <= task.C:  # what the solver takes for granted: e = 0
         beta = np.tile(task.C * task.sizes, (len(alpha), 1))
         for row, a in zip(beta, alpha, strict=True):
             row -= np.bincount(task.kinds, a, len(row))
