@@ -207,14 +207,15 @@ def anchors(page: Path) -> set[str]:
 
 def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:
     page = (ROOT / "docs" / "mathematics.md").read_text()
-    numbers = [int(number) for number in re.findall(r" \((\d+)\)$", page, re.MULTILINE)]
-    assert numbers == list(range(1, len(numbers) + 1))
+    numbers = re.findall(r" \((\d+[a-z]?)\)$", page, re.MULTILINE)
+    plain = [int(number) for number in numbers if number.isdigit()]
+    assert plain == list(range(1, len(plain) + 1))
+    assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("abcdefgh")), number)), "10, 10a, 10b, 11"
     code = [path.read_text() for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")]
-    references = [
-        said for text in code for said in re.findall(r"Eqs?\. ([()\d ,ando\s]*?) of\s+docs/mathematics\.md", text)
-    ]
+    reference = r"Eqs?\. ((?:\(\d+[a-z]?\)|,|and|to|\s)*?) of\s+docs/mathematics\.md"
+    references = [said for text in code for said in re.findall(reference, text)]
     assert references
-    assert {int(number) for said in references for number in re.findall(r"\d+", said)} <= set(numbers)
+    assert {number for said in references for number in re.findall(r"\d+[a-z]?", said)} <= set(numbers)
 
 
 def test_the_rooms_that_the_design_names_are_there() -> None:

@@ -33,13 +33,14 @@ Make = Callable[..., Any]
 
 FREE = "FALT, no budget"
 CONTENDERS: dict[str, Make] = {
-    FREE: partial(KernelFALT, calibrate=False),
+    FREE: partial(KernelFALT, step="implicit", calibrate=False),
     **{
-        f"FALT, {strategy}": partial(KernelFALT, strategy=strategy, calibrate=False)
+        f"FALT, {strategy}": partial(KernelFALT, step="implicit", strategy=strategy, calibrate=False)
         for strategy in ("merge", "project", "rff", "nystroem")
     },
     **{
-        f"SALT, {strategy}": partial(KernelSALT, strategy=strategy, calibrate=False) for strategy in ("rff", "nystroem")
+        f"SALT, {strategy}": partial(KernelSALT, step="implicit", strategy=strategy, calibrate=False)
+        for strategy in ("rff", "nystroem")
     },
 }
 UNDER_A_BUDGET = [label for label in CONTENDERS if label != FREE]

@@ -16,8 +16,8 @@ from manylabel_core.rows import as_rows, as_targets
 STEPS: dict[str, list[dict[str, Any]]] = {
     "FALT": [{}, *({"step": step} for step in ("adaptive", "implicit", "gradient"))],
     "SALT": [{}, *({"step": step} for step in ("implicit", "gradient"))],
-    "KernelFALT": [{}, {"step": "gradient"}],
-    "KernelSALT": [{}, {"step": "gradient"}],
+    "KernelFALT": [{}, {"step": "implicit"}, {"step": "gradient"}],
+    "KernelSALT": [{}, {"step": "implicit"}, {"step": "gradient"}],
     "PassiveAggressive": [{}, {"variant": "PA-II"}, {"C": 0.1}],
     "KernelPassiveAggressive": [{}, {"variant": "PA-II"}],
 }

@@ -70,7 +70,7 @@ class SALT(OnlineClassifier):
 
 
 class KernelFALT(OnlineClassifier):
-    """Kernel adaptive label thresholding learns as `FALT` does, nonlinear, by support vectors.
+    """Kernel adaptive label thresholding learns as `FALT` does, nonlinear, by support vectors beside linear experts.
 
     Parameters are those of `manylabel_core.KernelFALT`. Without a budget it keeps every example that had a loss, and
     takes the longer to predict and to learn the more there are.
@@ -85,7 +85,7 @@ class KernelFALT(OnlineClassifier):
     >>> from river import datasets, evaluate, metrics
     >>> metric = metrics.multioutput.MicroAverage(metrics.F1())
     >>> evaluate.progressive_val_score(datasets.Yeast().take(600), KernelFALT(), metric)
-    MicroAverage(F1): 63.22%
+    MicroAverage(F1): 63.80%
     """
 
     @of_core(core.KernelFALT)
@@ -108,7 +108,7 @@ class KernelSALT(OnlineClassifier):
     >>> from river import datasets, evaluate, metrics
     >>> metric = metrics.multioutput.MicroAverage(metrics.F1())
     >>> evaluate.progressive_val_score(datasets.Yeast().take(600), KernelSALT(), metric)
-    MicroAverage(F1): 63.45%
+    MicroAverage(F1): 63.36%
     """
 
     @of_core(core.KernelSALT)

@@ -17,7 +17,9 @@ from manylabel_core.online.models.features.fourier import RandomFeatures
 from manylabel_core.online.models.features.model import FeatureModel
 from manylabel_core.online.models.features.nystroem import Landmarks
 from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.linear._experts import STEADY_CONSTANT
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.stack.model import Stack, steady
 from manylabel_core.online.parameters import Documentation, check_not_negative, check_positive, check_seed
 
 MAX_DEGREE = 10
@@ -27,6 +29,9 @@ MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 40
 
 RBF_ALONE = ("merge", "rff")
 """Strategies for the RBF kernel only: a mixture of two vectors, and a spectrum, are those of this kernel."""
+
+GAMMA, STACKED_GAMMA = 1.0, 3.0
+"""Coefficients that suit a kernel by itself, and beside linear experts, where it is left what they cannot learn."""
 
 EXPANSIONS: Mapping[str, Callable[[KernelSettings, int], Strategy]] = {"merge": Merge, "project": Project}
 FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": RandomFeatures, "nystroem": Landmarks}
@@ -43,7 +48,7 @@ class KernelLearner(MarginLearner):
     """How a budget can be kept, the best first, by measurement."""
 
     kernel: str
-    gamma: float
+    gamma: float | None
     coef0: float
     degree: int
     budget: int | None
@@ -59,8 +64,9 @@ class KernelLearner(MarginLearner):
         "kernel": ('{"rbf", "linear", "poly"}', "exp(-gamma |u - v|^2), u.v, or (gamma u.v + coef0)^degree."),
         "gamma": (
             "float",
-            "Kernel coefficient, in (0, 2^20]; 1 / (2 s2) for an RBF kernel of the paper's width s2. The default suits "
-            "examples of unit norm; it is a number, because a stream has no statistics yet when it starts.",
+            "Kernel coefficient, in (0, 2^20]; 1 / (2 s2) for an RBF kernel of the paper's width s2. None is a number "
+            "that suits examples of unit norm, because a stream has no statistics yet when it starts: 1, or 3 where an "
+            "RBF kernel without a budget is stacked with linear experts.",
         ),
         "coef0": ("float", 'Constant of "poly", in [0, 2^20].'),
         "degree": ("int", 'Degree of "poly", 1 to 10.'),
@@ -76,7 +82,11 @@ class KernelLearner(MarginLearner):
         ),
         "seed": ("int", 'Seed of the frequencies of "rff", 0 to 2^63 - 1.'),
         "fit_intercept": ("bool", "Add a constant to the kernel."),
-        "intercept_scaling": ("float", "The root of that constant, in (0, 2^20], as for `FALT`."),
+        "intercept_scaling": (
+            "float",
+            "The root of that constant, in (0, 2^20], as for `FALT`; in a stack also the constant feature of the "
+            "adaptive linear expert, which always has one.",
+        ),
         "dtype": (
             '{"float32", "float64"}',
             "Type of the coefficients and of the support vectors' values. Inner products and scores are summed in "
@@ -93,7 +103,7 @@ class KernelLearner(MarginLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_choice("kernel", self.kernel, KERNELS)
-        check_positive("gamma", self.gamma)
+        check_positive("gamma", self._resolved_gamma())
         check_not_negative("coef0", self.coef0)
         check_count("degree", self.degree, MAX_DEGREE)
         check_seed(self.seed)
@@ -115,12 +125,32 @@ class KernelLearner(MarginLearner):
             raise ValueError(f"strategy must be one of {', '.join(map(repr, allowed))} with kernel={self.kernel!r}")
         return self.strategy
 
-    def _resolved(self) -> dict[str, Any]:
-        return {**super()._resolved(), "strategy": None if self.budget is None else self._resolved_strategy()}
+    def _resolved_gamma(self) -> object:
+        """Return the coefficient asked for, or what suits: a narrow kernel takes more vectors than a budget has."""
+        if self.gamma is not None:
+            return self.gamma
+        return STACKED_GAMMA if self._stacked and self.kernel == "rbf" and self.budget is None else GAMMA
 
-    def _make_model(self) -> Expansion | FeatureModel:
+    def _resolved(self) -> dict[str, Any]:
+        strategy = None if self.budget is None else self._resolved_strategy()
+        return {**super()._resolved(), "gamma": self._resolved_gamma(), "strategy": strategy}
+
+    def _make_model(self) -> Expansion | FeatureModel | Stack:
+        update, kernel = self._read_update(), self._make_kernel_model()
+        if not self._stacked:
+            return kernel
+        constant, average = float(self.intercept_scaling), bool(self.average)
+        linear = {
+            "adaptive": LinearModel(update, constant, average, self.dtype, by_feature=update.delta == 0.0),
+            "steady": LinearModel(steady(update), STEADY_CONSTANT, average, self.dtype),
+        }
+        return Stack(kernel, linear, update)
+
+    def _make_kernel_model(self) -> Expansion | FeatureModel:
+        """Return an empty model in the feature space of the kernel."""
         update, strategy = self._read_update(), self._resolved_strategy()
-        shape = KERNELS[self.kernel], float(self.gamma), float(self.coef0), int(self.degree)
+        gamma = check_positive("gamma", self._resolved_gamma())
+        shape = KERNELS[self.kernel], gamma, float(self.coef0), int(self.degree)
         budget = None if self.budget is None else int(self.budget)
         average = bool(self.average)
         settings = KernelSettings(shape, self._constant, budget, int(self.seed), average, self.dtype)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.margin import AggressiveLearner, ThresholdingLearner
-from manylabel_core.online.parameters import GRADIENT, Documentation
+from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
 
 
 @dataclass(eq=False, repr=False)
@@ -20,6 +20,10 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
     the paper).
 
     Without a budget the model grows with every such example, and so does the cost of a prediction.
+
+    By default the kernel is one of three experts; the others are linear. Where labels are nearly linear the latter know
+    more, and where they are local the kernel does: a stack learns whom to trust, label by label. Its scores are
+    log-odds, its threshold is 0, and probabilities are those of the scores.
 
     {parameters}
 
@@ -59,6 +63,8 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
 
     J. Lu, S. Hoi, J. Wang, P. Zhao, Z. Liu: Large scale online kernel learning, JMLR 17(47), 2016 ("rff", "nystroem").
 
+    D. Wolpert: Stacked generalization, Neural Networks 5(2), 1992 ("stacked").
+
     Examples
     --------
     >>> import numpy as np
@@ -75,20 +81,22 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
            [0, 1]], dtype=uint8)
     """
 
-    steps = MappingProxyType({"implicit": 0.4, GRADIENT: 0.5})
+    steps = MappingProxyType({STACKED: 0.4, "implicit": 0.4, GRADIENT: 0.5})
     _fixed = ("step", *KernelLearner._fixed)
 
     _documentation: ClassVar[Documentation] = {
         "eta": (
             "float",
-            "Step size, in (0, 2^20]; None is 0.4 (implicit) or 0.5 (gradient). The loss is multiplied by it, and for "
-            "the implicit step by the number of labels too.",
+            "Step size, in (0, 2^20]; None is 0.4 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
+            "and for all but the gradient step by the number of labels too.",
         ),
         "step": (
-            '{"implicit", "gradient"}',
+            '{"stacked", "implicit", "gradient"}',
             'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
-            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. None is "
-            '"implicit", or "gradient" where passes are given.',
+            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
+            '"stacked": likewise, by the kernel and by two linear experts, an adaptive and a steady one, those of '
+            '`FALT` with "paired"; a logistic model makes log-odds of the margins of all three and the base rate of '
+            'the label. None is "stacked", or "gradient" where passes are given.',
         ),
         "on_drift": AggressiveLearner._documentation["on_drift"],
     }
@@ -99,7 +107,7 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
     passes_per_label: float | None = None
     average: bool = False
     kernel: str = "rbf"
-    gamma: float = 1.0
+    gamma: float | None = None
     coef0: float = 1.0
     degree: int = 2
     budget: int | None = None

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from manylabel_core.online.kernel import KernelLearner
 from manylabel_core.online.margin import ThresholdingLearner
-from manylabel_core.online.parameters import GRADIENT, Documentation
-from manylabel_core.online.salt import SALT_DELTAS, SALT_STEPS
+from manylabel_core.online.parameters import GRADIENT, PAIRED, STACKED, Documentation
+from manylabel_core.online.salt import SALT, SALT_DELTAS, SALT_STEPS
 
 
 @dataclass(eq=False, repr=False)
@@ -19,6 +19,8 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
     `SALT` has a step size for every weight, and there are no weights in the feature space of a kernel; the paper leaves
     it at the linear model. With a fixed number of features whose inner products are the kernel's, or nearly, there are
     again, and memory and time do not grow with the stream.
+
+    By default the kernel is one of three experts, beside two linear ones, as in `KernelFALT`.
 
     {parameters}
 
@@ -52,9 +54,12 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
            [0, 1]], dtype=uint8)
     """
 
-    steps = MappingProxyType({kind: SALT_STEPS[kind] for kind in ("implicit", GRADIENT)})
+    steps = MappingProxyType(
+        {STACKED: SALT_STEPS[PAIRED], **{kind: SALT_STEPS[kind] for kind in ("implicit", GRADIENT)}}
+    )
     strategies = ("nystroem", "rff")
-    _deltas = SALT_DELTAS
+    _deltas = MappingProxyType({STACKED: SALT_DELTAS[PAIRED], **SALT_DELTAS})
+    _steady = SALT._steady
     _expands = False
     _shrinks = True
     _fixed = ("step", *KernelLearner._fixed)
@@ -62,16 +67,18 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
     _documentation: ClassVar[Documentation] = {
         "eta": (
             "float",
-            "Step size, in (0, 2^20]; None is 1 (implicit) or 0.5 (gradient). The loss is multiplied by it, and for "
-            "the implicit step by the number of labels too.",
+            "Step size, in (0, 2^20]; None is 1 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
+            "and for all but the gradient step by the number of labels too.",
         ),
         "delta": (
             "float",
-            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (implicit) or 1 (gradient).",
+            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (stacked, implicit) or 1 (gradient).",
         ),
         "step": (
-            '{"implicit", "gradient"}',
-            'How an example is learnt, as for `SALT`. None is "implicit", or "gradient" where passes are given.',
+            '{"stacked", "implicit", "gradient"}',
+            'How an example is learnt, as for `SALT`. "stacked": by an implicit step, by the kernel and by the two '
+            'linear experts that `SALT` has with "paired"; a logistic model makes log-odds of the margins of all three '
+            'and the base rate of the label. None is "stacked", or "gradient" where passes are given.',
         ),
         "budget": ("int", 'Number of features: at most 4,096 for "nystroem", and 16,384, even, for "rff".'),
         "strategy": (
@@ -96,7 +103,7 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
     passes_per_label: float | None = None
     average: bool = False
     kernel: str = "rbf"
-    gamma: float = 1.0
+    gamma: float | None = None
     coef0: float = 1.0
     degree: int = 2
     budget: int = 500

@@ -386,7 +386,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         return Pipeline(
             SCALINGS[self._resolved_scaling()](),
             self._make_model(),
-            make_calibration(self.calibrate, self._resolved_optimise()),
+            make_calibration(self.calibrate, self._resolved_optimise(), fitted=not self._stacked),
             make_detectors(self.drift, self.on_drift),
             self.on_drift,
             self.dtype,
@@ -401,6 +401,11 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         make_detectors(self.drift, self.on_drift)
         if self.on_drift == "raise" and not self._shrinks:
             raise ValueError("on_drift must be None or 'restart': the steps of this learner do not shrink")
+
+    @property
+    def _stacked(self) -> bool:
+        """True if the model is a stack: its scores are log-odds, and need no curves."""
+        return False
 
     @property
     def _shrinks(self) -> bool:

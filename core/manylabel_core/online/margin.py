@@ -13,6 +13,7 @@ from manylabel_core.online.parameters import (
     DEFAULT_PASSES_PER_LABEL,
     GRADIENT,
     PAIRED,
+    STACKED,
     Documentation,
     check_passes,
     check_positive,
@@ -86,7 +87,7 @@ class ThresholdingLearner(MarginLearner):
     """By the kind of step the delta that suits it, where every weight has a metric of its own."""
 
     _steady = 1.0
-    """Step size of the second of two experts, as a multiple of eta."""
+    """Step size of the expert with steady steps, as a multiple of eta."""
 
     _fixed = ("step", *MarginLearner._fixed)
 
@@ -148,6 +149,10 @@ class ThresholdingLearner(MarginLearner):
     @property
     def _paired(self) -> bool:
         return self._kind == PAIRED
+
+    @property
+    def _stacked(self) -> bool:
+        return self._kind == STACKED
 
     @property
     def _as_published(self) -> bool:

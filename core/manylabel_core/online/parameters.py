@@ -22,6 +22,9 @@ GRADIENT = "gradient"
 PAIRED = "paired"
 """Two experts, one with steps that shrink and one with steady ones."""
 
+STACKED = "stacked"
+"""Linear experts and a kernel model, whose margins are put together."""
+
 Documentation = Mapping[str, tuple[str, str]]
 """By the name of a parameter, the allowed values, and what it does."""
 

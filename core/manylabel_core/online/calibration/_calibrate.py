@@ -32,22 +32,22 @@ from manylabel_core.online.updates._targets import set_signs
 
 
 @compiled
-def decide_rows(labels, counts, measure, scores):  # type: ignore[no-untyped-def]
+def decide_rows(labels, counts, measure, patience, scores):  # type: ignore[no-untyped-def]
     """Subtract the offsets."""
     offsets, slopes = np.empty(scores.shape[1] - 1), np.empty(scores.shape[1] - 1)
-    find_offsets(labels[SLOPE], labels[INTERCEPT], labels[POSITIVES], counts, measure, offsets, slopes)
+    find_offsets(labels[SLOPE], labels[INTERCEPT], labels[POSITIVES], counts, measure, patience, offsets, slopes)
     for i in range(len(scores)):
         subtract_offsets(scores[i], offsets, slopes)
 
 
 @compiled
-def find_row_probabilities(labels, counts, measure, scores, probabilities):  # type: ignore[no-untyped-def]
+def find_row_probabilities(labels, counts, measure, patience, scores, probabilities):  # type: ignore[no-untyped-def]
     """Write the probabilities that belong to lowered scores."""
     slope, intercept = labels[SLOPE], labels[INTERCEPT]
     width = probabilities.shape[1]
     offsets, slopes, margins = np.zeros(width), np.ones(width), np.empty(width)
     if measure != NONE:
-        find_offsets(slope, intercept, labels[POSITIVES], counts, measure, offsets, slopes)
+        find_offsets(slope, intercept, labels[POSITIVES], counts, measure, patience, offsets, slopes)
     for i in range(len(scores)):
         add_offsets(scores[i], offsets, slopes, margins)
         find_probabilities(slope, intercept, margins, probabilities[i])
@@ -55,12 +55,24 @@ def find_row_probabilities(labels, counts, measure, scores, probabilities):  # t
 
 @compiled
 def calibrate_rows(  # type: ignore[no-untyped-def]
-    labels, counts, measure, existing, listed_indptr, listed, listed_signs, complete, n_labels, scores, probabilities
+    labels,
+    counts,
+    measure,
+    patience,
+    fitted,
+    existing,
+    listed_indptr,
+    listed,
+    listed_signs,
+    complete,
+    n_labels,
+    scores,
+    probabilities,
 ):
     """Subtract the offsets, write the probabilities, and only then take in the truth, example by example.
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
-    it is there because it is true. `probabilities` of no rows are not wanted.
+    it is there because it is true. `probabilities` of no rows are not wanted. Curves stay as they are if not `fitted`.
     """
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
     centre, spread, weight = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
@@ -71,7 +83,7 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
         now, old = n_labels[i], min(n_labels[i], existing[0])
         existing[0] = max(existing[0], now)
         if measure != NONE:
-            find_offsets(slope, intercept, positives, counts, measure, offsets[:now], slopes[:now])
+            find_offsets(slope, intercept, positives, counts, measure, patience, offsets[:now], slopes[:now])
             subtract_offsets(scores[i], offsets[:now], slopes[:now])
         add_offsets(scores[i], offsets, slopes, margins[:now])
         find_probabilities(slope, intercept, margins, own[:now])
@@ -82,7 +94,8 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         if measure in (MICRO_F1, MACRO_F1):
             count_expected(counts, measure, signs, scores[i], own[:old])
-        gather(centre, spread, weight, signs[1 : 1 + old], margins, own)
-        correct(slope, intercept, centre, spread, weight, signs[1 : 1 + old], margins, own)
+        if fitted:
+            gather(centre, spread, weight, signs[1 : 1 + old], margins, own)
+            correct(slope, intercept, centre, spread, weight, signs[1 : 1 + old], margins, own)
         for p in range(truth.start, truth.stop):
             positives[listed[p]] += (listed_signs[p] > 0) & (listed[p] < old)

@@ -8,9 +8,9 @@ with a threshold of 0 a label is predicted everywhere. They are slowly forgotten
 
 In scores, a decision threshold is an offset that is subtracted before the comparison with the learnt threshold. It
 grows from 0, the learnt threshold itself, as the label is seen true: to its full size after many times, to half of it
-after PATIENCE. What is left is multiplied by the slope of the label's probability, over that of a new label: it is half
-of what the log-odds are above those of the threshold, so that labels of different slopes stand about in the order of
-their probabilities, and a new label is left alone.
+after `patience`. What is left is multiplied by the slope of the label's probability, over that of a new label: it is
+half of what the log-odds are above those of the threshold, so that labels of different slopes stand about in the order
+of their probabilities, and a new label is left alone.
 
 See Eqs. (16) to (18) of docs/mathematics.md.
 """
@@ -33,6 +33,10 @@ KEPT_COUNTS = 0.999
 """Share of the counts kept from one example to the next."""
 
 PATIENCE = 20.0
+"""A label that was seen true so often has half of its offset, where scores come from a curve that is fitted too."""
+
+LOG_ODDS_PATIENCE = 2.0
+"""The same where scores are log-odds."""
 
 MIN_THRESHOLD = 1e-6
 """Smallest threshold of a probability."""
@@ -45,13 +49,13 @@ MAX_OFFSET = 2.0**20
 
 
 @compiled
-def find_offsets(slope, intercept, positives, counts, measure, offsets, slopes):  # type: ignore[no-untyped-def]
+def find_offsets(slope, intercept, positives, counts, measure, patience, offsets, slopes):  # type: ignore[no-untyped-def]
     """Write the offset of every label, and its slope over that of a new label, above 0, for `subtract_offsets`."""
     _find_logits(counts, measure, offsets)
     for label in range(len(offsets)):
         steep = max(slope[label], MIN_SLOPE)
         full = (offsets[label] - intercept[label]) / steep
-        trust = positives[label] / (positives[label] + PATIENCE)
+        trust = positives[label] / (positives[label] + patience)
         offsets[label] = min(max(trust * full, -MAX_OFFSET), MAX_OFFSET)
         slopes[label] = steep / START[SLOPE]
 

@@ -38,8 +38,8 @@ MIN_TOTAL = 1e-20
 """No total gets there: probabilities end before it."""
 
 
-def make_calibration(calibrate: object, optimise: object) -> Calibration | None:
-    """Check the two parameters; return what they ask for, None for nothing.
+def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -> Calibration | None:
+    """Check the two parameters; return what they ask for, None for nothing; `fitted` as for `Calibration`.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def make_calibration(calibrate: object, optimise: object) -> Calibration | None:
     """
     measure = MEASURES[check_choice("optimise", optimise, MEASURES)]
     if check_flag("calibrate", calibrate):
-        return Calibration(measure)
+        return Calibration(measure, fitted)
     if measure != _thresholds.NONE:
         raise ValueError(
             f"optimise must be 'none' with calibrate=False, not {optimise!r}: decision thresholds need probabilities"
@@ -85,10 +85,14 @@ class Calibration:
     ----------
     measure : int
         What decision thresholds are chosen for; `NONE`: labels are predicted where they score above the threshold.
+    fitted : bool
+        Whether curves are fitted; else a margin stands for log-odds, as it is.
     """
 
-    def __init__(self, measure: int) -> None:
-        self._measure = measure
+    def __init__(self, measure: int, fitted: bool) -> None:
+        self._measure, self._fitted = measure, fitted
+        self._start = _logistic.START if fitted else _logistic.LOG_ODDS
+        self._patience = _thresholds.PATIENCE if fitted else _thresholds.LOG_ODDS_PATIENCE
         self._existing = np.zeros(1, dtype=np.int64)
         self._labels = np.empty((len(_logistic.START), 0))
         self._counts = np.empty((len(_thresholds.START_COUNTS), 0))
@@ -98,7 +102,7 @@ class Calibration:
 
     def reserve(self, n_labels: int) -> None:
         """Take the memory for this many labels, changing nothing else."""
-        self._labels = _lengthened(self._labels, n_labels, _logistic.START)
+        self._labels = _lengthened(self._labels, n_labels, self._start)
         if self._measure == _thresholds.MACRO_F1:
             self._counts = _lengthened(self._counts, n_labels, _thresholds.START_COUNTS)
 
@@ -110,17 +114,19 @@ class Calibration:
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
         """Lower raw scores of examples by the thresholds, write their probabilities, and learn from them, in order."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
-        calibrate_rows(self._labels, self._counts, self._measure, self._existing, *targets, scores, wanted)
+        how = self._measure, self._patience, self._fitted
+        calibrate_rows(self._labels, self._counts, *how, self._existing, *targets, scores, wanted)
 
     def decide(self, scores: NDArray[np.float64]) -> None:
         """Lower raw scores of shape (n_samples, 1 + n_labels) by the decision thresholds; learnt threshold first."""
         if self._measure != _thresholds.NONE:
-            decide_rows(self._labels, self._counts, self._measure, scores)
+            decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
         probabilities = np.empty((len(scores), self._n_labels), dtype=np.float64)
-        find_row_probabilities(self._labels, self._counts, self._measure, scores, probabilities)
+        how = self._measure, self._patience
+        find_row_probabilities(self._labels, self._counts, *how, scores, probabilities)
         return probabilities
 
     def curves(self) -> Curves:
@@ -132,13 +138,14 @@ class Calibration:
         if self._measure != _thresholds.NONE:
             counts = np.ascontiguousarray(self._counts[:, : self._n_counted(n)])
             positives = table[_logistic.POSITIVES]
-            _thresholds.find_offsets(slope, intercept, positives, counts, self._measure, offsets, np.empty(n))
+            how = self._measure, self._patience
+            _thresholds.find_offsets(slope, intercept, positives, counts, *how, offsets, np.empty(n))
         _logistic.find_probabilities(slope, intercept, offsets, threshold)
         return Curves(threshold, slope.copy(), intercept.copy())
 
     def forget(self, label: int) -> None:
         """Forget what was seen of a label."""
-        self._labels[:, label] = _logistic.START
+        self._labels[:, label] = self._start
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, label] = _thresholds.START_COUNTS
 

@@ -121,11 +121,11 @@ def _take_steps(work, first, last, sign, most, threshold):  # type: ignore[no-un
         step[p] = min(max(wanted, 0.0), most)
         slope[p] = rate[p] if (wanted > 0.0) & (wanted < most) else 0.0
         passed += (wanted > 0.0) + (wanted >= most)
-    return _sum(step), _sum(slope), passed
+    return ordered_sum(step), ordered_sum(slope), passed
 
 
 @compiled
-def _sum(values):  # type: ignore[no-untyped-def]
+def ordered_sum(values):  # type: ignore[no-untyped-def]
     """Return the sum, by four sums of a fixed order: quick, and the same bits every time."""
     last = len(values) // 4 * 4
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

@@ -118,8 +118,6 @@ class _KernelParams(_MarginParams):
     """This is the root of the constant that is added."""
     kernel: Literal["rbf", "linear", "poly"] = "rbf"
     """The kernel function is one of these."""
-    gamma: _Positive = 1.0
-    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper."""
     coef0: _NotNegative = 1.0
     """This is the constant of the polynomial kernel."""
     degree: Annotated[int, Field(strict=True, ge=1, le=10)] = 2
@@ -138,7 +136,11 @@ class _KernelThresholdingParams(_KernelParams, _ThresholdingParams):
     """Parameters of kernel FALT and kernel SALT."""
 
     step: str | None = _one_of(KernelFALT.steps)
-    """An example is learnt by solving its problem (implicit), or by passes (gradient)."""
+    """An example is learnt by solving its problem (implicit), also beside two linear experts, whose margins are put
+    together with that of the kernel (stacked); or by passes (gradient)."""
+    gamma: _Positive | None = None
+    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper. Null takes what
+    suits the step, the kernel and the budget."""
 
 
 class KernelFaltParams(_KernelThresholdingParams):
@@ -177,6 +179,9 @@ class KernelPassiveAggressiveParams(_KernelParams, _AggressiveParams):
     """Kernel passive-aggressive binary relevance: a model of support vectors, each label by itself."""
 
     _learner = KernelPassiveAggressive
+
+    gamma: _Positive = 1.0
+    """This is the coefficient of the kernel: 1 / (2 s2) for an RBF kernel of the width s2 of the paper."""
 
 
 AnyParams = (

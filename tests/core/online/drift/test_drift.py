@@ -335,7 +335,8 @@ REACTING: list[tuple[type[FALT], dict[str, Any], float]] = [
     (SALT, {"on_drift": "raise", "step": "implicit"}, 0.05),
     (KernelFALT, {"on_drift": "restart"}, 0.03),
     (KernelFALT, {"on_drift": "restart", "budget": 200, "strategy": "merge"}, 0.03),
-    (KernelSALT, {"on_drift": "raise", "budget": 200}, 0.03),
+    (KernelSALT, {"on_drift": "raise", "budget": 200, "step": "implicit"}, 0.03),
+    (KernelSALT, {"on_drift": "restart", "budget": 200}, 0.03),
     (KernelPassiveAggressive, {"on_drift": "restart", "budget": 200}, 0.05),
 ]
 """Learners that react, and by how much the F1 of a label is then better after it has changed."""

@@ -25,7 +25,7 @@ def stream(n: int, seed: int = 0, d: int = 4, n_labels: int = 3) -> tuple[Array,
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) -> None:
-    model = KernelFALT(budget=20, strategy=strategy, average=average, fit_intercept=True)
+    model = KernelFALT(step="implicit", budget=20, strategy=strategy, average=average, fit_intercept=True)
     sizes, held = set(), set()
     for seed in range(12):
         model.partial_fit(*stream(150, seed))
@@ -57,7 +57,13 @@ def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_inte
     """Of the scores of probes after each example, by a learner without averaging, since a label is there."""
     X, Y = stream(90)
     probes = np.random.default_rng(9).normal(size=(6, 4))
-    common = {"strategy": strategy, "budget": strategy and 10, "dtype": "float64", "scaling": "none"}
+    common = {
+        "step": "implicit",
+        "strategy": strategy,
+        "budget": strategy and 10,
+        "dtype": "float64",
+        "scaling": "none",
+    }
     plain, model = (
         KernelFALT(average=average, fit_intercept=fit_intercept, calibrate=False, **common) for average in (False, True)
     )

@@ -39,7 +39,7 @@ def test_a_slot_that_is_given_up_is_taken_by_the_last_vector() -> None:
 
 def test_memory_stays_bounded_under_a_budget() -> None:
     rng = np.random.default_rng(0)
-    model = KernelFALT(budget=20, strategy="merge", gamma=5.0)
+    model = KernelFALT(budget=20, strategy="merge", gamma=5.0, step="implicit")
     for _ in range(10):
         model.partial_fit(rng.normal(size=(100, 8)), rng.integers(0, 2, size=(100, 3)))
     assert model.n_support_ == 20

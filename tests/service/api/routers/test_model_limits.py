@@ -170,7 +170,7 @@ def test_a_model_that_could_outgrow_the_server_is_not_created(
         ):
             answer = client.post("/v1/models", json={"name": "larger", "algorithm": "falt", **larger})
             refused(answer, 507, "limit_exceeded")
-        create(client, "unbounded", algorithm="kernel_falt", limits=limits)
+        create(client, "unbounded", algorithm="kernel_falt", params={"step": "implicit"}, limits=limits)
         create(client, "unlimited")
 
 

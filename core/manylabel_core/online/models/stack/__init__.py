@@ -1,0 +1,1 @@
+"""Stacks: a logistic model over the margins of several experts."""

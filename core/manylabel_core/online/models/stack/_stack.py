@@ -1,0 +1,230 @@
+"""Stacking of experts: the probability of a label from the margins that several models give it.
+
+What is known of a label l is described by the vector
+
+    phi = (1, clip(margin_e, -4, 4) for each expert e, logit(base rate) + 1),      p = sigmoid((g + v_l) . phi)
+
+The coefficients g are shared by all labels, and v_l are what the label has of its own; so a label that was hardly seen
+is judged as the others are. Both move after each example by a Newton step on the log loss, with all the curvature seen
+so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
+
+    H_g <- KEPT H_g + sum_l p (1 - p) phi phi'     g <- g - inv(H_g + R) [sum_l (p - y) phi + (1 - KEPT) R (g - start)]
+    H_l <- KEPT H_l + p (1 - p) phi phi'           v_l <- v_l - inv(H_l + R_l) [(p - y) phi + (1 - KEPT) R_l v_l]
+
+Sums are over the labels whose truth is known. Both steps are by the same p.
+
+A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, how often the label was
+true, and how often its truth was known. The table of what is shared has one column, without the last two. Everything is
+written in loops over labels without branches, so that it becomes vector instructions.
+
+See Eqs. (10a) to (10d) of docs/mathematics.md.
+"""
+
+import numpy as np
+
+from manylabel_core.compiled import compiled
+from manylabel_core.online.calibration._logistic import sigmoid
+from manylabel_core.online.updates._implicit import ordered_sum
+from manylabel_core.online.updates._targets import set_signs
+
+KEPT = 0.999
+"""Share of the curvature kept from one example to the next: a memory of a thousand examples."""
+
+MAX_MARGIN = 4.0
+"""Margins of experts are cut here; 1 is what they aim at."""
+
+START_INTERCEPT, START_MARGINS = -1.0, 2.0
+"""Coefficients at the start: of the 1, and of all the margins together; that of the base rate is 0."""
+
+SHARED_RIDGE, OWN_RIDGE, OWN_INTERCEPT_RIDGE = 2.0, 20.0, 10.0
+"""Ridges of the shared coefficients, and of a label's own ones, of which the first belongs to the 1."""
+
+BEFORE_TRUE, BEFORE_FALSE = 0.25, 0.75
+"""Added to how often a label was true and not true, for its base rate."""
+
+MAX_COEFFICIENT = 2.0**20
+"""Coefficients are cut here: no step overflows, whatever the state."""
+
+
+@compiled
+def score_stack(shared, labels, margins, scores):  # type: ignore[no-untyped-def]
+    """Write the log-odds of every label of rows, and 0 for the threshold.
+
+    Parameters
+    ----------
+    shared : array of shape (n_coefficients + n_curvatures, 1), float64
+    labels : array of shape (n_coefficients + n_curvatures + 2, >= n_labels), float64
+    margins : array of shape (n_experts, n_samples, 1 + n_labels), float64
+        Scores of each expert, threshold first.
+    scores : array of shape (n_samples, 1 + n_labels), float64
+        Result.
+    """
+    n_labels = scores.shape[1] - 1
+    phi = np.empty((len(margins) + 2, n_labels))
+    for i in range(len(scores)):
+        _describe(labels, margins, i, phi)
+        scores[i, 0] = 0.0
+        _find_logits(shared, labels, phi, scores[i, 1:])
+
+
+@compiled
+def learn_stack(  # type: ignore[no-untyped-def]
+    shared, labels, existing, margins, listed_indptr, listed, listed_signs, complete, n_labels, scores
+):
+    """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
+
+    `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it: it is
+    there because it is true. The others are as in `score_stack`.
+    """
+    width, n_coefficients = scores.shape[1] - 1, len(margins) + 2
+    n_curvatures = n_coefficients * (n_coefficients + 1) // 2
+    phi, work = np.empty((n_coefficients, width)), np.empty((n_curvatures, width))
+    step, signs = np.empty((n_coefficients, width)), np.empty(1 + width, np.int8)
+    known, error = np.empty(width), np.empty(width)
+    for i in range(len(scores)):
+        now, old = n_labels[i], min(n_labels[i], existing[0])
+        existing[0] = max(existing[0], now)
+        _describe(labels, margins, i, phi[:, :now])
+        scores[i, 0], scores[i, 1 + now :] = 0.0, 0.0
+        _find_logits(shared, labels, phi[:, :now], scores[i, 1 : 1 + now])
+        truth = slice(listed_indptr[i], listed_indptr[i + 1])
+        set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
+        if signs[1 : 1 + old].any():
+            own = slice(0, old)
+            _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], known[own], error[own], work[0, own])
+            _set_products(phi[:, own], work[0, own], work[:, own])
+            _learn_shared(shared, phi[:, own], error[own], work[:, own])
+            _learn_own(labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
+            _count(labels, known[own], signs[1 : 1 + old])
+
+
+@compiled
+def _describe(labels, margins, i, phi):  # type: ignore[no-untyped-def]
+    """Write what is known of each label in row i."""
+    n_experts, true, seen = len(margins), len(labels) - 2, len(labels) - 1
+    for label in range(phi.shape[1]):
+        phi[0, label] = 1.0
+    for q in range(n_experts):
+        for label in range(phi.shape[1]):
+            margin = margins[q, i, 1 + label] - margins[q, i, 0]
+            phi[1 + q, label] = min(max(margin, -MAX_MARGIN), MAX_MARGIN)
+    for label in range(phi.shape[1]):
+        false = labels[seen, label] - labels[true, label]
+        phi[1 + n_experts, label] = np.log((labels[true, label] + BEFORE_TRUE) / (false + BEFORE_FALSE)) + 1.0
+
+
+@compiled
+def _find_logits(shared, labels, phi, logits):  # type: ignore[no-untyped-def]
+    """Write the log-odds of labels that are described by phi."""
+    logits[:] = 0.0
+    for k in range(len(phi)):
+        for label in range(len(logits)):
+            logits[label] += (shared[k, 0] + labels[k, label]) * phi[k, label]
+
+
+@compiled
+def _find_errors(logits, signs, known, error, curvature):  # type: ignore[no-untyped-def]
+    """Write which labels are known, 0 or 1, and of those p - y and p (1 - p)."""
+    for label in range(len(signs)):
+        p, known[label] = sigmoid(logits[label]), np.float64(signs[label] != 0)
+        error[label] = known[label] * (p - np.float64(signs[label] > 0))
+        curvature[label] = known[label] * p * (1.0 - p)
+
+
+@compiled
+def _set_products(phi, curvature, products):  # type: ignore[no-untyped-def]
+    """Write the lower triangle of p (1 - p) phi phi'; `curvature` may be the first row of the result."""
+    at = len(products) - 1
+    for j in range(len(phi) - 1, -1, -1):
+        for k in range(j, -1, -1):
+            for label in range(phi.shape[1]):
+                products[at, label] = curvature[label] * phi[j, label] * phi[k, label]
+            at -= 1
+
+
+@compiled
+def _learn_shared(shared, phi, error, products):  # type: ignore[no-untyped-def]
+    """Take the shared coefficients' step."""
+    n = len(phi)
+    step, work = np.empty((n, 1)), np.empty((len(products), 1))
+    for p in range(len(products)):
+        shared[n + p, 0] = KEPT * shared[n + p, 0] + ordered_sum(products[p])
+        work[p, 0] = shared[n + p, 0]
+    own = np.empty(phi.shape[1])
+    for k in range(n):
+        for label in range(phi.shape[1]):
+            own[label] = error[label] * phi[k, label]
+        away = shared[k, 0] - start_of(k, n)
+        step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
+    _solve(work, SHARED_RIDGE, SHARED_RIDGE, step)
+    for k in range(n):
+        shared[k, 0] = min(max(shared[k, 0] - step[k, 0], -MAX_COEFFICIENT), MAX_COEFFICIENT)
+
+
+@compiled
+def start_of(k, n_coefficients):  # type: ignore[no-untyped-def]
+    """Return the shared coefficient k at the start."""
+    if k == 0:
+        return START_INTERCEPT
+    return START_MARGINS / (n_coefficients - 2) if k < n_coefficients - 1 else 0.0
+
+
+@compiled
+def _learn_own(labels, phi, known, error, products, step):  # type: ignore[no-untyped-def]
+    """Take the step of each label's own coefficients; `products` becomes scratch."""
+    n = len(phi)
+    for p in range(len(products)):
+        for label in range(phi.shape[1]):
+            kept = 1.0 - (1.0 - KEPT) * known[label]
+            labels[n + p, label] = kept * labels[n + p, label] + products[p, label]
+            products[p, label] = labels[n + p, label]
+    for k in range(n):
+        drawn = (1.0 - KEPT) * (OWN_INTERCEPT_RIDGE if k == 0 else OWN_RIDGE)
+        for label in range(phi.shape[1]):
+            step[k, label] = error[label] * phi[k, label] + drawn * known[label] * labels[k, label]
+    _solve(products, OWN_INTERCEPT_RIDGE, OWN_RIDGE, step)
+    for k in range(n):
+        for label in range(phi.shape[1]):
+            labels[k, label] = min(max(labels[k, label] - step[k, label], -MAX_COEFFICIENT), MAX_COEFFICIENT)
+
+
+@compiled
+def _solve(matrix, first_ridge, ridge, vector):  # type: ignore[no-untyped-def]
+    """Solve (matrix + ridges) x = vector for each column, by Gauss's elimination; both are overwritten.
+
+    The matrix, a lower triangle, is positive semi-definite: what is divided by is at least a ridge, but for rounding.
+    """
+    n = len(vector)
+    for j in range(n):
+        least = first_ridge if j == 0 else ridge
+        pivot = matrix[_at(j, j)]  # becomes its inverse
+        for label in range(len(pivot)):
+            pivot[label] = 1.0 / max(pivot[label] + least, 0.5 * least)
+        for i in range(j + 1, n):
+            below = matrix[_at(i, j)]
+            for k in range(j + 1, i + 1):
+                target, source = matrix[_at(i, k)], matrix[_at(k, j)]
+                for label in range(len(pivot)):
+                    target[label] -= below[label] * pivot[label] * source[label]
+            for label in range(len(pivot)):
+                vector[i, label] -= below[label] * pivot[label] * vector[j, label]
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            for label in range(vector.shape[1]):
+                vector[j, label] -= matrix[_at(k, j), label] * vector[k, label]
+        for label in range(vector.shape[1]):
+            vector[j, label] *= matrix[_at(j, j), label]
+
+
+@compiled
+def _at(i, j):  # type: ignore[no-untyped-def]
+    """Return the row of the lower triangle for row i and column j."""
+    return i * (i + 1) // 2 + j
+
+
+@compiled
+def _count(labels, known, signs):  # type: ignore[no-untyped-def]
+    """Count the labels known and those true."""
+    for label in range(len(signs)):
+        labels[len(labels) - 2, label] += np.float64(signs[label] > 0)
+        labels[len(labels) - 1, label] += known[label]
