@@ -1,0 +1,7 @@
+"""Records as people have them (text, categories, numbers, flags, lists, objects in objects), read as named features."""
+
+from manylabel_core.records.bounds import RecordError, RecordLimits
+from manylabel_core.records.encoder import RecordEncoder
+from manylabel_core.records.text import TextSettings
+
+__all__ = ["RecordEncoder", "RecordError", "RecordLimits", "TextSettings"]

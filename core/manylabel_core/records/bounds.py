@@ -1,0 +1,39 @@
+"""How much a record may have, and the error of one that is refused."""
+
+from dataclasses import dataclass
+
+MAX_NAME_BYTES = 256
+"""Longest name of a feature, in bytes of UTF-8."""
+
+Path = tuple[str | int, ...]
+"""A place in a record: keys of objects, positions in lists."""
+
+
+class RecordError(ValueError):
+    """A record that cannot be read.
+
+    Attributes
+    ----------
+    path : tuple of str and int
+        The place: keys of objects and positions in lists, () for the record as a whole.
+    detail : str
+        What is allowed there, in words that follow its name.
+    """
+
+    def __init__(self, path: Path, detail: str) -> None:
+        place = ".".join(map(str, path)) or "the record"
+        super().__init__(f"{place.encode(errors='backslashreplace').decode()} {detail}")
+        self.path = path
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLimits:
+    """Limits bound the time and the memory that one record takes."""
+
+    characters: int = 100_000
+    """Most characters of all its strings together, as they come."""
+    tokens: int = 50_000
+    """Most tokens (words, runs of words, parts of words) of all its texts together, each as often as it occurs."""
+    depth: int = 8
+    """Most objects inside one another, the record included."""

@@ -1,0 +1,220 @@
+"""Records to named features: one rule for each kind of value."""
+
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from math import log
+from typing import Any
+
+from manylabel_core.records.bounds import MAX_NAME_BYTES, Path, RecordError, RecordLimits
+from manylabel_core.records.text import TextReader, TextSettings
+from manylabel_core.rows import MAX_MAGNITUDE
+
+BARE = "text"
+"""The field that a record of one bare string has."""
+
+_SURELY_SHORT = MAX_NAME_BYTES // 4
+"""So many characters fit into a name, whichever they are."""
+
+_DIGEST_BYTES = 8
+
+
+class _Weights(dict[int, float]):
+    """A token weighs 1 + log of how often it occurs."""
+
+    def __missing__(self, count: int) -> float:
+        return 1 + log(count)
+
+
+_WEIGHTS = _Weights((count, 1 + log(count)) for count in range(1, 256))
+
+_WANTED = "must be a number, true, false, null, a string, a list of strings, or an object of these"
+
+
+class RecordEncoder:
+    """An encoder turns records into named features.
+
+    - A number is a feature with the name of its field; true is 1, false is 0. A 0 is a value and stays.
+    - Null, an empty string and an empty list are absence: no feature.
+    - A string is a category, `country=FR` with the value 1; a list of strings is several. It is taken as it is, with
+      its case and its spaces.
+    - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
+      occurs; a list of strings is texts that are counted together.
+    - An object in the record has its fields named with a dot, `author.country=FR`.
+    - A bare string is a text; it stands for the record ``{"text": string}``.
+
+    The type of a value decides: a number in a field of texts is a number. A name of more than 256 bytes, from a long
+    word or category, ends in a digest in place of the rest, so that it is still its own. Names come in the order of the
+    record, those of a text as its tokens first occur, words before longer runs before parts of words.
+
+    Parameters
+    ----------
+    text : TextSettings, optional
+    limits : RecordLimits, optional
+
+    Examples
+    --------
+    >>> encoder = RecordEncoder(TextSettings(fields=["title"]))
+    >>> encoder.encode({"title": "Tora! Tora!", "year": 1970, "country": "JP", "seen": True, "rating": None})
+    {'title=tora': 1.6931471805599454, 'year': 1970.0, 'country=JP': 1.0, 'seen': 1.0}
+    >>> encoder.encode({"tags": ["war", "sea"], "studio": {"name": "Fox"}})
+    {'tags=war': 1.0, 'tags=sea': 1.0, 'studio.name=Fox': 1.0}
+    >>> encoder.encode("a bare string")
+    {'text=bare': 1.0, 'text=string': 1.0}
+    """
+
+    def __init__(self, text: TextSettings | None = None, limits: RecordLimits | None = None) -> None:
+        self.text = text or TextSettings()
+        self.limits = limits or RecordLimits()
+        self._reader = TextReader(self.text)
+        self._fields = frozenset(self.text.fields or ())
+
+    def encode(self, record: str | Mapping[str, Any]) -> dict[str, float]:
+        """Return the features of a record: finite float64 of at most `MAX_MAGNITUDE`, by name.
+
+        Raises
+        ------
+        RecordError
+            Something that is none of the above; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
+            not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
+            too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
+        """
+        reading = _Reading(self.limits, self._reader, self._fields, self.text.longer_than)
+        if isinstance(record, str):
+            reading.add_texts(BARE, [record], ())
+        elif isinstance(record, Mapping):
+            reading.add_object(record, (), 1)
+        else:
+            raise RecordError((), "must be an object or a string")
+        return reading.features
+
+
+class _Reading:
+    """One record while it is being read."""
+
+    __slots__ = ("_characters", "_fields", "_limits", "_longer_than", "_names", "_reader", "_tokens", "features")
+
+    def __init__(
+        self, limits: RecordLimits, reader: TextReader, fields: frozenset[str], longer_than: int | None
+    ) -> None:
+        self._limits = limits
+        self._reader = reader
+        self._fields = fields
+        self._longer_than = longer_than
+        self._characters = self._tokens = 0
+        self._names: set[str] = set()
+        self.features: dict[str, float] = {}
+
+    def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
+        if depth > self._limits.depth:
+            raise RecordError(path, f"must be at most {self._limits.depth} objects deep, the record included")
+        for key, value in fields.items():
+            self._add_field((*path, key), value, depth)
+
+    def _add_field(self, path: Path, value: Any, depth: int) -> None:
+        if value is None:
+            return
+        name = self._take_name(path)
+        if isinstance(value, str):
+            self._add_strings(name, [value], path)
+        elif isinstance(value, int | float):  # bool is an int
+            self._add_number(name, value, path)
+        elif isinstance(value, Mapping):
+            self.add_object(value, path, depth + 1)
+        elif isinstance(value, list | tuple):
+            self._add_strings(name, _strings(value, path), path)
+        else:
+            self._add_number(name, value, path)
+
+    def _take_name(self, path: Path) -> str:
+        key = path[-1]
+        if not isinstance(key, str):
+            raise RecordError(path, "must have a string for a name")
+        name = key if len(path) == 1 else ".".join(path)  # type: ignore[arg-type]  # above it are only names
+        if not key.isascii():
+            _check_unicode(key, path)
+        if not key or (len(name) > _SURELY_SHORT and len(name.encode()) > MAX_NAME_BYTES):
+            raise RecordError(path, f"must have a name of 1 to {MAX_NAME_BYTES} bytes")
+        if name in self._names:
+            raise RecordError(path, f"must not have the name {name!r}, which another field has too")
+        self._names.add(name)
+        return name
+
+    def _add_number(self, name: str, value: Any, path: Path) -> None:
+        try:
+            number = value.__float__()  # which text does not have, unlike float()
+        except OverflowError:
+            number = float("inf")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RecordError(path, _WANTED) from error
+        if not abs(number) <= MAX_MAGNITUDE:  # NaN neither
+            raise RecordError(path, f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value")
+        self._add({name: number}, path)
+
+    def _add_strings(self, name: str, strings: list[str], path: Path) -> None:
+        if name in self._fields or self._has_long(strings):
+            self.add_texts(name, strings, path)
+        else:
+            self._spend_characters(strings, path)
+            self._add({_bounded(f"{name}={string}"): 1.0 for string in strings if string}, path)
+
+    def add_texts(self, name: str, texts: list[str], path: Path) -> None:
+        self._spend_characters(texts, path)
+        tokens = [token for text in texts for token in self._reader.tokens(text, self._spend_tokens)]
+        counts = Counter(tokens)
+        if not counts:
+            return
+        prefix = f"{name}="
+        found = {prefix + token: _WEIGHTS[count] for token, count in counts.items()}
+        if len(prefix) + len(max(counts, key=len)) > _SURELY_SHORT:
+            found = {_bounded(name): weight for name, weight in found.items()}
+        self._add(found, path)
+
+    def _has_long(self, strings: list[str]) -> bool:
+        return self._longer_than is not None and any(len(string) > self._longer_than for string in strings)
+
+    def _spend_characters(self, strings: list[str], path: Path) -> None:
+        for string in strings:
+            self._characters += len(string)
+            if not string.isascii():
+                _check_unicode(string, path)
+        if self._characters > self._limits.characters:
+            detail = f"must have at most {self._limits.characters:,} characters in all its strings together"
+            raise RecordError((), detail)
+
+    def _spend_tokens(self, count: int) -> None:
+        self._tokens += count
+        if self._tokens > self._limits.tokens:
+            raise RecordError((), f"must have at most {self._limits.tokens:,} tokens in all its texts together")
+
+    def _add(self, found: dict[str, float], path: Path) -> None:
+        wanted = len(self.features) + len(found)
+        self.features.update(found)
+        if len(self.features) != wanted:
+            raise RecordError(path, "must not make a feature that another field makes too")
+
+
+def _check_unicode(string: str, path: Path) -> None:
+    try:
+        string.encode()
+    except UnicodeEncodeError as error:
+        raise RecordError(path, "must be valid Unicode") from error
+
+
+def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
+    """Return the strings of a list; null is none."""
+    for place, value in enumerate(values):
+        if not (value is None or isinstance(value, str)):
+            raise RecordError((*path, place), "must be a string")
+    return [value for value in values if value is not None]
+
+
+def _bounded(name: str) -> str:
+    """Return a name of at most `MAX_NAME_BYTES`; a longer one has a digest of the whole for its end."""
+    if len(name) <= _SURELY_SHORT:
+        return name
+    written = name.encode()
+    if len(written) <= MAX_NAME_BYTES:
+        return name
+    digest = blake2b(written, digest_size=_DIGEST_BYTES).hexdigest()
+    return written[: MAX_NAME_BYTES - 1 - len(digest)].decode(errors="ignore") + "~" + digest
