@@ -330,8 +330,8 @@ _LSA_MML = Trainer(
             "view_weights",
             "labels",
             (Choice(("labels", "equal", "errors")),),
-            "Views weigh more that predict the labels of rows left out (from 50 labelled rows on), all the same, or"
-            " more the better they are reproduced, as in the paper.",
+            "Views weigh more that predict the labels of rows left out (with 50 labelled rows that have all views, or"
+            " more), all the same, or more the better they are reproduced, as in the paper.",
         ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(

@@ -87,9 +87,9 @@ class LSAMML(ViewModel):
     view_weights : {"labels", "equal", "errors"}, default="labels"
         What decides on the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
         regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
-        labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer
-        than 50 labelled rows they are equal. "equal" leaves them at 1. Both keep alpha all through the alternation.
-        "errors" is the paper's rule: a view that is reproduced well weighs more.
+        labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
+        labelled rows that have all views they are equal. "equal" leaves them at 1. Both keep alpha all through the
+        alternation. "errors" is the paper's rule: a view that is reproduced well weighs more.
     centre : bool, default=True
         Take the mean of every column away. Sparse views stay sparse all the same.
     refit : bool, default=True
@@ -268,7 +268,7 @@ class LSAMML(ViewModel):
             run = Alternation(blocks, labels, prices, Reporter(progress), weigh=self.view_weights == "errors")
             rows = np.flatnonzero(mask)
             truth = indicators[mask].toarray()
-            alpha = self._given_weights(run, truth, rows, n_components)
+            alpha = self._given_weights(run, truth, rows)
             before, trace = self._before(tuple(views), run, n_components, alpha)
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
@@ -280,13 +280,13 @@ class LSAMML(ViewModel):
         self.relative_change_ = reached.gap
         return self
 
-    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64], n_components: int) -> Matrix | None:
+    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix | None:
         """Return alpha where the errors of views do not change it, so that the factors f_v are what they are to be."""
         if self.view_weights == "errors":
             return None
         factors = np.ones(len(run.views))
         if self.view_weights == "labels":
-            factors = label_weights(run.views, Y, rows, n_components, checks.random(self.random_state))
+            factors = label_weights(run.views, Y, rows)
         alpha = factors ** (1.0 / float(self.r))
         return np.asarray(alpha / (run.shares @ alpha))
 

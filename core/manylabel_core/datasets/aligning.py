@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     """Return the rows of a data set with the labels and features of another, in its order.
 
     Columns that have names are found by their names, numbered ones by their numbers. What only `dataset` has is left
-    out: a model of `like` can know nothing about it. What only `like` has is 0.
+    out: a model of `like` can know nothing about it. What only `like` has is 0, and rows lack a view that only `like`
+    has.
 
     Parameters
     ----------
@@ -26,16 +28,34 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     Raises
     ------
     ValueError
-        They have other views, names in one and numbers in the other, or no label in common.
+        They have no view in common, or no label, or names in one and numbers in the other.
     """
-    if dataset.views.keys() != like.views.keys():
+    unknown = dataset.views.keys() - like.views.keys()
+    if unknown:
         due = ", ".join(like.views)
         raise ValueError(f"the views are {', '.join(dataset.views)}, expected {due}")
     if for_labels and not set(dataset.label_names) & set(like.label_names):
         raise ValueError(f"none of the labels is one of those to be predicted ({_some(like.label_names)})")
+    dataset = with_views(dataset, like)
     views = {name: _view(dataset, like, name) for name in like.views}
     Y = _columns(dataset.Y, dataset.label_names, like.label_names)
-    return Dataset(views, Y, like.label_names, dict(like.feature_names), dict(dataset.splits), dataset.labelled.copy())
+    names, splits = dict(like.feature_names), dict(dataset.splits)
+    return Dataset(views, Y, like.label_names, names, splits, dataset.labelled.copy(), dict(dataset.missing))
+
+
+def with_views(dataset: Dataset, other: Dataset) -> Dataset:
+    """Return a data set that has the views of another as well, which its rows lack."""
+    new = [name for name in other.views if name not in dataset.views]
+    if not new:
+        return dataset
+    n, everyone = dataset.n_rows, np.ones(dataset.n_rows, dtype=np.bool_)
+    empty: dict[str, Any] = {name: sp.csr_array((n, other.views[name].shape[1]), dtype=np.float32) for name in new}
+    return replace(
+        dataset,
+        views={**dataset.views, **empty},
+        feature_names={**dataset.feature_names, **{name: other.feature_names[name] for name in new}},
+        missing={**dataset.missing, **dict.fromkeys(new, everyone)},
+    )
 
 
 def _view(dataset: Dataset, like: Dataset, name: str) -> Any:

@@ -27,11 +27,36 @@ class Columns:
         self.values = array("f")
         self.indices = array("i")
         self.indptr = array("q", [0])
+        self._lacking = array("q")
+
+    @property
+    def n_rows(self) -> int:
+        """Return rows so far, those that lack the view with them."""
+        return len(self.indptr) - 1
+
+    @property
+    def n_values(self) -> int:
+        """Return the values of the matrix: dense, rows that lack the view have as many as any other."""
+        if not (self.dense and self._lacking and self.values):
+            return len(self.values)
+        return self.n_rows * (len(self.values) // (self.n_rows - len(self._lacking)))
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the arrays."""
-        return 4 * (len(self.values) + len(self.indices)) + 8 * len(self.indptr)
+        """Return the bytes of the matrix, and of the rows that lack the view."""
+        return 4 * (self.n_values + len(self.indices)) + 8 * len(self.indptr) + 9 * len(self._lacking)
+
+    def skip_to(self, n_rows: int) -> None:
+        """Add rows that lack the view, until there are so many."""
+        for row in range(self.n_rows, n_rows):
+            self._lacking.append(row)
+            self.indptr.append(len(self.values))
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Return which rows lack the view."""
+        mask = np.zeros(self.n_rows, dtype=np.bool_)
+        mask[np.frombuffer(self._lacking, dtype=np.int64) if self._lacking else []] = True
+        return mask
 
     def add_dense(self, values: Iterable[float]) -> None:
         """Add one row of values."""
@@ -51,9 +76,14 @@ class Columns:
     def view(self, width: int) -> View:
         """Return the rows as a matrix of so many columns."""
         values = np.frombuffer(self.values, dtype=np.float32) if self.values else np.zeros(0, np.float32)
+        if self.dense and self._lacking:
+            whole = np.zeros((self.n_rows, width), dtype=np.float32)
+            there = ~self.missing()
+            whole[there] = values.reshape(np.count_nonzero(there), width)
+            return whole
         if self.dense:
-            return values.reshape(len(self.indptr) - 1, width)
-        return sp.csr_array((values, _indices(self.indices), _indptr(self.indptr)), shape=(len(self.indptr) - 1, width))
+            return values.reshape(self.n_rows, width)
+        return sp.csr_array((values, _indices(self.indices), _indptr(self.indptr)), shape=(self.n_rows, width))
 
 
 class DatasetBuilder:
@@ -81,14 +111,19 @@ class DatasetBuilder:
         return len(self._labelled)
 
     def end_row(self, relevant: Iterable[int] | None, line: int) -> None:
-        """Close a row, whose features have been added, with its relevant labels; None where they are not known."""
+        """Close a row with its relevant labels; None where they are not known.
+
+        Its features have been added; views without any are views that it lacks.
+        """
         if relevant is not None:
             self._relevant.extend(sorted(relevant))
         self._indptr.append(len(self._relevant))
         self._labelled.append(relevant is not None)
         limits, views = self._limits, self.views.values()
+        for view in views:
+            view.skip_to(self.n_rows)
         limits.check("rows", self.n_rows, line=line)
-        limits.check("nonzeros", len(self._relevant) + sum(len(view.values) for view in views), line=line)
+        limits.check("nonzeros", len(self._relevant) + sum(view.n_values for view in views), line=line)
         n_bytes = 4 * len(self._relevant) + 9 * self.n_rows + sum(view.nbytes for view in views)
         limits.check("bytes", n_bytes, line=line)
 
@@ -109,6 +144,7 @@ class DatasetBuilder:
                 dict(feature_names or {}),
                 {},
                 np.frombuffer(self._labelled, dtype=np.bool_) if self._labelled else np.zeros(0, np.bool_),
+                {name: columns.missing() for name, columns in self.views.items()},
             )
         )
 

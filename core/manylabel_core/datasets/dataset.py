@@ -39,6 +39,8 @@ class Dataset:
         Ascending rows of the parts that the file itself defines, usually "train" and "test".
     labelled : ndarray of shape (n_samples,), bool
         False for rows whose labels are not known; their rows of `Y` are empty.
+    missing : dict of str to ndarray of shape (n_samples,), bool
+        By view, True for rows that lack it, which are 0 there. Views that no row lacks are not in it.
 
     Examples
     --------
@@ -63,12 +65,14 @@ class Dataset:
     feature_names: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     splits: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     labelled: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    missing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.feature_names:
             object.__setattr__(self, "feature_names", dict.fromkeys(self.views))
         if not len(self.labelled):
             object.__setattr__(self, "labelled", np.ones(self.n_rows, dtype=np.bool_))
+        object.__setattr__(self, "missing", {name: mask for name, mask in self.missing.items() if mask.any()})
 
     @property
     def n_rows(self) -> int:
@@ -115,9 +119,9 @@ class Dataset:
         if not chosen.size:
             chosen = chosen.astype(np.int64)  # an empty list has no type to say what it is
         views = {name: view[chosen] for name, view in self.views.items()}
-        return Dataset(
-            views, self.Y[chosen], self.label_names, dict(self.feature_names), {}, self.labelled[chosen].copy()
-        )
+        names, labelled = dict(self.feature_names), self.labelled[chosen].copy()
+        missing = {name: mask[chosen] for name, mask in self.missing.items()}
+        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing)
 
     def split(self, name: str | None = None) -> Dataset:
         """Return one part of the data set; None or ``"all"`` is every row.
@@ -140,7 +144,8 @@ class Dataset:
         -------
         dict
             "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
-            labelled row and their share of all; "views", the features of each; "splits", the rows of each.
+            labelled row and their share of all; "views", the features of each; "splits", the rows of each. If rows
+            lack views, "missing" has the number of those that lack each.
         """
         n_labelled = int(np.count_nonzero(self.labelled))
         cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0
@@ -153,6 +158,7 @@ class Dataset:
             "views": {name: int(view.shape[1]) for name, view in self.views.items()},
             "splits": {name: len(rows) for name, rows in self.splits.items()},
             "unlabelled": self.n_rows - n_labelled,
+            **({"missing": {name: int(mask.sum()) for name, mask in self.missing.items()}} if self.missing else {}),
         }
 
     def label_counts(self) -> NDArray[np.int64]:

@@ -17,7 +17,8 @@ View = NDArray[np.float32] | sp.csr_array
 """Features of shape (n_samples, n_features), float32, dense or CSR."""
 
 VERSION = 1
-"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}."""
+"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; and, if rows lack
+views, "missing": [the number of each view that some lack]."""
 
 KIND = "dataset"
 
@@ -36,7 +37,11 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
         arrays |= {} if names is None else _names(f"features{at}", names)
     splits = attributes["splits"]
     arrays |= {f"split{at}": rows for at, rows in enumerate(splits.values())}
-    return State(arrays, {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)}).to_bytes()
+    header = {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)}
+    if missing := {at: name for at, name in enumerate(attributes["views"]) if name in attributes["missing"]}:
+        header["missing"] = list(missing)
+        arrays |= {f"missing{at}": attributes["missing"][name] for at, name in missing.items()}
+    return State(arrays, header).to_bytes()
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
@@ -84,7 +89,25 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         "feature_names": feature_names,
         "splits": splits,
         "labelled": labelled,
+        "missing": _missing(arrays, header.get("missing", []), views, n_rows),
     }
+
+
+def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: int) -> Arrays:
+    """Return which rows lack each of some views: none all of them, and nothing stands in their place."""
+    names = list(views)
+    if not isinstance(numbers, list) or not all(type(at) is int and 0 <= at < len(names) for at in numbers):
+        raise ValueError("missing: expected numbers of views")
+    masks = {names[at]: arrays[f"missing{at}"] for at in numbers}
+    for name, mask in masks.items():
+        if mask.dtype != np.bool_ or mask.shape != (n_rows,):
+            raise ValueError("missing: expected a flag for each row")
+        view = views[name]
+        if view[mask].any() if isinstance(view, np.ndarray) else np.diff(view.indptr)[mask].any():
+            raise ValueError(f"missing: rows that lack view {name!r} have features there")
+    if len(masks) == len(names) and np.all(list(masks.values()), axis=0).any():
+        raise ValueError("missing: a row lacks every view")
+    return masks
 
 
 def _distinct(names: Any) -> list[str]:

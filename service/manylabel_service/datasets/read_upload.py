@@ -34,6 +34,8 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
         "label_counts": dataset.label_counts().tolist(),
         "unlabelled": description.pop("unlabelled"),
     }
+    if dataset.missing:
+        details["missing"] = description.pop("missing")
     return {"record": {**description, "checksum": checksum, "bytes": len(data)}, "details": details}
 
 

@@ -78,4 +78,5 @@ def id_of(key: str) -> str:
 
 
 Details = dict[str, Any]
-"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known."""
+"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known; and
+"missing": {view: n}, if rows lack views."""

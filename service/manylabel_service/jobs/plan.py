@@ -47,15 +47,18 @@ async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
 
     if isinstance(spec.data, DataOfSet):
         found = await rows(("data",), spec.data)
-        _check_learnable(spec, found)
-        _check_number(spec, found.rows if spec.data.split in (None, "all") else found.splits[spec.data.split])
-        if isinstance(spec.holdout, Rows):
-            _check_alike(("holdout",), await rows(("holdout",), spec.holdout), found)
+        views = found.views
         if spec.data.unlabelled is not None:
             if not TRAINERS[spec.trainer].unlabelled:
                 raise InvalidJob(("data", "unlabelled"), f"must be null: {spec.trainer} learns from labelled rows only")
             at = ("data", "unlabelled")
-            _check_alike(at, await rows(at, spec.data.unlabelled), found)
+            other = await rows(at, spec.data.unlabelled)
+            views = other.views | views if TRAINERS[spec.trainer].views else views  # labelled rows may lack some
+            _check_views(at, spec, other, views)
+        _check_learnable(spec, found, len(views))
+        _check_number(spec, found.rows if spec.data.split in (None, "all") else found.splits[spec.data.split])
+        if isinstance(spec.holdout, Rows):
+            _check_views(("holdout",), spec, await rows(("holdout",), spec.holdout), views)
     else:
         await _check_stream(context, spec, spec.data)
         if isinstance(spec.holdout, Rows):
@@ -74,13 +77,13 @@ async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
     return spec.model_copy(update={"data": data.model_copy(update={"split": "train"})})
 
 
-def _check_learnable(spec: JobSpec, found: DatasetRecord) -> None:
+def _check_learnable(spec: JobSpec, found: DatasetRecord, n_views: int) -> None:
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")
     R = spec.params.get("R")
     if isinstance(R, list) and [len(row) for row in R] != found.labels * [found.labels]:
         raise InvalidJob(("params", "R"), f"must be {found.labels} rows of {found.labels} numbers, one for each label")
-    if TRAINERS[spec.trainer].views and len(found.views) < 2:
+    if TRAINERS[spec.trainer].views and n_views < 2:
         raise InvalidJob(
             ("data", "dataset"),
             f"must have several views for {spec.trainer}; {found.name} has one: choose another trainer",
@@ -98,10 +101,13 @@ def _check_number(spec: JobSpec, n_rows: int) -> None:
         raise InvalidJob(("search", "folds"), f"must be at most the number of rows, {n_rows}")
 
 
-def _check_alike(at: Path, other: DatasetRecord, found: DatasetRecord) -> None:
-    if other.views.keys() != found.views.keys():
+def _check_views(at: Path, spec: JobSpec, other: DatasetRecord, views: Mapping[str, int]) -> None:
+    """Check that other rows have the views that are learnt from; for a trainer of views, none but those."""
+    lacking_allowed = TRAINERS[spec.trainer].views
+    if other.views.keys() - views.keys() or (views.keys() - other.views.keys() and not lacking_allowed):
+        of = "some of the views" if lacking_allowed else "the views"
         raise InvalidJob(
-            (*at, "dataset"), f"must have the views {', '.join(found.views)}; {other.name} has {', '.join(other.views)}"
+            (*at, "dataset"), f"must have {of} {', '.join(views)}; {other.name} has {', '.join(other.views)}"
         )
 
 

@@ -188,7 +188,11 @@ class _Importer:
         found = (rows.n_rows, rows.n_features, rows.n_labels, len(data))
         if found != (record.rows, record.features, record.labels, record.bytes):
             raise BadContents("its rows are not those that the manifest describes")
-        if not isinstance(details, dict) or details.keys() != {"label_names", "label_counts", "unlabelled"}:
+        if not isinstance(details, dict) or details.keys() - {"missing"} != {
+            "label_names",
+            "label_counts",
+            "unlabelled",
+        }:
             raise BadContents("its details are not those of a data set")
         if record.name in self._datasets_to_delete:
             await self._datasets.delete(record.name)

@@ -78,6 +78,10 @@ def dense_rows(data: Dataset) -> list[Any]:
     """The rows as a client sends them: float32 as JSON writes them, in views where there are several."""
     if len(data.views) == 1:
         return [list(map(float, row)) for row in np.asarray(data.X)]
+    return dense_rows_of_views(data)
+
+
+def dense_rows_of_views(data: Dataset) -> list[Any]:
     return [{"views": {name: view[row].tolist() for name, view in data.views.items()}} for row in range(data.n_rows)]
 
 
@@ -118,6 +122,39 @@ def test_a_trained_model_scores_as_the_estimator_itself(
     assert model.predict(dense_rows(asked)[0]).scores == pytest.approx(predictions[0].scores, rel=1e-9, abs=1e-12)
     downloaded = kind.from_bytes(model.download_version(1))
     assert np.array_equal(downloaded.decision_function(asked.views if trainer == "lsa_mml" else asked.X), scores)
+
+
+def test_rows_lack_views_from_the_file_to_the_prediction(
+    client: Client, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """Labelled rows have sound, rows asked about and measured on have text, and unlabelled ones have both."""
+    rows = [json.loads(line) for line in files["views"].read_text().splitlines()]
+    for number, row in enumerate(rows):
+        views = row["x"]["views"]
+        if number < 60:
+            del views["text"]
+        elif number < 80:
+            del views["sound"]
+    learnt, held = tmp_path / "learnt.ndjson", tmp_path / "held.ndjson"
+    learnt.write_text("".join(json.dumps(row) + "\n" for row in [*rows[:60], *rows[80:]]))
+    held.write_text("".join(json.dumps(row) + "\n" for row in rows[60:80]))
+    client.upload_dataset("some-sound", learnt)
+    assert client.upload_dataset("text-only", held).views == {"text": 6}
+    assert client.dataset("some-sound", details=True).details["missing"] == {"text": 60}
+    params = {"n_components": 3, "max_iter": 20}
+    job = client.train("lsa_mml", "some-sound", "sounds", params=params, holdout={"dataset": "text-only"}, promote=True)
+    result = job.wait(WAIT_SECONDS).result
+    with threadpool_limits(1):
+        data, asked = read_dataset(learnt, "ndjson"), read_dataset(held, "ndjson")
+        direct = batch.LSAMML(**params, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+        scores = direct.decision_function(asked.views)
+    at = [asked.label_names.index(name) for name in data.label_names]
+    truth = asked.Y.toarray()[:, at]
+    assert result.held_out["measures"]["micro_f1"] == metrics.micro_f1(truth, (scores > 0).astype(int)) > 0.6
+    model = client.model("sounds")
+    assert np.array_equal(scores_of(model.predict_many(dense_rows_of_views(asked)), data.label_names), scores)
+    one = model.predict({"views": {"text": asked.views["text"][0].tolist()}})
+    assert one.scores == pytest.approx(dict(zip(data.label_names, scores[0], strict=True)), rel=1e-9, abs=1e-12)
 
 
 def test_named_examples_score_as_sparse_ones(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:

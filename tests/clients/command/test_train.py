@@ -147,6 +147,26 @@ def test_every_trainer_trains(trainer: str, songs: Any, command: Run, tmp_path: 
     assert TRAINERS[trainer].estimator_class().from_bytes(out.read_bytes()).n_iter_ > 0
 
 
+def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> None:
+    X, Y = songs
+    path, out = tmp_path / "views.ndjson", tmp_path / "model.safetensors"
+    with path.open("w") as file:
+        for row, (x, y) in enumerate(zip(X, Y, strict=True)):
+            views = {"sound": x[:2].tolist(), **({"text": x[2:].tolist()} if row % 3 else {})}
+            relevant = [name for name, one in zip(NAMES, y, strict=True) if one]
+            file.write(json.dumps({"x": {"views": views}, "y": relevant}) + "\n")
+    options = ("--trainer", "lsa_mml", "--param", "n_components=2", "--threads", "1", "--out", str(out))
+    done = command("train", str(path), *options)
+    assert done.status == 0, done.err
+    data = read_dataset(path, "ndjson")
+    direct = batch.LSAMML(2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+    learnt = batch.LSAMML.from_bytes(out.read_bytes())
+    assert np.array_equal(learnt.view_shares_, direct.view_shares_)
+    assert learnt.view_shares_[1] < 1
+    scores = direct.decision_function(data.views, data.missing)
+    np.testing.assert_allclose(learnt.decision_function(data.views, data.missing), scores, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

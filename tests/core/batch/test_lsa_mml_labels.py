@@ -3,15 +3,15 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manylabel_core.batch import LSAMML
 from manylabel_core.batch.views.block import Block
-from manylabel_core.batch.views.label_weights import RATIO, doubled_or_halved, label_weights
+from manylabel_core.batch.views.label_weights import RATIO, doubled_or_halved, label_weights, principal_axes
 from manylabel_core.batch.views.representation import gauge
 from manylabel_core.batch.views.ridge import PENALTIES, fit_ridge, rotate
-from manylabel_core.batch.views.start import principal_axes
 
 
 def literal(F, Y, penalty):
@@ -182,6 +182,20 @@ def test_views_weigh_the_same_where_that_is_asked_for_or_labels_are_few():
     np.testing.assert_allclose(model.view_weights_, 1 / 2.5)
 
 
+def test_rows_that_lack_views_do_not_say_what_these_tell():
+    X, Y = views()
+    lacks = np.arange(240) % 3 == 0
+    X["loud"][lacks] = np.nan
+    found = LSAMML(20).fit(X, Y, None, {"loud": lacks}).view_weights_
+    whole = {name: view[~lacks] for name, view in X.items()}
+    expected = LSAMML(20).fit(whole, Y[~lacks]).view_weights_
+    np.testing.assert_allclose(found / found[0], expected / expected[0])
+    never = {"loud": np.arange(240) < 200}  # of the labelled rows, all but 40
+    np.testing.assert_allclose(
+        LSAMML(20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_, 1 / (2 + 1 / 6)
+    )
+
+
 def test_no_weight_could_be_doubled_or_halved():
     """A literal search: ridge regression of the views side by side, every row left out in turn."""
     X, Y = views(60)
@@ -189,7 +203,7 @@ def test_no_weight_could_be_doubled_or_halved():
         Block(view, None, view.mean(axis=0), np.linalg.norm(view - view.mean(axis=0)) / 60**0.5) for view in X.values()
     ]
     truth = Y.astype(float)
-    found = label_weights(blocks, truth, np.arange(60), 40, np.random.RandomState(0))
+    found = label_weights(blocks, truth, np.arange(60))
 
     def error(weights):
         F = np.hstack(
@@ -212,11 +226,16 @@ def test_the_search_ends_at_the_ratio():
     np.testing.assert_array_equal(doubled_or_halved(lambda c: 1.0, 3), 1.0)
 
 
-def test_principal_axes_hold_what_a_view_holds():
+@pytest.mark.parametrize("sparse", [False, True])
+def test_principal_axes_hold_what_a_view_holds(sparse):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 5)) @ rng.normal(size=(5, 30))
-    block = Block(X, None, X.mean(axis=0), 1.0)
-    for n_axes in (6, 30, 40):
-        F, whole = principal_axes(block, n_axes, np.random.RandomState(0)), X - X.mean(axis=0)
-        assert F.shape[1] <= 30
-        np.testing.assert_allclose(F @ F.T, whole @ whole.T, atol=1e-9)
+    X = rng.normal(size=(50, 5)) @ rng.normal(size=(5, 30)) + 100 * rng.normal(size=30)
+    block = Block(sp.csr_array(X) if sparse else X, None, rng.normal(size=30), 2.0)
+    whole = (X - X.mean(axis=0)) / 2
+    for n_axes in (5, 6, 29, 30, 40):
+        F = principal_axes(block, n_axes)
+        assert F.shape == (50, min(n_axes, 30))
+        np.testing.assert_allclose(F @ F.T, whole @ whole.T, atol=1e-7)
+        np.testing.assert_allclose(F.sum(axis=0), 0, atol=1e-7)
+    F = principal_axes(block, 2)
+    np.testing.assert_allclose((F**2).sum(), (np.linalg.svd(whole)[1][:2] ** 2).sum(), rtol=1e-9)

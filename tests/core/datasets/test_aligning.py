@@ -1,5 +1,6 @@
 """A data set in the columns of another: by name, by number, dense and sparse; rows held out, once or in folds."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core.datasets import Dataset
-from manylabel_core.datasets.aligning import aligned
+from manylabel_core.datasets.aligning import aligned, with_views
 from manylabel_core.datasets.division import folds, held_out
 
 NAMES = ("a", "b", "c", "d", "e")
@@ -66,6 +67,25 @@ def test_what_does_not_fit_is_refused() -> None:
     views = Dataset({"text": named.X, "sound": named.X}, named.Y, named.label_names)
     with pytest.raises(ValueError, match="expected text, sound"):
         aligned(named, views)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_lack_the_views_that_only_the_other_data_set_has(sparse: bool) -> None:
+    part, more = dataset(["a", "b"], ["a"], sparse), dataset(["c"], ["a"], sparse)
+    both = Dataset({"text": part.X, "sound": more.X}, part.Y, part.label_names)
+    alone = Dataset({"sound": more.X}, more.Y, more.label_names)
+    found = aligned(alone, both)
+    assert list(found.views) == ["text", "sound"]
+    assert found.views["text"].shape == (3, 2)
+    assert abs(found.views["text"]).sum() == 0
+    assert {name: mask.tolist() for name, mask in found.missing.items()} == {"text": [True] * 3}
+    assert Dataset.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+    widened = with_views(alone, both)
+    assert list(widened.views) == ["sound", "text"]
+    assert list(widened.missing) == ["text"]
+    assert with_views(both, alone) is both
+    some = replace(both, views={"text": 0 * part.X, "sound": more.X}, missing={"text": np.array([True, False, True])})
+    assert aligned(some, both).missing["text"].tolist() == [True, False, True]
 
 
 @given(st.integers(2, 300), st.floats(0.01, 0.99), st.integers(0, 5))

@@ -236,6 +236,43 @@ def test_ndjson_views() -> None:
     assert dataset.Y.toarray().tolist() == [[1, 0], [1, 1]]
 
 
+def test_ndjson_rows_lack_views() -> None:
+    lines = [
+        {"x": {"views": {"text": {"a": 1}}}, "y": ["u"]},
+        {"x": {"views": {"sound": [3, 4], "text": {"b": 5}}}},
+        {"x": {"views": {"sound": [0, 6]}}, "y": ["v"]},
+    ]
+    dataset = read_ndjson(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
+    assert list(dataset.views) == ["text", "sound"]
+    assert dense(dataset.views["text"]).tolist() == [[1, 0], [0, 5], [0, 0]]
+    assert dense(dataset.views["sound"]).tolist() == [[0, 0], [3, 4], [0, 6]]
+    assert isinstance(dataset.views["sound"], np.ndarray)
+    assert {name: mask.tolist() for name, mask in dataset.missing.items()} == {
+        "text": [False, False, True],
+        "sound": [True, False, False],
+    }
+    assert dataset.describe()["missing"] == {"text": 1, "sound": 1}
+    assert list(dataset.take([1, 2]).missing) == ["text"]
+    assert not dataset.take([1]).missing
+    assert "missing" not in dataset.take([1]).describe()
+
+
+def test_npz_rows_lack_views() -> None:
+    X, Y = np.arange(12, dtype=np.float32).reshape(3, 4) + 1, np.int8([[1], [0], [1]])
+    more = {"view_id": np.int8([1, 0, 1, 0]), "view_names": np.array(["text", "sound"])}
+    missing = np.array([[True, False], [False, False], [False, True]])
+    X[0, [1, 3]], X[2, [0, 2]] = np.nan, np.inf
+    for features in ({"X": X}, csr("X", X)):
+        dataset = read_npz(npz(**features, Y=Y, missing=missing, **more))
+        assert dense(dataset.views["text"]).tolist() == [[0, 0], [6, 8], [10, 12]]
+        assert dense(dataset.views["sound"]).tolist() == [[1, 3], [5, 7], [0, 0]]
+        assert {name: mask.tolist() for name, mask in dataset.missing.items()} == {
+            "text": [True, False, False],
+            "sound": [False, False, True],
+        }
+        assert not sp.issparse(dataset.views["text"]) or dataset.views["text"].nnz == 4
+
+
 def test_features_of_one_name_in_two_views() -> None:
     line = {"x": {"views": {"title": {"cat": 1}, "body": {"cat": 2, "dog": 1}}}, "y": ["pets"]}
     assert read_ndjson(io.BytesIO(json.dumps(line).encode())).names == ("title.cat", "body.cat", "body.dog")

@@ -358,10 +358,60 @@ def test_ndjson_features_that_are_none(x: Any, message: str) -> None:
         read_ndjson(io.BytesIO(json.dumps({"x": x, "y": ["u"]}).encode()), limits=SMALL)
 
 
-def test_ndjson_views_that_change() -> None:
-    lines = b'{"x": {"views": {"a": [1], "b": [1]}}, "y": ["u"]}\n{"x": {"views": {"a": [1]}}, "y": ["u"]}\n'
-    with pytest.raises(BadDataset, match="line 2: x has the views 'a', the rows before have 'a', 'b'"):
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"views": {}}, "views must have 1 to 100 views, all rows together"),
+        ({"views": {f"v{at}": [1] for at in range(99)}}, "views must have 1 to 100 views, all rows together"),
+        ({"views": {"c": 1}}, "must be a list of numbers"),
+        ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
+        ({"views": {"a": {"f": 1}}}, "x.views.a: features are named, in the rows before a list"),
+        ({"views": {"a": [1, 2]}}, "x.views.a: 2 numbers, the rows before have 1"),
+        ([1], "x has no views, unlike the rows before"),
+    ],
+)
+def test_ndjson_views_that_change(second: Any, message: str) -> None:
+    rows = [{"views": {"a": [1], "b": [1]}}, {"views": {"b": [2]}}, second]
+    lines = "\n".join(json.dumps({"x": x, "y": ["u"]}) for x in rows).encode()
+    with pytest.raises(BadDataset, match=f"line 3: {message}"):
         read_ndjson(io.BytesIO(lines))
+
+
+def test_ndjson_views_after_rows_without() -> None:
+    lines = b'{"x": [1], "y": ["u"]}\n{"x": {"views": {"a": [1]}}, "y": ["u"]}\n'
+    with pytest.raises(BadDataset, match="line 2: x has views, unlike the rows before"):
+        read_ndjson(io.BytesIO(lines))
+
+
+@pytest.mark.parametrize(("limits", "line"), [(Limits(nonzeros=1_010), 11), (Limits(bytes=5_000), 12)])
+def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: Limits, line: int) -> None:
+    """What is asked for in memory is a matrix with all rows."""
+    rows = [{"wide": [1] * 100}, *[{"narrow": {"f": 1}}] * 50]
+    lines = "\n".join(json.dumps({"x": {"views": views}, "y": []}) for views in rows).encode()
+    with pytest.raises(BadDataset, match=f"line {line}: "):
+        read_ndjson(io.BytesIO(lines), limits=limits)
+
+
+def saved(**arrays: Any) -> io.BytesIO:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return io.BytesIO(file.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (np.int8([[0, 1], [0, 0]]), "'missing' must be booleans of 2 rows and 2 views"),
+        (np.array([[False], [True]]), "'missing' must be booleans of 2 rows and 2 views"),
+        (np.array([False, True]), "'missing' must have 2 dimension"),
+        (np.array([[False, False], [True, True]]), "row 1: 'missing' says that it lacks every view"),
+        (np.array([[False, False], [False, True]]), "row 1: X is not finite"),
+    ],
+)
+def test_npz_what_is_missing_fits_views(missing: Any, message: str) -> None:
+    views = {"X": np.array([[1.0, 2.0], [np.nan, np.nan]]), "view_id": np.int8([0, 1]), "Y": np.int8([[1], [0]])}
+    with pytest.raises(BadDataset, match=message):
+        read_npz(saved(**views, missing=missing))
 
 
 def test_messages_do_not_grow_with_what_they_quote() -> None:

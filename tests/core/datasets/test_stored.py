@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,48 @@ def test_rows_are_taken_by_number_or_mask() -> None:
     assert dataset.split(None) is dataset
     taken = dataset.take([0])
     assert Dataset.from_bytes(taken.to_bytes()).to_bytes() == taken.to_bytes()
+
+
+def lacking() -> Dataset:
+    """The sample, of which the last row has no text and the first no sound."""
+    dataset = sample()
+    dataset.views["sound"][0] = 0
+    return replace(dataset, missing={"text": np.array([False, False, True]), "sound": np.array([True, False, False])})
+
+
+def test_rows_that_lack_views_come_back() -> None:
+    dataset = lacking()
+    again = Dataset.from_bytes(dataset.to_bytes())
+    assert again.to_bytes() == dataset.to_bytes() != sample().to_bytes()
+    assert {name: mask.tolist() for name, mask in again.missing.items()} == {
+        "text": [False, False, True],
+        "sound": [True, False, False],
+    }
+    nobody = replace(sample(), missing={"text": np.zeros(3, dtype=bool)})
+    assert not nobody.missing
+    assert nobody.to_bytes() == sample().to_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a, h: h.update(missing=[0, 2]),
+        lambda a, h: h.update(missing=["text"]),
+        lambda a, h: h.update(missing=7),
+        lambda a, h: a.pop("missing1"),
+        lambda a, h: a.update(missing0=np.int8([0, 0, 1])),
+        lambda a, h: a.update(missing0=np.array([True])),
+        lambda a, h: a.update(missing0=np.array([True, False, False])),
+        lambda a, h: a.update(missing1=np.array([False, True, False])),
+        lambda a, h: a.update(missing0=np.array([False, True, True])),
+    ],
+)
+def test_damage_to_what_is_missing_is_refused(change: Any) -> None:
+    arrays, header = State.from_bytes(lacking().to_bytes())
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    change(arrays, header)
+    with pytest.raises(DamagedState, match="not a data set"):
+        Dataset.from_bytes(State(arrays, header).to_bytes())
 
 
 def test_a_byte_changed_anywhere_is_noticed_or_changes_nothing() -> None:

@@ -59,7 +59,11 @@ def fitted(
 
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
     """Return the measures of the table, on rows that were not learnt."""
-    scores = estimator.decision_function(data.views if TRAINERS[trainer].views else data.X)
+    scores = (
+        estimator.decision_function(data.views, data.missing)
+        if TRAINERS[trainer].views
+        else estimator.decision_function(data.X)
+    )
     return {name: MEASURES[name](data.Y, scores) for name in REPORTED}
 
 
@@ -90,7 +94,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
         if TRAINERS[trainer].views:
             if len(data.views) < 2:
                 raise Failure(f"{trainer} needs a file with several views (NPZ with view_id, or NDJSON with views)")
-            estimator.fit(data.views, data.Y, data.labelled, **more)
+            estimator.fit(data.views, data.Y, data.labelled, data.missing, **more)
         else:
             if TRAINERS[trainer].unlabelled:
                 more["X_unlabelled"] = data.X[~data.labelled]

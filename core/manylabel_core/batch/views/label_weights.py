@@ -6,24 +6,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.ridge import rotate
-from manylabel_core.batch.views.start import principal_axes
+from manylabel_core.batch.views.steps import centred
+from manylabel_core.checks import is_sparse
 
 LEAST_LABELLED = 50
-"""Of fewer labelled rows the labels say too little of views: they weigh the same."""
-MOST_LABELLED = 2_000
+"""Of fewer labelled rows that have all views, the labels say too little of these: they weigh the same."""
+MOST_LABELLED = 1_000
 """So many of the labelled rows, spread over all, are enough to tell a factor of 2."""
+MOST_AXES = 400
+"""Of all views together, so many principal axes are looked at: more tell a factor of 2 no better."""
 RATIO = 16.0
 """The largest weight is at most so many times the smallest."""
 GAIN = 1e-3
 """By this share of the error of rows left out a change of a weight must lower it."""
 
 
-def label_weights(
-    views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64], n_axes: int, random: np.random.RandomState
-) -> Matrix:
+def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]) -> Matrix:
     """Return what the squared errors of the views are multiplied with, shape (n_views,); 1 is the first guess.
 
     The views side by side, each multiplied with the root of its weight, predict the labels by ridge regression. A
@@ -32,25 +34,51 @@ def label_weights(
     Parameters
     ----------
     views : list of Block
-        Rows that lack a view count as average.
+        Only rows that have all of them are looked at: others would say of a view they lack that it tells nothing.
     Y : ndarray of shape (n_labelled, n_labels), float64
     labelled : ndarray of shape (n_labelled,), int64
         The rows of Y.
-    n_axes : int
-        So many of a view's principal axes are looked at.
-    random : RandomState
     """
-    if len(views) == 1 or len(labelled) < LEAST_LABELLED:
+    whole = np.ones(len(labelled), dtype=np.bool_)
+    for view in views:
+        whole &= True if view.present is None else view.present[labelled]
+    known = np.flatnonzero(whole)
+    if len(views) == 1 or len(known) < LEAST_LABELLED:
         return np.ones(len(views))
-    some = np.linspace(0, len(labelled) - 1, min(len(labelled), MOST_LABELLED)).astype(np.int64)
-    features = [principal_axes(view.rows(labelled[some]), n_axes, random) for view in views]
-    features = [F - F.mean(axis=0) for F in features]
+    some = known[np.linspace(0, len(known) - 1, min(len(known), MOST_LABELLED)).astype(np.int64)]
+    n_axes = max(1, MOST_AXES // len(views))
+    features = [principal_axes(view.rows(labelled[some]), n_axes) for view in views]
     Y = Y[some] - Y[some].mean(axis=0)
 
     def error(weights: Matrix) -> float:
         return rotate(np.hstack([c**0.5 * F for c, F in zip(weights, features, strict=True)]), Y).best()[1]
 
     return doubled_or_halved(error, len(views))
+
+
+def principal_axes(block: Block, n_axes: int) -> Matrix:
+    """Return rows, less their mean, on their leading principal axes; as they are with no more columns than that.
+
+    Parameters
+    ----------
+    block : Block
+        No row is missing, and rows are few: their Gram matrix is looked at, which is small where columns are many.
+    n_axes : int
+
+    Returns
+    -------
+    ndarray of shape (n_samples, at most n_axes), float64
+    """
+    n, width = block.X.shape
+    if width <= n_axes:
+        F = block.times(np.eye(width))
+        return np.asarray(F - F.mean(axis=0))
+    X = block.X if is_sparse(block.X) else block.X - block.mean
+    products = X @ X.T
+    gram = centred(products.toarray() if is_sparse(products) else products) / block.scale**2
+    values, vectors = eigh(gram, subset_by_index=[max(0, n - n_axes), n - 1])
+    F = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(F - F.mean(axis=0))  # directions without length are any, the constant among them
 
 
 def doubled_or_halved(error: Callable[[Matrix], float], n: int) -> Matrix:

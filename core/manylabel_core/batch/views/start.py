@@ -51,27 +51,6 @@ def start(
     return Model([steps.in_ball(np.ascontiguousarray(B)) for B in bases], W, alpha)
 
 
-def principal_axes(block: Block, n_axes: int, random: np.random.RandomState) -> Matrix:
-    """Return a block's rows on its leading principal axes, nearly; all of it where it has no more columns than that.
-
-    Parameters
-    ----------
-    block : Block
-    n_axes : int
-    random : RandomState
-
-    Returns
-    -------
-    ndarray of shape (n_samples, at most n_axes), float64
-    """
-    width = block.X.shape[1]
-    if width <= n_axes:
-        return block.times(np.eye(width))
-    (part,), Z = _range([block], [1.0], n_axes, random)
-    left, lengths, _ = np.linalg.svd(part.T, full_matrices=False)
-    return np.asarray(Z @ (left * lengths)[:, :n_axes])
-
-
 def _directions(shape: tuple[int, ...], random: np.random.RandomState) -> Matrix:
     columns = random.standard_normal(shape)
     return np.asarray(columns / np.linalg.norm(columns, axis=0))

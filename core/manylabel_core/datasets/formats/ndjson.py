@@ -19,9 +19,9 @@ def read_ndjson(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noq
     """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers, or
-    ``{"views": {name: one of these}}``; each line has the same views in the same form. ``y`` lists the relevant
-    labels; null, or no ``y``, is a row whose labels are not known. Features and labels have their columns in the order
-    in which they first appear.
+    ``{"views": {name: one of these}}``; a view has the same form in each line. A line may lack views, but not all.
+    ``y`` lists the relevant labels; null, or no ``y``, is a row whose labels are not known. Views, features and labels
+    have their places in the order in which they first appear.
 
     Parameters
     ----------
@@ -51,6 +51,7 @@ class _Reading:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._builder = DatasetBuilder(limits)
+        self._single = True
         self._views: dict[str, _View] = {}
         self._labels: dict[str, int] = {}
 
@@ -66,14 +67,17 @@ class _Reading:
         views = x["views"] if isinstance(x, dict) and set(x) == {"views"} and isinstance(x["views"], dict) else None
         given = {SINGLE: x} if views is None else views
         if not self._builder.n_rows:
-            if not 0 < len(given) <= MAX_VIEWS:
-                raise ValueError(f"views must have 1 to {MAX_VIEWS} views")
-            for name, features in given.items():
+            self._single = views is None
+        if self._single != (views is None):
+            raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike the rows before")
+        if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
+            raise ValueError(f"views must have 1 to {MAX_VIEWS} views, all rows together")
+        for name, features in given.items():
+            if name not in self._views:
                 check_name(name, "views")
                 self._views[name] = view = _View(_form(features))
+                view.columns.skip_to(self._builder.n_rows)
                 self._builder.views[name] = view.columns
-        if set(given) != set(self._views):
-            raise ValueError(f"x has the views {_listed(given)}, the rows before have {_listed(self._views)}")
         for name, features in given.items():
             try:
                 self._views[name].add(features)
@@ -104,7 +108,7 @@ class _View:
 
     def __init__(self, form: str) -> None:
         self.form = form
-        self.width = 0
+        self.width, self._begun = 0, False
         self.columns = Columns(dense=form == "list")
         self._names: dict[str, int] = {}
         adds: dict[str, Callable[[Any], None]] = {"list": self._list, "sparse": self._sparse, "named": self._named}
@@ -120,9 +124,9 @@ class _View:
 
     def _list(self, x: list[Any]) -> None:
         values = _numbers(x)
-        if len(self.columns.indptr) > 1 and len(values) != self.width:
+        if self._begun and len(values) != self.width:
             raise ValueError(f"{len(values)} numbers, the rows before have {self.width}")
-        self.width = len(values)
+        self.width, self._begun = len(values), True
         self.columns.add_dense(values)
 
     def _sparse(self, x: dict[str, Any]) -> None:
@@ -189,7 +193,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a finite number")
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(shown(name) for name in [*names][:10])

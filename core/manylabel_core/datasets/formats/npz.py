@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,7 +26,8 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
     of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it
     has them: ``feature_names`` and ``label_names`` (labels are called "0", "1", ... without); ``train_idx`` and
     ``test_idx``, rows of the splits; ``view_id``, for each column the number of its view, with ``view_names``;
-    ``labelled``, a bool for each row. Further arrays are left alone.
+    ``labelled``, a bool for each row; ``missing`` (n x views, bools), true where a row lacks a view: what ``X`` holds
+    there is not looked at, and may be NaN. Further arrays are left alone.
 
     Nothing is unpickled: an array of objects is refused. What an array claims to be is compared with the limits
     before it is read, and then no more is read than it claimed.
@@ -44,18 +45,56 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
     """
     with opened(source) as file, Archive(file) as archive:
         reading = _Reading(archive, limits)
-        X, Y = reading.matrix("X"), reading.labels()
+        layout = reading.layout()
+        X, Y = reading.matrix("X", layout), reading.labels()
         if X.shape[0] != Y.shape[0]:
             raise BadDataset(f"X has {X.shape[0]} rows, Y has {Y.shape[0]}")
         features = reading.names("feature_names", X.shape[1], "features")
         labels = reading.names("label_names", Y.shape[1], "labels") or tuple(map(str, range(Y.shape[1])))
-        views = reading.views(X, features)
+        views = layout.views(X, features)
         labelled = reading.labelled(Y)
         splits = {
             name: rows for name in ("train", "test") if (rows := reading.rows(f"{name}_idx", Y.shape[0])) is not None
         }
     matrices, names = ({name: part[at] for name, part in views.items()} for at in (0, 1))
-    return checked(Dataset(matrices, Y, labels, names, splits, labelled))  # type: ignore[arg-type]
+    missing = dict(zip(matrices, layout.missing.T, strict=True))
+    return checked(Dataset(matrices, Y, labels, names, splits, labelled, missing))  # type: ignore[arg-type]
+
+
+class _Layout(NamedTuple):
+    """A layout says which columns are those of a view, and which rows lack which views.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n_features,), integers
+        The number of the view of each column.
+    names : tuple of str
+    missing : ndarray of shape (n_samples, n_views), bool
+    """
+
+    ids: NDArray[Any]
+    names: tuple[str, ...]
+    missing: NDArray[np.bool_]
+
+    def views(self, X: View, features: tuple[str, ...] | None) -> dict[str, tuple[View, tuple[str, ...] | None]]:
+        """Return the columns of each view, and their names."""
+        if len(self.names) == 1:
+            return {self.names[0]: (X, features)}
+        chosen = {name: np.flatnonzero(self.ids == at) for at, name in enumerate(self.names)}
+        return {name: (X[:, at], _at(features, at)) for name, at in chosen.items()}
+
+    def blank(self, X: NDArray[Any]) -> NDArray[Any]:
+        """Return a dense matrix with 0 where rows lack views."""
+        for at in np.flatnonzero(self.missing.any(axis=0)):
+            X = np.where(self.missing[:, at, np.newaxis] & (self.ids == at), X.dtype.type(0), X)
+        return X
+
+    def blank_entries(self, indices: NDArray[Any], indptr: NDArray[Any], data: NDArray[Any]) -> NDArray[Any]:
+        """Return the values of a CSR matrix with 0 where rows lack views."""
+        if not self.missing.any():
+            return data
+        rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        return np.where(self.missing[rows, self.ids[indices]], data.dtype.type(0), data)
 
 
 class _Reading:
@@ -80,16 +119,16 @@ class _Reading:
             raise BadDataset(f"{name!r} has {count:,} values, allowed are {self._nonzeros:,} more")
         self._nonzeros -= count
 
-    def matrix(self, name: str) -> View:
-        """Return the features, dense or CSR."""
+    def matrix(self, name: str, layout: _Layout) -> View:
+        """Return the features, dense or CSR; 0 where rows lack views."""
         n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member=name)
         self._limits.check("features", n_columns, member=name)
         if name in self._archive:
-            values = self.array(name, 2)
+            values = layout.blank(self.array(name, 2))
             _check_values(name, values, lambda at: at // max(n_columns, 1))
             return np.ascontiguousarray(values, dtype=np.float32)
-        csr = self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1))
+        csr = self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1), layout)
         csr.eliminate_zeros()
         return csr
 
@@ -106,7 +145,9 @@ class _Reading:
             raise BadDataset("Y must be 0 or 1", row=int(np.argmax(wrong.any(axis=1))))
         return sp.csr_array(values.astype(np.int8))
 
-    def _csr(self, name: str, n_rows: int, n_columns: int, data: NDArray[Any] | None) -> sp.csr_array:
+    def _csr(
+        self, name: str, n_rows: int, n_columns: int, data: NDArray[Any] | None, layout: _Layout | None = None
+    ) -> sp.csr_array:
         indptr, indices = self.array(f"{name}_indptr", 1), self.array(f"{name}_indices", 1)
         _check_integers(f"{name}_indptr", indptr)
         _check_integers(f"{name}_indices", indices)
@@ -124,6 +165,7 @@ class _Reading:
         if data is None:
             values: NDArray[Any] = np.ones(len(indices), dtype=np.int8)
         else:
+            data = data if layout is None else layout.blank_entries(indices, indptr, data)
             _check_values(name, data, row_of)
             values = data.astype(np.float32)
         csr = sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int64)), shape=(n_rows, n_columns))
@@ -139,18 +181,28 @@ class _Reading:
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
 
-    def views(self, X: View, features: tuple[str, ...] | None) -> dict[str, tuple[View, tuple[str, ...] | None]]:
-        """Return the columns of each view, and their names."""
-        if "view_id" not in self._archive:
-            return {SINGLE: (X, features)}
-        ids = self.array("view_id", 1)
-        _check_integers("view_id", ids)
-        if ids.shape != (X.shape[1],) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
-            raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
-        n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 would not go with unsigned ones
-        names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
-        chosen = {name: np.flatnonzero(ids == at) for at, name in enumerate(names)}
-        return {name: (X[:, at], _at(features, at)) for name, at in chosen.items()}
+    def layout(self) -> _Layout:
+        """Return where the views are, and which rows lack them."""
+        n_rows, n_columns = self._archive.shape("X", ("data", "indices", "indptr", "shape"))
+        self._limits.check("rows", n_rows, member="X")
+        self._limits.check("features", n_columns, member="X")
+        ids: NDArray[Any] = np.zeros(n_columns, dtype=np.int64)
+        names: tuple[str, ...] = (SINGLE,)
+        if "view_id" in self._archive:
+            ids = self.array("view_id", 1)
+            _check_integers("view_id", ids)
+            if ids.shape != (n_columns,) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
+                raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
+            n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 would not go with unsigned ones
+            names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
+        if "missing" not in self._archive:
+            return _Layout(ids, names, np.zeros((n_rows, len(names)), dtype=np.bool_))
+        missing = self.array("missing", 2)
+        if missing.dtype != np.bool_ or missing.shape != (n_rows, len(names)):
+            raise BadDataset(f"'missing' must be booleans of {n_rows} rows and {len(names)} views")
+        if missing.size and (lost := missing.all(axis=1)).any():
+            raise BadDataset("'missing' says that it lacks every view", row=int(np.argmax(lost)))
+        return _Layout(ids, names, missing)
 
     def labelled(self, Y: sp.csr_array) -> NDArray[np.bool_]:
         """Return which rows have labels."""

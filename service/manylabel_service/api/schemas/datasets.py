@@ -7,7 +7,7 @@ from manylabel_service.datasets.records import DatasetRecord
 
 
 class Dataset(DatasetRecord):
-    """A data set. The last three fields are there only with `details=true`."""
+    """A data set. The last four fields are there only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
     """The labels have these names, in the order of their columns."""
@@ -15,6 +15,8 @@ class Dataset(DatasetRecord):
     """Each label is relevant for so many rows."""
     unlabelled: int = 0
     """So many rows have labels that are not known."""
+    missing: dict[str, int] = Field(default_factory=dict)
+    """So many rows lack each view; only if some do."""
 
 
 class DatasetList(Answer):

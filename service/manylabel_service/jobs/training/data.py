@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from manylabel_core.datasets import Dataset
-from manylabel_core.datasets.aligning import aligned
+from manylabel_core.datasets.aligning import aligned, with_views
 from manylabel_core.datasets.division import held_out
 from manylabel_service.jobs.training.request import FitRequest, Part
 
@@ -44,6 +44,8 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
     files = {part.file for part in (request.rows, request.held, request.unlabelled) if isinstance(part, Part)}
     sets = {file: Dataset.from_bytes((directory / file).read_bytes()) for file in files}
     whole = _chosen(sets, request.rows)
+    if request.unlabelled is not None:
+        whole = with_views(whole, _chosen(sets, request.unlabelled))
     labelled, others = whole.take(whole.labelled), whole.take(~whole.labelled)
     held = None
     if isinstance(request.held, Part):
@@ -64,7 +66,12 @@ def stacked(one: Dataset, other: Dataset) -> Dataset:
     views = {name: _stacked(view, other.views[name]) for name, view in one.views.items()}
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])
-    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled)
+    missing = {name: np.concatenate([_missing(one, name), _missing(other, name)]) for name in views}
+    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing)
+
+
+def _missing(data: Dataset, view: str) -> Any:
+    return data.missing.get(view, np.zeros(data.n_rows, dtype=bool))
 
 
 def _chosen(sets: Mapping[Any, Dataset], part: Part) -> Dataset:

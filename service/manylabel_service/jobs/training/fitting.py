@@ -208,18 +208,16 @@ class FitRun:
         others, more = self.data.unlabelled, {"label_names": data.label_names, "progress": progress}
         if self.trainer.views:
             both = training_data.stacked(data, others)
-            estimator.fit(self._features(both), both.Y, both.labelled, **more)
+            estimator.fit(both.views, both.Y, both.labelled, both.missing, **more)
         elif self.trainer.unlabelled and others.n_rows:
-            estimator.fit(self._features(data), data.Y, self._features(others), **more)
+            estimator.fit(data.X, data.Y, others.X, **more)
         else:
-            estimator.fit(self._features(data), data.Y, **more)
+            estimator.fit(data.X, data.Y, **more)
 
     def _scores(self, estimator: Any, data: Dataset) -> NDArray[np.float64]:
-        scores: NDArray[np.float64] = estimator.decision_function(self._features(data))
-        return scores
-
-    def _features(self, data: Dataset) -> Any:
-        return data.views if self.trainer.views else data.X
+        if self.trainer.views:
+            return np.asarray(estimator.decision_function(data.views, data.missing))
+        return np.asarray(estimator.decision_function(data.X))
 
     def _columns(self, data: Dataset) -> dict[str, tuple[str, ...] | int]:
         """Return the names of the features, or their number, for each view that the estimator knows."""
