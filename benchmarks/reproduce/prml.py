@@ -29,6 +29,7 @@ from benchmarks.reproduce.prml_selection import (
     costs,
     feature_kinds,
     measures,
+    near,
 )
 from manylabel_core.batch import PrBR, PrML
 
@@ -64,7 +65,6 @@ INSIDE = {"fit_intercept": False}
 FORMS = {
     "privileged off": Form(PrML, OFF, {}),
     "C = rho": Form(PrML, 1.0, {}),
-    "C = rho / 3": Form(PrML, 1 / 3, {}),
     "hinge": Form(PrML, OFF, {"loss": "hinge"}),
     "intercept inside": Form(PrML, OFF, INSIDE, constant=True),
     "hinge, intercept inside": Form(PrML, OFF, {"loss": "hinge", **INSIDE}, constant=True),
@@ -72,7 +72,7 @@ FORMS = {
     "four rounds": Form(PrML, OFF, {"rounds": 4}),
     "PrBR": Form(PrBR, 3.0, {}),
 }
-"""All but those that are named by their C, and PrBR, have privileged features off."""
+"""All but the one that is named by its C, and PrBR, have privileged features off."""
 REFERENCE = "privileged off"
 
 
@@ -112,10 +112,12 @@ def _trial(data: DataSet, seed: tuple[int, int]) -> Trial:
         folds = Folds(X, Y, features, seed[1])
         found[kind] = folds, folds.choose(MAIN[0])
     kind = list(kinds)[best_index([choice.found for _, choice in found.values()])]
-    folds, first = found[kind]
+    folds, coarse = found[kind]
+    rhos = near(coarse.rho)
+    first = folds.choose(MAIN[0], rhos)
     transform = kinds[kind](X)
     half, truth = Half(transform(X), Y, transform(data.X[other])), data.Y[other]
-    choices = {name: folds.choose(form) for name, form in FORMS.items()}
+    choices = {name: folds.choose(form, rhos) for name, form in FORMS.items()}
     second = int(best_index([first.found, choices["C = rho"].found]))
     forms = {"PrML": MAIN[second], **FORMS}
     choices["PrML"] = (first, choices["C = rho"])[second]
