@@ -1,12 +1,16 @@
-"""Defaults on public streams: quality and seconds of the online learners, of river's, and of those published.
+"""Defaults on streams: quality and seconds of the online learners, of river's and MOA's, and of those published.
 
 Prequential: every example is predicted, then learnt, once. In the order of the file, where the labels of neighbours
 often resemble each other (scene is sorted by class, corel5k by topic), and in a random order.
 
 Ours have their defaults on every set. Seconds are those of the processor (nothing here uses a second one), for
 everything: taking the matrices in, predicting and learning every example, and measuring; the median of some runs, with
-code compiled before. Of river's learners, only predicting and learning are counted, and they stop when their time is
-over; the measures are then those of the examples reached, and "there" is what the best of ours has on the same ones.
+code compiled before. Of the peers, river's learners and with --moa MOA's, only predicting and learning are counted, and
+they stop when their time is over; the measures are then those of the examples reached, and "there" and "fading there"
+are what the best of ours has on the same ones.
+
+"Fading" is the micro-F1 as canoalberto/AESAKNNS evaluates streams: counts fade by .995 from one example to the next,
+and the figure is the mean over the examples of what the F1 was after each. Generated streams have one order.
 
 The defaults were chosen with a look at the sets in DEVELOPED_ON, and at none of those in HELD_OUT.
 
@@ -18,15 +22,17 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from benchmarks.data_sets import load_stream
+from benchmarks.online import generated, moa_peers
 from benchmarks.online.published import PUBLISHED
 from benchmarks.online.river_peers import RIVER, predict_and_learn
 from benchmarks.online.search import search
@@ -39,7 +45,8 @@ DEVELOPED_ON = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc
 """Sets that were looked at while the defaults of the online learners were chosen."""
 HELD_OUT = ("image", "mfeat", "debtags")
 """Sets on which nothing of the online learners was chosen."""
-SETS = DEVELOPED_ON + HELD_OUT
+GENERATED = (*generated.OURS, *generated.MOA)
+SETS = DEVELOPED_ON + HELD_OUT + GENERATED
 ORDERS = ("file", "random")
 LEARNERS: dict[str, Callable[..., Any]] = {
     "FALT": FALT,
@@ -48,10 +55,12 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "KernelSALT": KernelSALT,
     "PassiveAggressive": PassiveAggressive,
 }
+FADING = 0.995
 MOST_WORK, MOST_SEARCHED = 3e10, 7e9
 """Without a budget a kernel learner's work grows with the square of the examples. Above so many products it has a
 budget; in a search it is left out."""
 BUDGET = 500
+HEAD = f"{'micro-F1':>10}{'macro-F1':>10}{'fading':>10}{'seconds':>12}{'examples':>10}{'there':>8}{'fading there':>14}"
 SLOW = 5.0
 """Seconds above which one run is enough."""
 
@@ -61,6 +70,7 @@ class Run(NamedTuple):
 
     micro_f1: float
     macro_f1: float
+    fading: float
     seconds: float
     predicted: NDArray[np.int8]
 
@@ -68,10 +78,10 @@ class Run(NamedTuple):
 def run(args: argparse.Namespace) -> None:
     print(f"seed {args.seed}\n")
     summaries = []
-    for name in args.sets or SETS:
-        X, Y = load_stream(args.data, name)
+    for name in args.sets or [name for name in SETS if args.moa or name not in generated.MOA]:
+        X, Y = generated.generate(name, args.seed, args.moa) if name in GENERATED else load_stream(args.data, name)
         Y = Y.toarray() if is_sparse(Y) else Y
-        for order in ORDERS:
+        for order in ORDERS[:1] if name in GENERATED else ORDERS:
             rows = np.arange(len(Y)) if order == "file" else np.random.default_rng(args.seed).permutation(len(Y))
             title = f"{name}, order {order}: {len(Y):,} examples, {X.shape[1]:,} features, {Y.shape[1]} labels"
             if args.search:
@@ -80,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
                 learners = {key: make for key, make in LEARNERS.items() if small or make is not KernelFALT}
                 search(learners, X[rows], Y[rows])
             else:
-                print(f"== {title}\n{'':46}{'micro-F1':>10}{'macro-F1':>10}{'seconds':>12}{'examples':>10}{'there':>8}")
+                print(f"== {title}\n{'':46}{HEAD}")
                 summaries.append(compare(name, order, X[rows], Y[rows], args))
     print("\n".join(summaries))
 
@@ -94,17 +104,27 @@ def compare(name: str, order: str, X: Any, Y: NDArray[np.int8], args: argparse.N
         ours[learner] = measured(make, X, Y, args.repeats)
         _print_row(learner, ours[learner])
     best = max(ours, key=lambda learner: ours[learner].micro_f1)
-    if args.peers == "river":
-        for peer, make in RIVER.items():
-            predicted, seconds = predict_and_learn(make, X, Y, args.river_seconds)
-            reached = len(predicted)
-            found = Run(micro_f1(Y[:reached], predicted), macro_f1(Y[:reached], predicted), seconds, predicted)
-            _print_row(peer, found, micro_f1(Y[:reached], ours[best].predicted[:reached]))
+    for peer, (predicted, seconds) in _peers(X, Y, args):
+        reached = slice(0, len(predicted))
+        there = _measured(Y[reached], ours[best].predicted[reached], 0.0)
+        _print_row(peer, _measured(Y[reached], predicted, seconds), there)
     for other in PUBLISHED.get(name, ()) if order == "file" else ():
-        cells = f"{other.micro_f1:10.3f}{other.macro_f1:10.3f}{other.seconds:12,.2f}"
+        cells = f"{other.micro_f1:10.3f}{other.macro_f1:10.3f}{'':10}{other.seconds:12,.2f}"
         print(f"  {f'published: {other.method}':44}{cells}")
     print(flush=True)
     return _summary(name, order, best, ours)
+
+
+def _peers(X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Predictions and seconds of each peer that could be run."""
+    if args.peers == "river":
+        for peer, make in RIVER.items():
+            yield peer, predict_and_learn(make, X, Y, args.peer_seconds)
+    for peer, learner in moa_peers.MOA.items() if args.moa else ():
+        try:
+            yield peer, moa_peers.predict_and_learn(learner, X, Y, args.peer_seconds, args.moa)
+        except RuntimeError as error:
+            print(f"  {peer:44}{error}", flush=True)
 
 
 def measured(make: Callable[[], Any], X: Any, Y: NDArray[np.int8], repeats: int) -> Run:
@@ -118,8 +138,19 @@ def measured(make: Callable[[], Any], X: Any, Y: NDArray[np.int8], repeats: int)
 def _once(make: Callable[[], Any], X: Any, Y: NDArray[np.int8]) -> Run:
     began = time.process_time()
     predicted = prequential(make(), X, Y)
-    micro, macro = micro_f1(Y, predicted), macro_f1(Y, predicted)
-    return Run(micro, macro, time.process_time() - began, predicted)
+    micro_f1(Y, predicted), macro_f1(Y, predicted)
+    return _measured(Y, predicted, time.process_time() - began)
+
+
+def _measured(Y: NDArray[np.int8], predicted: NDArray[np.int8], seconds: float) -> Run:
+    return Run(micro_f1(Y, predicted), macro_f1(Y, predicted), fading_micro_f1(Y, predicted), seconds, predicted)
+
+
+def fading_micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
+    """The mean over the examples of the micro-F1 of counts that fade from one example to the next."""
+    hits, sizes = (Y & predicted).sum(axis=1, dtype=float), (Y + predicted).sum(axis=1, dtype=float)
+    faded = lfilter([1.0], [1.0, -FADING], np.stack([2.0 * hits, sizes]))
+    return float(np.mean(faded[0] / np.maximum(faded[1], 1e-300)))
 
 
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
@@ -136,9 +167,9 @@ def work(X: Any, Y: NDArray[np.int8]) -> float:
     return 0.5 * len(Y) ** 2 * float(values + Y.shape[1])
 
 
-def _print_row(title: str, run: Run, there: float | None = None) -> None:
-    cells = f"{run.micro_f1:10.3f}{run.macro_f1:10.3f}{run.seconds:12,.3f}{len(run.predicted):10,}"
-    print(f"  {title:44}{cells}" + ("" if there is None else f"{there:8.3f}"), flush=True)
+def _print_row(title: str, run: Run, there: Run | None = None) -> None:
+    cells = f"{run.micro_f1:10.3f}{run.macro_f1:10.3f}{run.fading:10.3f}{run.seconds:12,.3f}{len(run.predicted):10,}"
+    print(f"  {title:44}{cells}" + ("" if there is None else f"{there.micro_f1:8.3f}{there.fading:14.3f}"), flush=True)
 
 
 def _summary(name: str, order: str, best: str, ours: dict[str, Run]) -> str:
@@ -160,7 +191,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, help="data sets; all of them by default")
     parser.add_argument("--peers", choices=("none", "river"), default="river")
     parser.add_argument(
-        "--river-seconds", type=float, default=10.0, help="time for each of river's learners and stream"
+        "--peer-seconds", "--river-seconds", type=float, default=10.0, help="time for each peer and stream"
+    )
+    parser.add_argument(
+        "--moa", type=Path, help="MOA's jar, as capymoa's wheel has it: its learners and generators too"
     )
     parser.add_argument("--repeats", type=int, default=3, help="runs of each of our learners")
     parser.add_argument("--search", action="store_true", help="look for each learner's best setting instead")

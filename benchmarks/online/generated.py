@@ -1,0 +1,53 @@
+"""Generated streams: ours, linear, of `drift`; and those of MOA's multi-label generator, where its jar is at hand.
+
+MOA's `MetaMultilabelGenerator` gives every example a label set, and mixes its features of those that a binary generator
+makes for positive and negative examples; with other seeds the same labels mean something else.
+
+moa-tree      random trees, still
+moa-rbf       centres that drift all the time
+moa-plane     a hyperplane that turns all the time
+moa-abrupt    random trees; after each quarter, labels come to mean something else
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.online.drift import drifting
+
+OURS = ("abrupt", "all", "gradual")
+LABELS, N = 10, 10_000
+"""Labels and examples of MOA's streams."""
+SOURCE = Path(__file__).with_name("moa") / "Generate.java"
+META = "moa.streams.generators.multilabel.MetaMultilabelGenerator -c 10"
+MOA = {
+    "moa-tree": (f"{META} -s (generators.RandomTreeGenerator -o 0 -u 20)",),
+    "moa-rbf": (f"{META} -s (generators.RandomRBFGeneratorDrift -s 0.001 -k 50 -a 20)",),
+    "moa-plane": (f"{META} -s (generators.HyperplaneGenerator -a 20 -k 10 -t 0.001)",),
+    "moa-abrupt": tuple(
+        f"{META} -m {seed} -s (generators.RandomTreeGenerator -o 0 -u 20 -r {seed} -i {seed})" for seed in (1, 2, 3, 4)
+    ),
+}
+"""By name the streams of which a stream is put together, each of as many examples."""
+
+
+def generate(name: str, seed: int, moa: Path | None) -> tuple[NDArray[Any], NDArray[np.int8]]:
+    """Features and labels of a stream; `moa` is the jar, which streams of MOA need."""
+    if name in OURS:
+        stream = drifting(name, seed)
+        return stream.X, stream.Y
+    if moa is None:
+        raise SystemExit(f"--moa must name MOA's jar for the stream {name}")
+    rows = np.concatenate([_generate_part(moa, options, N // len(MOA[name])) for options in MOA[name]])
+    return rows[:, LABELS:], rows[:, :LABELS].astype(np.int8)
+
+
+def _generate_part(moa: Path, options: str, n: int) -> NDArray[np.float64]:
+    command = ["java", "-cp", str(moa), str(SOURCE), options, str(n)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return np.array([[float(cell) for cell in line.split(",")] for line in done.stdout.splitlines()])
