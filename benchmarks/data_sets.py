@@ -47,13 +47,40 @@ def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
 
 
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
-    """The views of a data set by name, sparse ones in CSR, and its labels. emotions is standardised."""
+    """The views of a data set by name, sparse ones in CSR, and its labels.
+
+    emotions and mfeat are standardised; histograms of corel5k_inria are roots of shares, sparse where most are 0; scene
+    has a view for each of its colours, 49 means and 49 variances of blocks of the image.
+    """
     file = _open(folder, name)
+    if name == "corel5k_inria":
+        return {part[2:]: _root_histograms(file[part]) for part in sorted(file) if part.startswith("X_")}, file["Y"]
+    if name == "mfeat":
+        parts = {part[2:]: file[part].astype(np.float64) for part in sorted(file) if part.startswith("X_")}
+        return {part: standardised(view, view)[0] for part, view in parts.items()}, file["Y"]
+    if name == "scene":
+        X, colour = file["X"].astype(np.float64), np.arange(294) // 49 % 3
+        return {part: X[:, colour == at] for at, part in enumerate("LUV")}, file["Y"]
     X = file["X"].astype(np.float64) if "X" in file else _csr(file)
     if name == "emotions":  # tempi beside spectral moments
         X = standardised(X, X)[0]
     which = file["view_id"]
     return {str(view): X[:, np.flatnonzero(which == k)] for k, view in enumerate(file["view_names"])}, file["Y"]
+
+
+def load_views_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The official training and test rows of a data set that has nothing else to do with views; else None."""
+    if name != "corel5k_inria":
+        return None
+    file = _open(folder, name)
+    return file["train_idx"], file["test_idx"]
+
+
+def _root_histograms(counts: NDArray[Any]) -> Any:
+    """Roots of the shares of a histogram, whose inner products are those of Hellinger's distance."""
+    counts = counts.astype(np.float64)
+    roots = np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
+    return sp.csr_array(roots) if np.mean(roots != 0) < 0.2 else roots
 
 
 def load_attributes(folder: Path) -> tuple[NDArray[np.int8], list[str]]:
