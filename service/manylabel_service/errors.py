@@ -67,8 +67,9 @@ class ModelIsTrained(ServiceError):
 
     code = "model_is_trained"
     message = (
-        "model {self.name!r} is trained by jobs and does not learn from single examples: train a new version, or "
-        "create an online model that goes on from one (init_from)"
+        "model {self.name!r} is trained by jobs and does not learn from single examples: to measure it, keep its "
+        "predictions (predict?keep=true) and post their labels (POST /v1/models/{self.name}/labels); to have it learn, "
+        "train a new version, or create an online model that goes on from one (init_from)"
     )
     name: str
 

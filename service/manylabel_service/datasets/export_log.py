@@ -10,6 +10,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core import Prequential
 from manylabel_core.datasets import BadDataset
 from manylabel_core.metrics.prequential import PartialTruth
 from manylabel_core.online.pipeline import Learnt
@@ -19,6 +20,7 @@ from manylabel_service.datasets.last_rows import EVERY, LastRows
 from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, payload_of, read_frames
 from manylabel_service.datasets.sandbox_child import serve_request
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.answers import NothingLearnt
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.online.state.model import OnlineModel
@@ -102,8 +104,21 @@ class _Log:
         return OnlineModel.from_bytes(payload_of(self._file, frame))
 
 
-class _Recorder:
-    """In place of a model's learner and of its measures: learns nothing, and keeps what it should have learnt.
+class _Unmeasured(Prequential):
+    """In place of a model's measures: measures nothing."""
+
+    def update(self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -> None:
+        """Do nothing."""
+
+    def update_part(
+        self, scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None = None
+    ) -> PartialTruth | None:
+        """Measure nothing; what was measured before stays."""
+        return before
+
+
+class _Recorder(NothingLearnt):
+    """In place of a model's learner: learns nothing, and keeps what it should have learnt.
 
     Attributes
     ----------
@@ -111,10 +126,8 @@ class _Recorder:
     n_forgotten : examples that a later rollback undoes.
     """
 
-    nbytes = 0
-    n_features_ = 0
-
     def __init__(self, last_rows: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
+        super().__init__()
         self.last_rows = last_rows
         self.n_forgotten = 0
         self._intervals = forgotten
@@ -122,8 +135,7 @@ class _Recorder:
 
     def put_into(self, model: OnlineModel) -> OnlineModel:
         """Put this in the place of the model's learner and measures; return the model."""
-        model.learner = self  # type: ignore[assignment]
-        model.prequential = self  # type: ignore[assignment]
+        model.learner, model.prequential = self, _Unmeasured()
         return model
 
     def at(self, position: str) -> None:
@@ -131,10 +143,7 @@ class _Recorder:
         key = position_key(position)
         self._is_forgotten = any(after < key <= through for after, through in self._intervals)
 
-    def grow(self, n_features: int, n_labels: int) -> None:
-        """Do nothing, in place of a learner."""
-
-    def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
         """Record the rows in place of learning them; all scores and probabilities are 0."""
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
@@ -146,17 +155,7 @@ class _Recorder:
                 # To say of every label that there is whether it is relevant is as good as a complete list.
                 n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
                 self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
-        scores = np.zeros((n_rows, 1 + int(targets.n_labels.max(initial=0))))
-        return Learnt(scores, scores[:, 1:] if probabilities else None, [])
-
-    def update(self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64]) -> None:
-        """Do nothing, in place of measures."""
-
-    def update_part(
-        self, scores: NDArray[np.float64], targets: Targets, n_known: NDArray[np.int64], before: PartialTruth | None
-    ) -> PartialTruth | None:
-        """Measure nothing, in place of measures; what was measured before stays."""
-        return before
+        return super().learn(rows, targets, probabilities)
 
 
 if __name__ == "__main__":

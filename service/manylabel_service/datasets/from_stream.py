@@ -19,10 +19,10 @@ from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, write_f
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.errors import InvalidDataset, LogLost, LogTrimmed, ModelIsTrained, ModelNotFound
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
-from manylabel_service.trained.spec import is_trained
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""

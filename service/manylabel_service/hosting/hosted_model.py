@@ -18,7 +18,7 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Events
-from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord
@@ -93,6 +93,11 @@ class HostedModel(ABC):
         """The position of the last entry of its log that is known here."""
 
     @property
+    def log_position(self) -> str:
+        """The position up to which its log is known here, for those who follow it."""
+        return self.position
+
+    @property
     @abstractmethod
     def nbytes(self) -> int:
         """The bytes of memory that it takes."""
@@ -126,10 +131,20 @@ class HostedModel(ABC):
         """Return what GET /metrics shows of it; raise as `status`."""
 
     @abstractmethod
+    def measures(self) -> dict[str, Any] | None:
+        """Return the prequential measures; None if there are none at present; raise as `status`."""
+
+    @abstractmethod
     async def predict(
         self, xs: Sequence[Any], at_least: str | None = None, *, probabilities: bool = False
     ) -> PredictResult:
         """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer."""
+
+    @abstractmethod
+    async def keep(
+        self, ids: Sequence[str], xs: Sequence[Any], predictions: Sequence[Prediction], version: int | None = None
+    ) -> None:
+        """Keep what was answered, each under its id, for labels that come later; `version` as of `PredictResult`."""
 
     @abstractmethod
     async def sync(self) -> ServiceError | None:

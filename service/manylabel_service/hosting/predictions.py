@@ -82,9 +82,10 @@ class PredictResult:
     """The result of a request to predict.
 
     `position` is that of the state which saw the last example; `stale_seconds` says, while the store is
-    away, for how long others may have learnt what this state does not know.
+    away, for how long others may have learnt what this state does not know. `version` is that of a trained model.
     """
 
     predictions: Sequence[Prediction]
     position: str
     stale_seconds: float | None = None
+    version: int | None = None

@@ -18,8 +18,8 @@ from manylabel_service.jobs.job_record import Task
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, JobSpec, RandomSearch, Range, Rows
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.trained.publishing import check_publishable
-from manylabel_service.trained.spec import is_trained
 
 Path = tuple[str, ...]
 

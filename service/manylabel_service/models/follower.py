@@ -8,7 +8,7 @@ import structlog
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
-from manylabel_service.storage import START, Store
+from manylabel_service.storage import Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
@@ -85,7 +85,7 @@ class Follower:
 
     async def _follow(self) -> None:
         following = {replica.record: replica for replica in self._replicas() if replica.serving}
-        positions = {record: _log_position(replica) for record, replica in following.items()}
+        positions = {record: replica.log_position for record, replica in following.items()}
         changed = await self._store.logs.changed(positions, WAIT_SECONDS)
         if self._store_health.heard():
             self._poll_everywhere()
@@ -93,7 +93,7 @@ class Follower:
         for record in changed:
             replica = following[record]
             # One that has moved on, or is at it, hears what it missed next time: most often it was its own append.
-            if not replica.busy and _log_position(replica) == positions[record]:
+            if not replica.busy and replica.log_position == positions[record]:
                 replica.poll()
 
     def _poll_everywhere(self) -> None:
@@ -104,8 +104,3 @@ class Follower:
         for replica in self._replicas():
             if replica.serving:
                 replica.poll()
-
-
-def _log_position(replica: HostedModel) -> str:
-    """Return the position of the log of a model; that of a trained one is empty."""
-    return START if isinstance(replica, TrainedModel) else replica.position

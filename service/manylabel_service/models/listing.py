@@ -8,10 +8,9 @@ from typing import Any
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.spec.limits import limits_to_dict
-from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.spec import TrainedSpec, is_trained
 
 LOOK_UP_SECONDS = 1.0
 """How long `existing` waits for the store."""
@@ -78,8 +77,3 @@ class Listing:
             "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }
-
-
-def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
-    """Return the spec of a stored model of either kind."""
-    return TrainedSpec.model_validate_json(spec) if is_trained(spec) else ModelSpec.from_bytes(spec)

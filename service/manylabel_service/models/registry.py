@@ -11,8 +11,6 @@ import structlog
 from manylabel_service.errors import (
     DocumentDamaged,
     DurabilityUnavailable,
-    LogLost,
-    LogTrimmed,
     ModelDamaged,
     ModelExists,
     ModelFailed,
@@ -20,7 +18,6 @@ from manylabel_service.errors import (
     ModelNotFound,
     NotReady,
     StorageGone,
-    UnreadableEntry,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
 from manylabel_service.hosting.size_limits import check_limit
@@ -33,22 +30,19 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.updates.replay import TargetLost
+from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.trained.model import TrainedModel
-from manylabel_service.trained.spec import is_trained
 from manylabel_service.trained.version_store import VersionStore
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 H = TypeVar("H", bound=HostedModel)
-
-_HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
-"""Why a model cannot be restored, now or later."""
 
 _ACTION = "delete it, or mend the store"
 
@@ -126,7 +120,7 @@ class Registry:
             log.error("model_damaged", model=name, error=str(error), action=_ACTION)
             replica.fail(lambda: ModelDamaged(name, damaged.detail))
         except Exception as error:  # whatever it is, it must not keep the other models from serving
-            unexpected = not isinstance(error, _HOPELESS)
+            unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
             replica.fail(lambda: ModelFailed(detail))
@@ -315,7 +309,9 @@ class Registry:
 
     def _hosted(self, record: ModelRecord) -> HostedModel:
         if is_trained(record.spec):
-            return TrainedModel(record, self._store, self._settings, self._store_health, self._forget)
+            return TrainedModel(
+                record, self._store, self._settings, self._store_health, self._forget, self.snapshot_room
+            )
         return self._online(record)
 
     def _online(self, record: ModelRecord) -> Replica:

@@ -19,6 +19,7 @@ from manylabel_service.errors import PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.slices import SLICE_SECONDS
+from manylabel_service.online.state.log_entries import Answered
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 from manylabel_service.ulid import timestamp_of
@@ -29,11 +30,17 @@ log = structlog.get_logger()
 class KeptPrediction(NamedTuple):
     """A kept prediction has the features that were predicted from, and the scores that were answered.
 
-    `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold.
+    `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
+    trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
+    of.
     """
 
     x: Features
     scores: NDArray[np.float64]
+    answered: Answered | None = None
+
+
+NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
 
 class PredictionStore:
@@ -68,13 +75,25 @@ class PredictionStore:
         ------
         PredictionsFull, StorageGone, ModelGone
         """
+        pairs = zip(xs, predictions, strict=True)
+        await self._put(ids, (KeptPrediction(x, _in_columns(prediction, columns_of)) for x, prediction in pairs))
+
+    async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
+        """Keep what a version of a trained model answered, without what it was asked; raises as `put`."""
+        answers = (
+            KeptPrediction(NO_FEATURES, prediction.margins, Answered(version, tuple(prediction.scores)))
+            for prediction in predictions
+        )
+        await self._put(ids, answers)
+
+    async def _put(self, ids: Sequence[str], predictions: Iterable[KeptPrediction]) -> None:
         kept: dict[str, bytes] = {}
         slice_ends = time.perf_counter() + SLICE_SECONDS
-        for id, x, prediction in zip(ids, xs, predictions, strict=True):
+        for id, prediction in zip(ids, predictions, strict=True):
             if time.perf_counter() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            kept[id] = encode_kept(KeptPrediction(x, _in_columns(prediction, columns_of)))
+            kept[id] = encode_kept(prediction)
         put = self._store.predictions.put
         self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
 
@@ -116,10 +135,11 @@ def _in_columns(
 
 def encode_kept(kept: KeptPrediction) -> bytes:
     """Return a kept prediction as bytes."""
-    x, scores = kept
+    x, scores, answered = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
-    packed: bytes = msgpack.packb([x.names, indices, values, scores.astype("<f8", copy=False).tobytes()])
+    fields = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes()]
+    packed: bytes = msgpack.packb(fields if answered is None else [*fields, *answered])
     return packed
 
 
@@ -132,12 +152,14 @@ def decode_kept(packed: bytes) -> KeptPrediction:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values, scores = msgpack.unpackb(packed)
+        names, indices, values, scores, *answered = msgpack.unpackb(packed)
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
         )
-        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"))
+        version, labels = answered or (None, ())
+        by = None if version is None else Answered(int(version), tuple(labels))
+        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by)
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the kept prediction is damaged: {error}") from error

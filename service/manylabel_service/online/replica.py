@@ -37,10 +37,11 @@ from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.limits import limits_to_dict
-from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
+from manylabel_service.online.state.answers import VersionMeasures
 from manylabel_service.online.state.fold import ApplyResult
-from manylabel_service.online.state.log_entries import Relabel, Rollback, StreamPart, Update, encode
+from manylabel_service.online.state.log_entries import Answered, Relabel, Rollback, StreamPart, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
@@ -72,7 +73,7 @@ class Replica(HostedModel):
         snapshot_room: SnapshotRoom | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
-        self.spec = ModelSpec.from_bytes(record.spec)
+        self.spec = read_spec(record.spec)
         self.durability = self.spec.durability or settings.durability
         self.queue = UpdateQueue(record.name, settings)
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
@@ -128,12 +129,13 @@ class Replica(HostedModel):
         """
         self.check_serving()
         model = self.model
+        spec = model.online_spec
         return {
-            "name": self.spec.name,
-            "algorithm": self.spec.algorithm,
-            "params": self.spec.params.model_dump(),
-            "scaling": self.spec.scaling,
-            "limits": limits_to_dict(self.spec.limits),
+            "name": spec.name,
+            "algorithm": spec.algorithm,
+            "params": spec.params.model_dump(),
+            "scaling": spec.scaling,
+            "limits": limits_to_dict(spec.limits),
             "durability": self.durability,
             "position": model.position,
             "updates": model.updates,
@@ -281,8 +283,17 @@ class Replica(HostedModel):
         if not self.has_probabilities:
             raise NoProbabilities()
 
-    async def keep(self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction]) -> None:
-        """Keep what was predicted from and what was answered; raises as `PredictionStore.put`."""
+    async def keep(
+        self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction], version: int | None = None
+    ) -> None:
+        """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
+
+        Of what a version of a trained model answered, that alone is kept.
+        """
+        self.check_serving()
+        if version is not None:
+            await self._prediction_store.put_answers(ids, predictions, version)
+            return
         # Those without all labels stand in the columns by their names.
         columns_of = self.model.labels.lookup if self.model.retired else None
         await self._prediction_store.put(ids, xs, predictions, columns_of)
@@ -307,6 +318,7 @@ class Replica(HostedModel):
         want_probabilities: bool = False,
         prediction_ids: Sequence[str] | None = None,
         served: Sequence[NDArray[np.float64]] | None = None,
+        answered: Sequence[Answered] | None = None,
         stream: StreamPart | None = None,
         refuse_each: bool = False,
         deadline: float = math.inf,
@@ -321,6 +333,7 @@ class Replica(HostedModel):
         want_probabilities : whether to answer, with them, the probabilities just before.
         prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `KeptPrediction` has them.
+        answered : by which version of a trained model, of each.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
@@ -348,6 +361,7 @@ class Replica(HostedModel):
             stream,
             want_probabilities,
             None if served is None else tuple(served),
+            None if answered is None else tuple(answered),
         )
         with self._keys.hold(key):
             result, refused = await self._learn(update, refuse_each, deadline)
@@ -390,6 +404,12 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             relabel = Relabel(label, to, self.durability, key)
             return self._answer(await self.queue.put(relabel, encode(relabel), None))
+
+    def measured(self, version: int) -> VersionMeasures:
+        """Return what is measured of a version of the trained model whose answers these are; raise as `status`."""
+        self.check_serving()
+        assert self.model.answers is not None
+        return self.model.answers[version]
 
     def check_wait(self) -> None:
         """Raise QueueFull if an update would wait longer than it may for those before it."""

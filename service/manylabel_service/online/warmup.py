@@ -53,7 +53,7 @@ def _exercise(**spec: object) -> None:
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())
     model.measures()
-    label_page(model, "name", descending=False, offset=0, limit=1)
+    label_page(model.label_facts, "name", descending=False, offset=0, limit=1)
 
 
 def _named(**values: float) -> Features:

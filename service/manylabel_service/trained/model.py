@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import structlog
 
 from manylabel_service.errors import (
+    ModelDamaged,
+    ModelGone,
     NoProbabilities,
     NoVersionServed,
     ServiceError,
@@ -22,19 +24,29 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
-from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.snapshots.room import SnapshotRoom
+from manylabel_service.online.spec.trained import TRAINED
+from manylabel_service.online.state.answers import VersionMeasures
+from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store, position_key
 from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
-from manylabel_service.trained.spec import TRAINED
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue, VersionStore
 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000
 """So many examples, and multiplications, others can wait for, about a millisecond; more are predicted in a thread."""
+
+END = str(2**63 - 1)
+"""Beyond every position of a log: who waits there hears of nothing but that the model was deleted."""
+
+_GAUGES = ("queue_depth", "snapshot_age_seconds", "snapshot_bytes", "kept_prediction_bytes")
+"""Of the labels of its answers."""
 
 LONG_AT_A_TIME = 2
 """Threads that predict for one model."""
@@ -45,7 +57,13 @@ log = structlog.get_logger()
 
 
 class TrainedModel(HostedModel):
-    """A trained model in this process serves one of its versions."""
+    """A trained model in this process serves one of its versions.
+
+    Attributes
+    ----------
+    answers : measures what its versions have answered, by the labels that come later. It is a replica of the model's
+        log, whose positions have nothing to do with those of the versions; if it fails, the versions go on.
+    """
 
     _answered = (ServiceError,)
 
@@ -56,8 +74,10 @@ class TrainedModel(HostedModel):
         settings: Settings,
         store_health: StoreHealth | None = None,
         on_deleted: Callable[[HostedModel], None] = lambda model: None,
+        snapshot_room: SnapshotRoom | None = None,
     ) -> None:
         super().__init__(record, settings, store_health, on_deleted)
+        self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room)
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events)
@@ -78,12 +98,17 @@ class TrainedModel(HostedModel):
 
     @property
     def nbytes(self) -> int:
-        return 0 if self._active.serving is None else self._active.serving.nbytes
+        serving = 0 if self._active.serving is None else self._active.serving.nbytes
+        return serving + (0 if self.answers.failed else self.answers.nbytes)
+
+    @property
+    def log_position(self) -> str:
+        return END if self.answers.failed else self.answers.position
 
     @property
     def weighed_at(self) -> str:
-        """The position of what is served."""
-        return self._active.position
+        """The position of what is served, and that of the labels."""
+        return f"{self._active.position} {self.answers.position}"
 
     @property
     def n_labels(self) -> int:
@@ -108,11 +133,40 @@ class TrainedModel(HostedModel):
             "labels": self.n_labels,
             "features": 0 if serving is None else serving.n_features,
             "bytes": self.nbytes,
+            "metrics": self.measures(),
         }
+
+    def measures(self) -> dict[str, Any] | None:
+        """Return the measures of the version served, of the answers that it gave; None if none can be had."""
+        self.check_serving()
+        if self._active.serving is None or not self.answers.serving:
+            return None
+        return self.answers.measured(self._active.serving.version.number).measures()
+
+    async def measured(self, number: int | None) -> tuple[int, VersionMeasures, str]:
+        """Return the number of a version, or of the one served, its measures, and the position of the log.
+
+        Those of a version that was deleted stay.
+
+        Raises
+        ------
+        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        """
+        self.check_serving()
+        if number is None:
+            number = self._active.on()[0].version.number
+        measured, serving = self.answers.measured(number), self._active.serving
+        if not measured.updates and serving is not None and serving.version.number == number:
+            measured = VersionMeasures(serving.labels)
+        elif not measured.updates:
+            await self._stored(self._versions.find(number))
+        return number, measured, self.answers.position
 
     def gauges(self) -> dict[str, float]:
         status = self.status()
+        watched = {} if not self.answers.serving else self.answers.gauges()
         return {
+            **{name: watched[name] for name in _GAUGES if name in watched},
             "model_labels": status["labels"],
             "model_features": status["features"],
             "model_bytes": status["bytes"],
@@ -130,25 +184,43 @@ class TrainedModel(HostedModel):
         """
         await self._versions.read()
         await self._active.catch_up()
+        await self._restore_answers()
         self.start()
         self._active.start()
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
+    async def _restore_answers(self) -> None:
+        """Restore the measures; where they cannot be had, the versions are served all the same."""
+        try:
+            await self.answers.restore()
+        except (StorageGone, ModelGone):
+            raise
+        except Exception as error:
+            detail, action = f"the labels of its answers: {error}", "delete it, or mend the store; predictions go on"
+            unexpected = not isinstance(error, HOPELESS)
+            log.error("model_damaged", model=self.name, error=detail, action=action, exc_info=unexpected)
+            self.answers.fail(lambda: ModelDamaged(self.name, detail))
+
+    def _gone(self, answers: HostedModel) -> None:
+        """Take in that the model has been deleted elsewhere."""
+        self.handle_error(ModelGone(self.name, self.record.incarnation))
+
     @property
     def impaired(self) -> bool:
-        """True if it, or the version that it should serve, cannot be had."""
-        return self.failed or self._active.load_error is not None
+        """True if it, the version that it should serve, or the measures of its answers cannot be had."""
+        return self.failed or self.answers.failed or self._active.load_error is not None
 
     @property
     def busy(self) -> bool:
-        return self._busy
+        return self._busy or self.answers.busy
 
     @property
     def waited_for(self) -> bool:
-        return bool(self._waiting or self._busy or self._active.busy)
+        return bool(self._waiting or self._busy or self._active.busy or self.answers.waited_for)
 
     def poll(self) -> None:
         self._behind.set()
+        self.answers.poll()
 
     async def sync(self) -> ServiceError | None:
         try:
@@ -165,23 +237,30 @@ class TrainedModel(HostedModel):
         return self._active.reached(position)
 
     async def cover(self) -> bool:
-        """Return True: all that there is is in the store."""
-        return True
+        """Have a snapshot cover the labels; all else is in the store."""
+        return self.answers.failed or await self.answers.cover()
 
     def end(self, state: State, refusal: ErrorFactory) -> None:
         super().end(state, refusal)
         if self._task is not None:
             self._task.cancel()
         self._active.stop()
+        self.answers.end(state, refusal)
+
+    def stop_changes(self) -> None:
+        super().stop_changes()
+        self.answers.stop_changes()
 
     async def stop(self) -> None:
-        """End it; there is nothing to finish."""
+        """End it, with a last snapshot of the measures."""
         self.stop_changes()
         await self._ended()
+        await self.answers.stop()
 
     async def drop(self) -> None:
         await super().drop()
         await self._ended()
+        await self.answers.drop()
 
     async def _ended(self) -> None:
         if self._task is not None:
@@ -236,7 +315,13 @@ class TrainedModel(HostedModel):
         else:
             async with self._long:
                 predictions = await asyncio.to_thread(serving.predict, xs)
-        return PredictResult(predictions, position, self._store_health.stale_seconds)
+        return PredictResult(predictions, position, self._store_health.stale_seconds, serving.version.number)
+
+    async def keep(
+        self, ids: Sequence[str], xs: Sequence[Inputs], predictions: Sequence[Prediction], version: int | None = None
+    ) -> None:
+        """Keep what a version answered, for labels that come later; raises as `Replica.keep`."""
+        await self.answers.keep(ids, (), predictions, version)
 
     # -- versions ---------------------------------------------------------------------------------
 

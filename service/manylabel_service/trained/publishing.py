@@ -13,10 +13,10 @@ import structlog
 
 from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotReady, VersionNotFound
 from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store
 from manylabel_service.trained.predictor import Predictor
-from manylabel_service.trained.spec import TrainedSpec, is_trained
 from manylabel_service.trained.version import Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
 

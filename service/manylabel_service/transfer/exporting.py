@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import DatasetNotFound, ModelNotFound
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import is_trained, read_spec
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
-from manylabel_service.trained.spec import is_trained
 from manylabel_service.trained.version_store import VersionStore
 from manylabel_service.transfer.archive import ArchiveWriter
 from manylabel_service.transfer.files import META, details_of, rows_of, state_of, version_of
@@ -69,22 +69,28 @@ async def _datasets(catalogue: DatasetStore, names: tuple[str, ...] | None) -> l
 
 async def _online(store: Store, archive: ArchiveWriter, record: ModelRecord) -> dict[str, Any]:
     """Write the state at the end of the log, as a new model begins with it."""
-    spec, reader = ModelSpec.from_bytes(record.spec), SnapshotReader(record, store)
-    model = (await LogReplayer(record, spec, store, reader).restored()).model
+    model = await _folded(store, record)
     archive.add(state_of(record.name), await asyncio.to_thread(model.seed, record.name))
-    return {"name": record.name, "kind": "online", "updates": model.updates, "spec": spec.model_dump(mode="json")}
+    return {"name": record.name, "kind": "online", "updates": model.updates, "spec": model.spec.model_dump(mode="json")}
+
+
+async def _folded(store: Store, record: ModelRecord) -> OnlineModel:
+    reader = LogReplayer(record, read_spec(record.spec), store, SnapshotReader(record, store))
+    return (await reader.restored()).model
 
 
 async def _trained(store: Store, archive: ArchiveWriter, record: ModelRecord) -> dict[str, Any]:
-    """Write the artifact of each version, and its meta data."""
+    """Write the artifact of each version, and its meta data; then what was measured of them, if anything was."""
     versions = VersionStore(record, store)
     catalogue = await versions.read()
     for number, listed in catalogue.versions.items():
         version = await versions.version(listed)
         archive.add(version_of(record.name, number, "safetensors"), await versions.artifact(version))
         archive.add(version_of(record.name, number, "json"), META.dump_json(version.meta))
+    if (model := await _folded(store, record)).updates:
+        archive.add(state_of(record.name), await asyncio.to_thread(model.seed, record.name))
     facts = {"versions": sorted(catalogue.versions), "served": catalogue.served, "last": catalogue.last}
-    return {"name": record.name, "kind": "trained", **facts}
+    return {"name": record.name, "kind": "trained", **facts, "labelled": model.updates}
 
 
 async def _dataset(catalogue: DatasetStore, archive: ArchiveWriter, name: str) -> dict[str, Any]:

@@ -16,11 +16,11 @@ from manylabel_service.datasets.records import DatasetRecord
 from manylabel_service.errors import DatasetExists, DurabilityUnavailable, ModelExists
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.size_limits import check_arrays, check_size
+from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelRecord, Store
 from manylabel_service.trained.predictor import Predictor
-from manylabel_service.trained.spec import TrainedSpec, is_trained
 from manylabel_service.trained.version import Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
 from manylabel_service.transfer.archive import ArchiveReader
@@ -117,19 +117,24 @@ class _Importer:
         return 0
 
     async def _online(self, name: str) -> None:
+        model, seed = await self._state(name, is_trained=False)
+        durability = model.spec.durability
+        if durability is not None and durability not in self._store.logs.durabilities:
+            raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        check_size(model.online_spec, model, self._settings)
+        await self._delete_model(name)
+        await self._store.models.create(name, model.spec.to_bytes(), seed)
+
+    async def _state(self, name: str, *, is_trained: bool) -> tuple[OnlineModel, memoryview]:
+        """Return a state of the archive, and the bytes with which a model begins: whoever made the file."""
         data, settings = self._archive.read(state_of(name)), self._settings
         model = await asyncio.to_thread(
             OnlineModel.from_bytes, data, lambda arrays: check_arrays(arrays, settings), False
         )
-        if model.spec.name != name:
-            raise BadContents(f"the state is that of a model {model.spec.name!r}")
-        durability = model.spec.durability
-        if durability is not None and durability not in self._store.logs.durabilities:
-            raise DurabilityUnavailable(durability, self._store.logs.durabilities)
-        check_size(model.spec, model, settings)
-        seed = await asyncio.to_thread(model.seed, name)  # whoever made the file: it begins before any entry
-        await self._delete_model(name)
-        await self._store.models.create(name, model.spec.to_bytes(), seed)
+        if model.spec.name != name or is_trained != (model.answers is not None):
+            raise BadContents(f"the state is that of a model {model.spec.name!r}, or of another kind")
+        check_limit(f"bytes of model {name!r}", model.nbytes, settings.max_model_bytes)
+        return model, await asyncio.to_thread(model.seed, name)
 
     async def _trained(self, entry: dict[str, Any]) -> int:
         name, numbers = str(entry["name"]), [int(number) for number in entry["versions"]]
@@ -141,8 +146,10 @@ class _Importer:
         check_limit(f"the number of versions of model {name!r}", len(numbers), self._settings.max_versions)
         for number in numbers:
             await self._version(name, number)  # all can predict, before anything is stored
+        seed = (await self._state(name, is_trained=True))[1] if entry["labelled"] else None
         await self._delete_model(name)
-        versions = VersionStore(await self._store.models.create(name, TrainedSpec(name=name).to_bytes()), self._store)
+        record = await self._store.models.create(name, TrainedSpec(name=name).to_bytes(), seed)
+        versions = VersionStore(record, self._store)
         listed = []
         for number in numbers:
             meta, artifact = await self._version(name, number)

@@ -1,5 +1,6 @@
 """`manylabel datasets` and `jobs` against a real server that trains."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from manylabel_clients import Client
+from manylabel_clients import AsyncClient, Client, NotFound
 from manylabel_clients.command.output.progress import FitBar
+from manylabel_clients.http.resources.labels import LabelPage
+from manylabel_clients.http.resources.metrics import Metrics
 
 Run = Callable[..., Any]
 SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9", "--param", "max_iter=1000000")
@@ -83,6 +86,36 @@ def test_a_job_is_submitted_watched_and_its_version_served(manylabel: Run, songs
     assert "m3l" in good(manylabel("models", "show", "cmd-model"))
     assert "trained (m3l)" in good(manylabel("models"))
     assert manylabel("jobs", "cancel", job["id"]).status == 1
+
+
+def test_what_a_version_answered_is_measured(manylabel: Run, client: Client, songs: str) -> None:
+    options = ("--dataset", songs, "--split", "train", "--model", "cmd-watched", "--param", "C=0.5")
+    good(manylabel("jobs", "submit", *options))
+    good(manylabel("jobs", "submit", *options, "--promote"))
+    model = client.model("cmd-watched")
+    features = client.dataset(songs).features
+    kept = [model.predict([0.5] * features, keep=True) for _ in range(3)]
+    assert "as served" not in good(manylabel("models", "show", "cmd-watched"))
+    assert model.label(kept[0].id or "", kept[0].labels).updates == 1
+    assert model.label_many([(one.id or "", ["unheard of"]) for one in kept[1:]]).updates == 3
+
+    async def asked() -> tuple[Metrics, LabelPage]:
+        async with AsyncClient(client.base_url) as other:
+            found = other.model("cmd-watched")
+            return await found.metrics(version=2), await found.labels(version=2, sort="name")
+
+    measured, page = asyncio.run(asked())
+    assert (measured.version, measured.cumulative.examples) == (2, 3)
+    assert measured == model.metrics()
+    assert measured.drift is not None
+    assert (page.version, page.labels[0].label, page.updates) == (2, "unheard of", 3)
+    assert model.metrics(version=1).cumulative.examples == 0
+    with pytest.raises(NotFound):
+        model.metrics(version=3)
+    shown = good(manylabel("models", "show", "cmd-watched"))
+    assert "version 2 as served" in shown
+    assert "unheard of" in good(manylabel("models", "labels", "cmd-watched"))
+    assert "unheard of" not in good(manylabel("models", "labels", "cmd-watched", "--version", "1"))
 
 
 def test_why_a_version_is_not_served_is_told_and_that_it_can_be(manylabel: Run, songs: str) -> None:

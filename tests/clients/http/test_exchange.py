@@ -468,13 +468,18 @@ def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
     trained = {
         "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None,
         "converged": True, "version": 2,
-        "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True,
+        "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True, "metrics": METRICS,
     }  # fmt: skip
     stored = {"name": "n", "algorithm": "trained", "loaded": False}
     listed = FakeServer(ok({"models": [trained, stored]}))(ServerRequests(RETRY, float).models())
     assert listed[0] == FakeServer(ok(trained))(model().status())
     assert isinstance(listed[0], TrainedStatus)
     assert (listed[0].version, listed[0].trainer) == (2, "m3l")
+    assert listed[0].metrics is not None
+    assert listed[0].metrics.window.size == METRICS["window"]["size"]
+    idle = FakeServer(ok({**trained, "version": None, "metrics": None}))(model().status())
+    assert isinstance(idle, TrainedStatus)
+    assert idle.metrics is None
     assert listed[1] == TrainedSummary("n", "trained")
     with pytest.raises(Conflict):
         create(CUT, EXISTS, ok(trained))

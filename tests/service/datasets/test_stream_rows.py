@@ -20,12 +20,12 @@ from manylabel_service.datasets.sandbox_child import report_of
 from manylabel_service.errors import InvalidDataset, ModelIsTrained, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Store
-from manylabel_service.trained.spec import TrainedSpec
 
 SettingsWith = Callable[..., Settings]
 

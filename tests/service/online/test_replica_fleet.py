@@ -263,8 +263,8 @@ class TestKeptPredictions:
         await one.keep(ids, xs, (await one.predict(xs)).predictions)
         ys = [fleet.example(i).y for i in range(2)]
         kept = await other.kept(ids, ys)
-        assert [(x.names, x.values.tolist()) for x, _ in kept] == [(x.names, x.values.tolist()) for x in xs]
-        examples, served = [Example(x, y) for (x, _), y in zip(kept, ys, strict=True)], [row for _, row in kept]
+        assert [(x.names, x.values.tolist()) for x, *_ in kept] == [(x.names, x.values.tolist()) for x in xs]
+        examples, served = [Example(one.x, y) for one, y in zip(kept, ys, strict=True)], [one.scores for one in kept]
         assert (await other.update(examples, prediction_ids=ids, served=served)).updates == 2
         with pytest.raises(PredictionLabelled):
             await one.update(examples[:1], prediction_ids=ids[:1], served=served[:1])

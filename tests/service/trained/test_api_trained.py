@@ -144,16 +144,16 @@ class TestPredict:
         for answer in (
             served.post(f"{ONE}/update", json=item),
             served.post(f"{ONE}/predict-update", json=item),
-            served.post(f"{ONE}/labels", json={"id": "01KAHZY4T00000000000000000", "y": ["rock"]}),
             served.post(f"{ONE}/stream", content=b"", headers=ndjson),
-            served.post(f"{ONE}/predict?keep=true", json=item),
-            served.get(f"{ONE}/metrics"),
+            served.post(f"{ONE}/labels/rename", json={"label": "rock", "to": "jazz"}),
+            served.post(f"{ONE}/labels/retire", json={"label": "rock"}),
             served.get(f"{ONE}/snapshots"),
             served.post(f"{ONE}/snapshots"),
             served.get(f"{ONE}/snapshots/1"),
             served.post(f"{ONE}/rollback", json={"position": "1"}),
         ):
-            refused(answer, 409, "model_is_trained")
+            told = refused(answer, 409, "model_is_trained")["detail"]
+            assert "rollback" in str(answer.request.url) or "POST /v1/models/m/labels" in told
 
     def test_at_least(self, served: TestClient, two: Any) -> None:
         position = served.post(f"{ONE}/promote", json={"version": 2}).json()["position"]
@@ -460,3 +460,87 @@ class TestGoingOn:
 def test_a_rollback_points_to_promote(served: TestClient, refused: Callable[..., Any]) -> None:
     told = refused(served.post(f"{ONE}/rollback", json={"position": "1"}), 409, "model_is_trained")
     assert "promote an earlier one (POST /v1/models/m/promote, manylabel models promote m VERSION)" in told["detail"]
+
+
+class TestWatched:
+    """Its answers are kept, and measured by the labels that come later."""
+
+    @staticmethod
+    def keep(client: TestClient, address: str, items: list[Any]) -> list[Any]:
+        answer = client.post(f"{address}/predict?keep=true", json={"examples": items})
+        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+        assert answer.json()["expires"]
+        predictions: list[Any] = answer.json()["predictions"]
+        return predictions
+
+    def test_measures_are_of_the_version_that_answered(
+        self, served: TestClient, one: Any, refused: Callable[..., Any]
+    ) -> None:
+        items = [{"x": row} for row in one.X[:20].tolist()]
+        by_one = self.keep(served, ONE, items)
+        empty = served.get(f"{ONE}/metrics").json()
+        assert (empty["version"], empty["updates"], empty["cumulative"]["micro_f1"]) == (1, 0, None)
+        assert served.get(f"{ONE}/labels").json()["total"] == 3
+        served.post(f"{ONE}/promote", json={"version": 2})
+        by_two = self.keep(served, ONE, items)
+        right = [{"id": each["id"], "y": each["labels"]} for each in by_one]
+        body = {"examples": right}
+        labelled = served.post(f"{ONE}/labels", json=body, headers={"Idempotency-Key": "k"})
+        schemas.UpdateAnswer.model_validate_json(labelled.content, strict=True)
+        assert labelled.json()["updates"] == 20
+        again = served.post(f"{ONE}/labels", json=body, headers={"Idempotency-Key": "k"})
+        assert (again.json(), again.headers["idempotent-replayed"]) == (labelled.json(), "true")
+        refused(served.post(f"{ONE}/labels", json=right[0]), 409, "prediction_labelled", "/id")
+        wrong = [name for name in ("rock", "jazz", "pop") if name not in by_two[0]["labels"]]
+        for name in ("rock", "jazz", "pop"):
+            part = {"id": by_two[0]["id"], "y": {name: name in wrong}}
+            assert served.post(f"{ONE}/labels", json=part).status_code == 200
+        first, second = (served.get(f"{ONE}/metrics?version={version}").json() for version in (1, 2))
+        assert served.get(f"{ONE}/metrics").json() == second
+        schemas.Metrics.model_validate(first)
+        assert (first["version"], first["updates"], first["cumulative"]["micro_f1"]) == (1, 20, 1.0)
+        assert (second["updates"], second["cumulative"]["examples"], second["cumulative"]["micro_f1"]) == (3, 1, 0.0)
+        assert second["drift"] == {"alarms": 0, "last": None, "labels": {}}
+        listed = served.get(f"{ONE}/labels?version=1&sort=name&descending=false").json()
+        schemas.LabelList.model_validate(listed)
+        counts = [sum(name in each["labels"] for each in by_one) for name in ("jazz", "pop", "rock")]
+        assert [label["label"] for label in listed["labels"]] == ["jazz", "pop", "rock"]
+        assert [label["examples"] for label in listed["labels"]] == counts
+        assert (listed["version"], listed["updates"], listed["labels"][0]["calibration"]) == (1, 20, None)
+        assert listed["labels"][0]["drift"] == {"alarms": 0, "last": None}
+        scraped = served.get("/metrics").text
+        assert 'manylabel_score{measure="micro_f1",model="m",window="cumulative"} 0.0' in scraped
+        assert served.delete(f"{ONE}/versions/1").status_code == 204
+        assert served.get(f"{ONE}/metrics?version=1").json() == first, "a version goes, its measures do not"
+        refused(served.get(f"{ONE}/metrics?version=3"), 404, "version_not_found")
+        predicted = served.post(f"{ONE}/predict", json={"examples": items}).json()["predictions"]
+        assert [each["scores"] for each in predicted] == [each["scores"] for each in by_two], "nothing is learnt"
+
+    def test_with_views(self, served: TestClient, views: Any) -> None:
+        items = [{"views": {"image": seen}} for seen in views.X["image"][:3].tolist()]
+        kept = self.keep(served, VIEWS, items)
+        truths = [{"id": each["id"], "y": [*each["labels"], "unheard of"]} for each in kept]
+        assert served.post(f"{VIEWS}/labels", json={"examples": truths}).json()["updates"] == 3
+        found = served.get(f"{VIEWS}/metrics").json()["cumulative"]
+        hits = sum(len(each["labels"]) for each in kept)
+        assert found["micro_f1"] == 2 * hits / (2 * hits + 3)
+        assert served.get(f"{VIEWS}/labels").json()["total"] == 4
+
+    def test_what_is_refused(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
+        item = {"x": [1, 2, 3, 4]}
+        with serve(max_kept_predictions=1, max_labels=4) as client:
+            put(client, "m", one.contents, meta_of())
+            client.post("/v1/models", json={"name": "on", "algorithm": "falt"})
+            for call in ("metrics", "labels"):
+                refused(client.get(f"/v1/models/on/{call}?version=1"), 409, "model_is_online")
+                refused(client.get(f"{ONE}/{call}?version=0"), 422, "invalid_request", "version")
+            id = client.post(f"{ONE}/predict?keep=true", json=item).json()["id"]
+            refused(client.post(f"{ONE}/predict?keep=true", json=item), 429, "predictions_full")
+            none = {"id": "01KAHZY4T00000000000000000", "y": []}
+            refused(client.post(f"{ONE}/labels", json=none), 410, "prediction_expired", "/id")
+            for n in range(2):
+                truth = {"id": id, "y": {f"typo {n}": True}}
+                assert client.post(f"{ONE}/labels", json=truth).status_code == (200 if n == 0 else 507)
+            put(client, "idle", one.contents, meta_of("job-i"), promote=False)
+            for call in ("metrics", "labels"):
+                refused(client.get(f"/v1/models/idle/{call}"), 409, "no_version_served")

@@ -10,16 +10,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.service.trained.conftest import meta
 
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import DatasetExists, LimitExceeded, ModelExists, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.online.state.fold import Fold, LogEntry
-from manylabel_service.online.state.log_entries import Update, encode
+from manylabel_service.online.state.log_entries import Answered, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
@@ -61,6 +64,13 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
     record = await store.models.find("m")
     assert record is not None
     await VersionStore(record, store).delete(2)
+    watched = OnlineModel(TrainedSpec(name="m"))
+    for n, id in enumerate(("01KAHZY4T00000000000000000", "01KAHZY4T00000000000000001")):
+        told = Example(NO_FEATURES, Labels.all_of([f"l{n}"]))
+        by = (Answered(2 - n, ("l0", "l1")),)
+        late = Update((told,), "log", prediction_ids=(id,), served=(np.array([1.0, -1.0]),), answered=by)
+        (entry,) = await store.logs.append(record, [encode(late)], watched.position, "log")
+        Fold(watched, [LogEntry(entry.position, late)]).step(10)
     spec = ModelSpec.model_validate({"name": "tags", "algorithm": "falt", "scaling": "unit"})
     record = await store.models.create("tags", spec.to_bytes())
     model = OnlineModel(spec)
@@ -95,6 +105,11 @@ async def contents(store: Store, settings: Settings, tmp_path: Path) -> dict[str
             model = (await LogReplayer(record, spec, store, SnapshotReader(record, store)).restored()).model
             found["tags"] = bytes(model.seed("tags"))
             continue
+        replayer = LogReplayer(record, read_spec(record.spec), store, SnapshotReader(record, store))
+        answers = (await replayer.restored()).model.answers
+        assert answers is not None
+        found["measured"] = {version: answers[version].measures() for version in answers}
+        assert len(found["measured"]) == 2
         versions = VersionStore(record, store)
         catalogue = await versions.read()
         found[record.name] = (catalogue.served, catalogue.last, dict(catalogue.jobs) | {"job-x": 2})
@@ -186,7 +201,7 @@ async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
         await fill(store, settings, one, two)
         await exported(store, settings, archive)
     files = sorted(path for path in archive.rglob("*") if path.is_file() and path.name != "manifest.json")
-    assert len(files) == 7
+    assert len(files) == 8
     async with opened(place("last")) as store:
         for file in files:
             whole = file.read_bytes()

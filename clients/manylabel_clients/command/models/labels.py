@@ -18,12 +18,16 @@ def labels(
     ascending: Annotated[bool, typer.Option("--ascending", help="The lowest first.")] = False,
     offset: Annotated[int, typer.Option(min=0, help="How many to leave out.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most labels shown.")] = 50,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Which version of a model that jobs train. Default: the one served.")
+    ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """List the labels of a model: how frequent each is, when it was seen, how well it is predicted."""
     with connect(url) as client:
-        page = client.model(name).labels(sort=sort, descending=not ascending, offset=offset, limit=limit)
+        model = client.model(name)
+        page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
     print_as(as_json, page, _print)
 
 

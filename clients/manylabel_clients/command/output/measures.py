@@ -9,10 +9,10 @@ from manylabel_clients.command.output.text import MAX_LABELS, print_table
 from manylabel_clients.http.resources.metrics import Drift, Metrics
 
 
-def print_metrics(metrics: Metrics) -> None:
+def print_metrics(metrics: Metrics, title: str = "predicted before learnt") -> None:
     """Print prequential measures, overall and over the window, each beside what the labels frequent so far reach."""
     both = (metrics.cumulative, metrics.window)
-    columns = ("predicted before learnt", "all", "baseline", _last(metrics), "baseline")
+    columns = (title, "all", "baseline", _last(metrics), "baseline")
     counts = ("examples", *(cell for measures in both for cell in (f"{measures.examples:,}", "")))
     print_table(columns, [counts, *measure_rows(*(asdict(one) for each in both for one in (each, each.baseline)))])
     if metrics.drift is not None:

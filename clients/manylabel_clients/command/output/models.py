@@ -39,6 +39,8 @@ def print_status(status: AnyStatus) -> None:
         if status.measures is not None:
             columns = ("held out", f"version {status.version}", "baseline")
             print_table(columns, measure_rows(status.measures, status.baseline or dict.fromkeys(status.measures)))
+        if status.metrics is not None and status.metrics.cumulative.examples:
+            print_metrics(status.metrics, f"version {status.version} as served")
         return
     facts = {
         "model": status.name,

@@ -66,13 +66,21 @@ class LabelPage:
     """The model has so many."""
     position: str
     updates: int
+    version: int | None = None
+    """Of a model that jobs train: the version whose answers are measured."""
 
 
 class LabelRequests(Requests):
     """Requests about the labels of one model."""
 
     def labels(
-        self, *, sort: str = "frequency", descending: bool = True, offset: int = 0, limit: int = 100
+        self,
+        *,
+        sort: str = "frequency",
+        descending: bool = True,
+        offset: int = 0,
+        limit: int = 100,
+        version: int | None = None,
     ) -> Exchange[LabelPage]:
         """Return some of the labels of the model, with how frequent and how well predicted each is.
 
@@ -85,8 +93,12 @@ class LabelRequests(Requests):
             Whether the highest come first.
         offset, limit : int
             How many are left out before the first, and most labels returned, up to 1,000.
+        version : int, optional
+            Of a model that jobs train: the version whose answers are measured. None: the one served.
         """
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
+        if version is not None:
+            query["version"] = version
         return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", _label_page))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:

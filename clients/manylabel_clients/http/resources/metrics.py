@@ -65,12 +65,14 @@ class Drift(Alarms):
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Metrics measure a model over all its updates, and over the latest ones."""
+    """Metrics measure a model over all its updates, and over the latest ones; of one that jobs train, a version."""
 
     cumulative: Measures
     window: WindowMeasures
     drift: Drift | None = None
     """None of a model that does not watch for it."""
+    version: int | None = None
+    """Of a model that jobs train: the version whose answers are measured."""
 
 
 def metrics(answer: Mapping[str, Any]) -> Metrics:
@@ -80,6 +82,7 @@ def metrics(answer: Mapping[str, Any]) -> Metrics:
         _measures(Measures, answer["cumulative"]),
         _measures(WindowMeasures, answer["window"]),
         None if drift is None else _drift(drift),
+        answer.get("version"),
     )
 
 

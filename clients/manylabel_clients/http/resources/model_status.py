@@ -76,6 +76,8 @@ class TrainedStatus(TrainedSummary):
     """Size of its state in memory."""
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
+    metrics: Metrics | None = None
+    """Of what the version has answered since, by the labels that came later."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary
@@ -87,7 +89,8 @@ AnyStatus: TypeAlias = ModelStatus | TrainedStatus
 def model_status(answer: Mapping[str, Any]) -> AnyStatus:
     """Return a model's status from its JSON."""
     if answer["algorithm"] == TRAINED:
-        return from_json(TrainedStatus, answer)
+        measured = answer["metrics"]
+        return from_json(TrainedStatus, {**answer, "metrics": None if measured is None else metrics(measured)})
     return from_json(ModelStatus, {**answer, "metrics": metrics(answer["metrics"])})
 
 

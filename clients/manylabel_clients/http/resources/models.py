@@ -142,7 +142,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
     def label(self, id: str, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
         """Learn an example that was predicted with `keep`, now that its truth is known.
 
-        Measured is the answer that was served. A mapping of labels may be a part of the truth, and others follow.
+        Measured is the answer that was served; a model that jobs train is measured, and learns nothing. A mapping of
+        labels may be a part of the truth, and others follow.
 
         Raises
         ------
@@ -212,9 +213,18 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """
         return EventStream(self._path, after, self._retry, Event)
 
-    def metrics(self) -> Exchange[Metrics]:
-        """Return how well the model predicted what it then learnt."""
-        return (yield from self._get(f"{self._path}/metrics", metrics))
+    def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
+        """Return how well the model predicted what it then learnt.
+
+        Of a model that jobs train: how well a version, or the one served, has predicted what was labelled later.
+
+        Raises
+        ------
+        Conflict
+            If a version is asked for of a model that learns online, or none is served.
+        """
+        which = "" if version is None else f"?version={version}"
+        return (yield from self._get(f"{self._path}/metrics{which}", metrics))
 
     def status(self) -> Exchange[AnyStatus]:
         """Return what the server says about the model."""

@@ -15,7 +15,7 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import path_in_item, to_labels
-from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, labelled
 from manylabel_service.api.translation.to_json import answer, receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import JSON, read_body
@@ -25,6 +25,7 @@ from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, prob
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
@@ -32,6 +33,8 @@ from manylabel_service.ulid import timestamp_of
 
 COUNTED_AT_ONCE = 256
 """Delays counted between two turns of other requests."""
+
+_LABELLING = tuple(code for code in LEARNING if code != "model_is_trained")
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
@@ -47,7 +50,7 @@ class _Truth(NamedTuple):
     "/v1/models/{name}/labels",
     summary="Learn from kept predictions, now that their labels are known",
     response_model=schemas.UpdateAnswer,
-    responses=problems(*LEARNING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
+    responses=problems(*_LABELLING, "prediction_not_found", "prediction_labelled", "prediction_expired"),
     openapi_extra={
         **body(schemas.LabelItem, schemas.LabelBatch, example={"id": "01KAHZY4T00000000000000000", "y": ["pets"]}),
         **idempotency.PARAMETER,
@@ -56,12 +59,12 @@ class _Truth(NamedTuple):
 async def labels(request: Request, name: str) -> Response:
     """The features that were kept are learnt with their labels, and the measures count what was answered then. The
     truth of one id may come in parts: `y` as an object with some of the labels, the others later, each of them once. A
-    batch is learnt in its order, all or none."""
+    batch is learnt in its order, all or none. A trained model learns nothing; its measures count the answers."""
     context = context_of(request)
-    replica = online(await context.registry.get(name))
+    hosted = await context.registry.get(name)
     with counting_refusals(context, name):
         deadline = time.monotonic() + context.settings.max_queue_seconds
-        replica.check_wait()
+        labelled(hosted).check_wait()
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
         async with request.app.state.turns.turn(raw, deadline):
@@ -69,7 +72,7 @@ async def labels(request: Request, name: str) -> Response:
             key = idempotency.idempotency_key(request, "labels", raw)
             items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)
-        updated = await _learn(context, replica, items, key, deadline)
+        updated = await _learn(context, hosted, items, key, deadline)
         content = await answer(None, items.batch, receipt(updated))
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
@@ -95,13 +98,13 @@ def _check_repeats(items: Items[_Truth]) -> None:
 
 
 async def _learn(
-    context: Context, replica: Replica, items: Items[_Truth], key: IdempotencyKey | None, deadline: float
+    context: Context, hosted: HostedModel, items: Items[_Truth], key: IdempotencyKey | None, deadline: float
 ) -> UpdateResult:
-    def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return _learn_kept(replica, items.values, key, deadline)
+    def ask(hosted: HostedModel) -> Awaitable[UpdateResult]:
+        return _learn_kept(labelled(hosted), items.values, key, deadline)
 
     try:
-        return await context.registry.ask(replica, ask)
+        return await context.registry.ask(hosted, ask)
     except PredictionError as error:
         raise _problem(error, items) from error
     except InvalidExample as error:
@@ -135,8 +138,14 @@ async def _learn_kept(
             raise
         return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
     examples = [Example(one.x, truth.y) for one, truth in zip(kept, truths, strict=True)]
+    answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
-        examples, key=key, prediction_ids=ids, served=[one.scores for one in kept], deadline=deadline
+        examples,
+        key=key,
+        prediction_ids=ids,
+        served=[one.scores for one in kept],
+        answered=answered or None,
+        deadline=deadline,
     )
 
 

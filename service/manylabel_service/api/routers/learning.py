@@ -26,9 +26,9 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.examples import Example, Features
+from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
@@ -74,7 +74,7 @@ class Predicting(Parameters):
     "/v1/models/{name}/predict",
     summary="Predict one example or a batch",
     response_model=schemas.PredictAnswer | schemas.PredictBatchAnswer,
-    responses=problems(*READING, "model_is_trained", "no_version_served", "predictions_full", "version_damaged"),
+    responses=problems(*READING, "no_version_served", "predictions_full", "version_damaged"),
     openapi_extra={
         **body(
             schemas.PredictRequest,
@@ -113,7 +113,7 @@ async def predict(request: Request, name: str) -> Response:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
     if wanted.keep:
-        ids, facts["expires"] = await _keep(context, online(hosted), items.values, predicted.predictions)
+        ids, facts["expires"] = await _keep(context, hosted, items.values, predicted)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
@@ -166,7 +166,7 @@ async def _predict(
 
 
 async def _keep(
-    context: Context, replica: Replica, xs: Sequence[Features], predictions: Sequence[Prediction]
+    context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult
 ) -> tuple[list[str], str]:
     """Keep the examples that were predicted, and what is answered; answers an id for each, and until when.
 
@@ -176,7 +176,11 @@ async def _keep(
     """
     now_ms = time.time_ns() // 1_000_000
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
-    await context.registry.ask(replica, lambda replica: replica.keep(ids, xs, predictions))
+
+    def ask(hosted: HostedModel) -> Awaitable[None]:
+        return hosted.keep(ids, xs, predicted.predictions, predicted.version)
+
+    await context.registry.ask(hosted, ask)
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
@@ -207,7 +211,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     seconds = time.perf_counter() - started
     content = await answer(updated.predictions, items.batch, receipt(updated))
     learnt = 0 if updated.replayed else len(items.values)
-    context.telemetry.updated(replica.spec.name, learnt, seconds, updated.alarms)
+    context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 

@@ -11,11 +11,11 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.model_access import online
+from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of
+from manylabel_service.api.web.parameters import Flag, each_once, one_of
 from manylabel_service.api.web.routes import body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.online.replica import Replica
@@ -39,7 +39,7 @@ def _read_offset(value: object) -> object:
     return value
 
 
-class Listing(Parameters):
+class Listing(WhichVersion):
     """Which labels are listed, and in which order."""
 
     sort: one_of(SORTS) = "frequency"  # type: ignore[valid-type]
@@ -56,17 +56,15 @@ class Listing(Parameters):
     "/v1/models/{name}/labels",
     summary="List the labels of a model",
     response_model=schemas.LabelList,
-    responses=problems("model_not_found", "model_is_trained", "invalid_request", "not_ready", "storage_unavailable"),
+    responses=problems(*MEASURED),
     dependencies=[Depends(each_once)],
 )
 async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Query()]) -> Response:
-    """Lists the labels with how frequent they are, how well each was predicted before it was learnt, and by what."""
-    replica = online(await context.registry.get(name))
-    replica.check_serving()
-    model = replica.model
-    page = label_page(model, query.sort, query.descending, query.offset, query.limit)
-    facts = {"position": model.position, "updates": model.updates}
-    return json_answer({"labels": page.labels, "total": page.total, **facts})
+    """Lists the labels with how frequent they are, how well each was predicted before it was learnt, and by what. Those
+    of a trained model are of the answers of one of its versions."""
+    found = await measured(context, name, query.version)
+    page = label_page(found.state.label_facts, query.sort, query.descending, query.offset, query.limit)
+    return json_answer({"labels": page.labels, "total": page.total, **found.place})
 
 
 _CHANGING = (

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 from mmap import MAP_PRIVATE, mmap
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,10 +15,10 @@ from manylabel_core.state import DamagedState
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
-from manylabel_service.api.translation.model_access import online, trained
+from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
 from manylabel_service.api.translation.scratch_files import receive_file
 from manylabel_service.api.web.bodies import BYTES, read_json
-from manylabel_service.api.web.parameters import wrong
+from manylabel_service.api.web.parameters import each_once, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import body, json_answer, problems
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -72,7 +72,7 @@ async def create_model(request: Request, context: ContextOf) -> Response:
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling)
-    return created(await context.registry.create(state.spec, state))
+    return created(await context.registry.create(state.online_spec, state))
 
 
 def _known(document: Any) -> dict[Path, list[str]]:
@@ -129,13 +129,14 @@ async def delete_model(context: ContextOf, name: str) -> Response:
     "/v1/models/{name}/metrics",
     summary="Show how well a model predicts",
     response_model=schemas.Metrics,
-    responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
+    responses=problems(*MEASURED),
+    dependencies=[Depends(each_once)],
 )
-async def show_metrics(context: ContextOf, name: str) -> Response:
-    """The measures are prequential: every example is predicted before it is learnt, and counts here."""
-    replica = online(await context.registry.get(name))
-    status = replica.status()
-    return json_answer({**status["metrics"], "position": status["position"], "updates": status["updates"]})
+async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
+    """The measures are prequential: every example is predicted before it is learnt, and counts here. Those of a trained
+    model are of the answers that one of its versions gave, by the labels that came later."""
+    found = await measured(context, name, query.version)
+    return json_answer({**found.state.measures(), **found.place})
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:
@@ -167,7 +168,7 @@ async def upload(request: Request, context: ContextOf, name: str) -> Response:
         file, size_bytes = await receive_file(request, BYTES, *limits, context.datasets, stack)
         async with context.uploading:
             state = await asyncio.to_thread(_model, file, size_bytes, settings)
-            replica = await context.registry.create(state.spec.model_copy(update={"name": name}), state)
+            replica = await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
     return created(replica)
 
 
@@ -183,6 +184,9 @@ def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
     """Return what a snapshot in a file has learnt; the memory of its bytes is the system's, which may take it back."""
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
-        return OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
+        model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
     except DamagedState as error:
         raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
+    if model.answers is not None:
+        raise invalid((), "must be a snapshot of a model that learns online")
+    return model

@@ -16,7 +16,6 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.routes import json_answer, problems
 from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.online.replica import Replica
 
 router = APIRouter(tags=["server"])
 
@@ -137,9 +136,8 @@ class _Gauges:
         name = replica.record.name
         for gauge, value in replica.gauges().items():
             self._add(gauge, value, model=name)
-        if not isinstance(replica, Replica):
+        if (measures := replica.measures()) is None:
             return
-        measures = replica.measures()
         for window in ("cumulative", "window"):
             baseline = measures[window]["baseline"]
             for gauge, found in (("score", measures[window]), ("baseline_score", baseline)):

@@ -11,19 +11,12 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.routers.versions import STORED
-from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.web.parameters import Number, Parameters, each_once
+from manylabel_service.api.translation.model_access import WhichVersion, trained
+from manylabel_service.api.web.parameters import each_once
 from manylabel_service.api.web.routes import JSONAnswer, problems
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
 router = APIRouter(tags=["versions"])
-
-
-class WhichVersion(Parameters):
-    """Which version is shown."""
-
-    version: Number | None = None
-    """The number of the version; without it the one served is shown."""
 
 
 _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", "version_damaged")

@@ -77,7 +77,9 @@ class Metrics(BothMeasures, At):
     """Prequential measures of a model at one position."""
 
     updates: int
-    """The model has learnt so many examples in all."""
+    """The model has learnt so many examples in all; a trained one has been told the labels of so many answers."""
+    version: int | None = None
+    """The version of a trained model whose answers are measured; only there for one."""
 
 
 class MeasuresOfLabel(Answer):
@@ -126,7 +128,9 @@ class LabelList(At):
     total: int
     """The model has so many labels."""
     updates: int
-    """The model has learnt so many examples."""
+    """The model has learnt so many examples; a trained one has been told the labels of so many answers."""
+    version: int | None = None
+    """The version of a trained model whose answers are measured; only there for one."""
 
 
 class Ignored(Answer):
@@ -193,6 +197,8 @@ class TrainedStatus(At):
     """All views together have so many features."""
     bytes: int
     """The model holds so many bytes of memory."""
+    metrics: BothMeasures | None
+    """The measures are of what the version served has answered, by the labels that came later."""
     loaded: Literal[True]
 
 

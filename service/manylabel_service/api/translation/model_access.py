@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from manylabel_service.api.context import Context
+from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answers import VersionMeasures
+from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.model import TrainedModel
 
 
@@ -18,11 +22,60 @@ def online(hosted: HostedModel, refusal: type[ModelIsTrained] = ModelIsTrained) 
     return hosted
 
 
+def labelled(hosted: HostedModel) -> Replica:
+    """Return the replica that takes the labels of kept predictions: of a trained model, the one of its answers."""
+    if isinstance(hosted, TrainedModel):
+        return hosted.answers
+    return online(hosted)
+
+
 def trained(hosted: HostedModel) -> TrainedModel:
     """Return a trained model; raise ModelIsOnline if it is none."""
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
+
+
+class WhichVersion(Parameters):
+    """Which version of a trained model is shown."""
+
+    version: Number | None = None
+    """The number of the version; without it the one served is shown."""
+
+
+class Measured(NamedTuple):
+    """A measured model, or version of a trained one, at a position."""
+
+    state: OnlineModel | VersionMeasures
+    place: dict[str, Any]
+
+
+MEASURED = (
+    *("model_not_found", "model_is_online", "version_not_found", "no_version_served", "version_damaged"),
+    *("invalid_request", "not_ready", "storage_unavailable"),
+)
+"""Codes of the errors of `measured`."""
+
+
+async def measured(context: Context, name: str, number: int | None) -> Measured:
+    """Return what is measured of a model; of a trained one, of a version, or of the one served.
+
+    Raises
+    ------
+    ModelIsOnline
+        A version of it is asked for.
+    ServiceError
+        As `TrainedModel.measured`.
+    """
+    hosted = await context.registry.get(name)
+    if isinstance(hosted, TrainedModel):
+        version, state, position = await context.registry.ask(hosted, lambda model: model.measured(number))
+        return Measured(state, {"version": version, "position": position, "updates": state.updates})
+    if number is not None:
+        raise ModelIsOnline(name)
+    model = online(hosted)
+    model.check_serving()
+    return Measured(model.model, {"position": model.position, "updates": model.model.updates})
 
 
 @contextmanager

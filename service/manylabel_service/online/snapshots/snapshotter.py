@@ -26,8 +26,9 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.online.snapshots.reader import at
-from manylabel_service.online.snapshots.retention import LogWindow, Retention
+from manylabel_service.online.snapshots.retention import NO_WINDOW, LogWindow, Retention
 from manylabel_service.online.snapshots.room import SnapshotRoom
+from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Kept, LogExtent, ModelRecord, SnapshotRecord, Store, position_key
@@ -68,7 +69,9 @@ class Snapshotter:
         self._settings = settings
         self._room = SnapshotRoom(store, settings.max_snapshot_bytes) if room is None else room
         self._on_stored = on_stored
-        self._retention = Retention(record, store, settings.snapshots_kept, LogWindow.of(settings))
+        # Nobody trains from what a trained model has answered.
+        window = NO_WINDOW if is_trained(record.spec) else LogWindow.of(settings)
+        self._retention = Retention(record, store, settings.snapshots_kept, window)
         self._storing: Storing | None = None
         self._patience = 1.0
         self._soon = False

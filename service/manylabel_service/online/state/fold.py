@@ -128,6 +128,8 @@ class _Block:
         """Take the entry's next example; its new features and labels get their columns, as far as there is room."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
+        if entry.update.answered is not None:  # that they are new is no event
+            model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
         self.entries.append(entry)
         self.numbers.append(entry.taken)
@@ -395,7 +397,13 @@ def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], tar
         if update.prediction_ids is None or update.served is None:
             model.prequential.update(scores[one], target, n_known[one])
             continue
-        served, id = update.served[number - 1][: target.n_labels[0]], update.prediction_ids[number - 1]
+        id = update.prediction_ids[number - 1]
+        if update.answered is not None and model.answers is not None:
+            by, y = update.answered[number - 1], update.examples[number - 1].y
+            sounded = model.answers.measure(by, update.served[number - 1], y, id, model.labelled.parts)
+            entry.alarms += [(number, label) for label in sounded]
+            continue
+        served = update.served[number - 1][: target.n_labels[0]]
         answered = np.zeros((1, scores.shape[1]))
         answered[0, 1 : 1 + len(served)] = served
         given = answered, target, np.array([len(served)], dtype=np.int64)

@@ -1,12 +1,14 @@
 """The labels of a model one by one: how frequent they are, how well they are predicted, and by what."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_service.online.state.model import OnlineModel
+from manylabel_core import Prequential
+from manylabel_core.online.calibration.calibration import Curves
+from manylabel_core.online.drift.detectors import Alarms
 
 _MEASURES = ("precision", "recall", "f1")
 SORTS = (
@@ -25,10 +27,20 @@ class LabelPage(NamedTuple):
     total: int
 
 
-def label_page(model: OnlineModel, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
+class LabelFacts(NamedTuple):
+    """Facts about labels stand by column; `curves` and `alarms` are None where there are none."""
+
+    names: Sequence[str]
+    measured: Prequential
+    retired: Collection[str]
+    curves: Curves | None
+    alarms: Alarms | None
+
+
+def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limit: int) -> LabelPage:
     """Return some labels in an order of `SORTS`; those without a value come last, those alike as they came first."""
-    columns = _columns(model)
-    names = model.labels.names
+    columns = _columns(facts)
+    names = facts.names
     if sort == "name":
         order = np.array(sorted(range(len(names)), key=names.__getitem__, reverse=descending), dtype=np.int64)
     else:
@@ -36,18 +48,18 @@ def label_page(model: OnlineModel, sort: str, descending: bool, offset: int, lim
     shown = order[offset : offset + limit]
     rows = {name: _listed(column[shown]) for name, column in columns.items()}
     page = [
-        _to_json(names[label], names[label] in model.retired, {name: row[at] for name, row in rows.items()})
+        _to_json(names[label], names[label] in facts.retired, {name: row[at] for name, row in rows.items()})
         for at, label in enumerate(shown.tolist())
     ]
-    if model.learner.drift is None:
+    if facts.alarms is None:
         page = [{**row, "drift": None} for row in page]
     return LabelPage(page, len(names))
 
 
-def _columns(model: OnlineModel) -> dict[str, Column]:
+def _columns(facts: LabelFacts) -> dict[str, Column]:
     """Return a number for each label, NaN where there is none."""
-    n = len(model.labels)
-    counted = model.prequential.labels()
+    n = len(facts.names)
+    counted = facts.measured.labels()
     examples, told, first, last = (_padded(array, n) for array in counted[:4])
     columns = {
         "examples": examples,
@@ -57,10 +69,9 @@ def _columns(model: OnlineModel) -> dict[str, Column]:
         **_measured("", counted.cumulative, n),
         **_measured("window_", counted.window, n),
     }
-    curves = model.learner.curves()
     for name in ("threshold", "slope", "intercept"):
-        columns[name] = np.full(n, np.nan) if curves is None else getattr(curves, name)
-    alarms = model.learner.alarms()
+        columns[name] = np.full(n, np.nan) if facts.curves is None else getattr(facts.curves, name)
+    alarms = facts.alarms or Alarms(*np.zeros((2, 1 + n), dtype=np.int64))
     columns["alarms"], columns["last_alarm"] = alarms.counts[1:].astype(float), _or_nan(alarms.last[1:])
     return columns
 
@@ -110,3 +121,20 @@ def _to_json(name: str, retired: bool, row: dict[str, Any]) -> dict[str, Any]:
 
 def _whole(number: float | None) -> int | None:
     return None if number is None else int(number)
+
+
+def drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:
+    """Return the alarms of the detector of all labels, and of those labels whose own has sounded.
+
+    Parameters
+    ----------
+    counts : alarms so far, shape (1 + n_labels,): of the detector of all labels, and of each label.
+    last : examples learnt when each sounded last, 0 for never; of the same shape.
+    label_names : in column order.
+    """
+    counts_listed, last_listed = counts.tolist(), last.tolist()
+    labels = {
+        label_names[column - 1]: {"alarms": counts_listed[column], "last": last_listed[column]}
+        for column in (1 + np.flatnonzero(counts[1:])).tolist()
+    }
+    return {"alarms": counts_listed[0], "last": last_listed[0] or None, "labels": labels}

@@ -21,7 +21,8 @@ from manylabel_service.idempotency import IdempotencyKey
 VERSION = 1
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to], an
 update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
-stream key, stream lines], an example is [names, indices, values, label names, signs, complete]."""
+stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
+answered; an example is [names, indices, values, label names, signs, complete]."""
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 
@@ -36,13 +37,21 @@ class StreamPart(NamedTuple):
     lines: tuple[int, ...]
 
 
+class Answered(NamedTuple):
+    """A version of a trained model has answered, whose labels are these, in the order of its scores."""
+
+    version: int
+    labels: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Update:
     """An update is a log entry: examples to learn, in order, and how to answer.
 
     `want_probabilities` only with `want_predictions`. `prediction_ids`, where the truth of kept predictions is
     told, has one id for each example; none of them is told a label twice. Beside them stand the scores that were
-    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none.
+    `served`: of each example float64, one for each of the first labels, minus the threshold, NaN for none. Of a trained
+    model, `answered` says which version served each; its scores are those of the labels of that version.
     """
 
     examples: tuple[Example, ...]
@@ -53,16 +62,18 @@ class Update:
     stream: StreamPart | None = None
     want_probabilities: bool = False
     served: tuple[NDArray[np.float64], ...] | None = None
+    answered: tuple[Answered, ...] | None = None
 
     def without(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices."""
         left = [index for index in range(len(self.examples)) if index not in indices]
-        ids, stream, served = self.prediction_ids, self.stream, self.served
+        ids, stream, served, answered = self.prediction_ids, self.stream, self.served, self.answered
         return replace(
             self,
             examples=tuple(self.examples[index] for index in left),
             prediction_ids=None if ids is None else tuple(ids[index] for index in left),
             served=None if served is None else tuple(served[index] for index in left),
+            answered=None if answered is None else tuple(answered[index] for index in left),
             stream=None if stream is None else StreamPart(stream.key, tuple(stream.lines[index] for index in left)),
         )
 
@@ -113,6 +124,8 @@ def encode_head(update: Update) -> bytes:
     origin = None
     if update.prediction_ids is not None or update.stream is not None:
         origin = (update.prediction_ids, _packed_scores(update.served), *(update.stream or (None, None)))
+        if update.answered is not None:
+            origin = (*origin, [[answered.version for answered in update.answered], *dict(update.answered).items()])
     wants = (update.want_predictions, update.want_probabilities)
     head = (VERSION, _UPDATE, update.durability, *(update.key or (None, None)), *wants, origin)
     packer = msgpack.Packer()
@@ -156,7 +169,7 @@ def _update(
     origin: list[Any] | None,
     examples: list[list[Any]],
 ) -> Update:
-    ids, served, stream, lines = origin or (None, None, None, ())
+    ids, served, stream, lines, *answers = origin or (None, None, None, ())
     update = Update(
         tuple(_unpack(*example) for example in examples),
         durability,
@@ -166,9 +179,19 @@ def _update(
         stream=None if stream is None else StreamPart(stream, tuple(lines)),
         want_probabilities=want_probabilities,
         served=None if served is None else tuple(np.frombuffer(row, dtype="<f8") for row in served),
+        answered=_answered(*answers[0]) if answers else None,
     )
     _check(update)
     return update
+
+
+def _answered(versions: list[int], *labels: list[Any]) -> tuple[Answered, ...]:
+    """Return who answered each example; the labels of a version stand there once."""
+    known = {int(version): Answered(int(version), tuple(names)) for version, names in labels}
+    try:
+        return tuple(known[version] for version in versions)
+    except KeyError as error:
+        raise ValueError(f"the labels of version {error} are missing") from error
 
 
 def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
@@ -195,6 +218,10 @@ def _check(update: Update) -> None:
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
             raise ValueError(f"{n_examples} examples must have as many ids of predictions, with what was served")
+    if update.answered is not None:
+        widths = [len(answered.labels) for answered in update.answered]
+        if widths != [len(scores) for scores in update.served or ()]:
+            raise ValueError("each answer of a version must have a score for each of its labels")
     if update.stream is None:
         return
     lines = update.stream.lines

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Prequential, Vocabulary
+from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
@@ -19,9 +20,12 @@ from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
+from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
+from manylabel_service.online.state.answers import Answers, NothingLearnt
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
 from manylabel_service.online.state.integrity import check_names, check_position, check_rollbacks
+from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.labelled_ids import LabelledIds
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.storage import SEED, START, position_key
@@ -59,6 +63,7 @@ class OnlineModel:
     limits : of its features and labels.
     keys : the idempotency keys seen, with the answers.
     labelled : the kept predictions that have been given their labels, or some.
+    answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
     renamed : the columns of labels that have had another name.
@@ -67,14 +72,15 @@ class OnlineModel:
         log from before a rollback, that snapshot is needed.
     """
 
-    def __init__(self, spec: ModelSpec) -> None:
+    def __init__(self, spec: ModelSpec | TrainedSpec) -> None:
         self.spec = spec
         self.limits = spec.limits or UNLIMITED
         self.features = FeatureSpace(spec.features, self.limits.features)
         self.labels = Vocabulary()
         self.labels.add(spec.labels or ())
         self.ignored_labels = 0
-        self.learner = spec.learner()
+        self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
+        self.answers = None if isinstance(spec, ModelSpec) else Answers()
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
         self.learner.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
@@ -93,7 +99,8 @@ class OnlineModel:
         """The bytes of memory that the state takes."""
         learnt = (self.learner, self.features, self.labels, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
-        return sum(part.nbytes for part in (*learnt, *requests))
+        answers = 0 if self.answers is None else self.answers.nbytes
+        return answers + sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
         """Return the most bytes of memory once there are so many columns, and so many values are learnt."""
@@ -119,7 +126,19 @@ class OnlineModel:
         """Return what the detectors of drift have said, under that name; nothing of a model without them."""
         if self.learner.drift is None:
             return {}
-        return {"drift": _drift_to_json(*self.learner.alarms(), self.labels.names)}
+        return {"drift": drift_to_json(*self.learner.alarms(), self.labels.names)}
+
+    @property
+    def online_spec(self) -> ModelSpec:
+        """The spec of a model that learns."""
+        assert isinstance(self.spec, ModelSpec), f"{self.spec.name!r} is trained by jobs"
+        return self.spec
+
+    @property
+    def label_facts(self) -> LabelFacts:
+        """The labels one by one."""
+        alarms = None if self.learner.drift is None else self.learner.alarms()
+        return LabelFacts(self.labels.names, self.prequential, self.retired, self.learner.curves(), alarms)
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
@@ -201,9 +220,9 @@ class OnlineModel:
         ValueError
             The name is not allowed.
         """
-        seed = OnlineModel(ModelSpec.model_validate({**self.spec.model_dump(mode="json"), "name": name}))
+        seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
         # Shared for as long as it takes to write them.
-        seed.learner, seed.prequential = self.learner, self.prequential
+        seed.learner, seed.prequential, seed.answers = self.learner, self.prequential, self.answers
         seed.features, seed.labels = self.features, self.labels
         seed.ignored_labels, seed.updates = self.ignored_labels, self.updates
         seed.retired = self.retired
@@ -233,6 +252,8 @@ class OnlineModel:
             "parts": self.labelled.parts.to_array(),
             "streams": self.streams.to_array(),
         }
+        if self.answers is not None:
+            arrays["answers"] = self.answers.to_array()
         # The names that a spec declares are those of the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
@@ -288,7 +309,8 @@ class OnlineModel:
         version = header.get("version")
         if type(version) is not int or version != VERSION:
             raise ValueError(f"the header does not name version {VERSION}")
-        model = cls(ModelSpec.model_validate({**header["spec"], **_declared(arrays, header["declared"])}))
+        spec = {**header["spec"], **_declared(arrays, header["declared"])}
+        model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -299,6 +321,8 @@ class OnlineModel:
         model.renamed = set(_columns_of("renamed", arrays, model.labels)) if requests else set()
         model.prequential.restore(_group("prequential", arrays))
         model.position = header["position"]
+        if model.answers is not None:
+            model.answers = Answers.from_array(arrays["answers"])
         model.updates = header["updates"]
         model.scaled_before = header["scaled_before"]
         if requests:
@@ -351,23 +375,6 @@ def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabular
     return listed
 
 
-def _drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_names: Sequence[str]) -> dict[str, Any]:
-    """Return the alarms of the detector of all labels, and of those labels whose own has sounded.
-
-    Parameters
-    ----------
-    counts : alarms so far, shape (1 + n_labels,): of the detector of all labels, and of each label.
-    last : examples learnt when each sounded last, 0 for never; of the same shape.
-    label_names : in column order.
-    """
-    counts_listed, last_listed = counts.tolist(), last.tolist()
-    labels = {
-        label_names[column - 1]: {"alarms": counts_listed[column], "last": last_listed[column]}
-        for column in (1 + np.flatnonzero(counts[1:])).tolist()
-    }
-    return {"alarms": counts_listed[0], "last": last_listed[0] or None, "labels": labels}
-
-
 # -- states that come as bytes: their parts have to agree --------------------------------------------
 
 
@@ -409,10 +416,14 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     for part, count in counts.items():
         if count > n_labels:
             raise ValueError(f"{part}: {count} labels, where the model has {n_labels}")
-    if model.prequential.given != model.updates:
+    parts = model.labelled.parts
+    parts.check(len(model.labels))
+    if model.answers is not None:
+        model.answers.check(model.updates, parts)
+    elif model.prequential.given != model.updates:
         raise ValueError("the measures do not count the examples that were learnt")
-    model.labelled.parts.check(len(model.labels))
-    model.prequential.check_parts(model.labelled.parts.measured.values())
+    else:
+        model.prequential.check_parts(parts.measured.values())
     for name in _EXAMPLES:
         due = model.updates + (model.scaled_before if name.startswith("scaling") else 0)
         if (counted := arrays.get(f"learner.{name}")) is not None and counted[0] != due:

@@ -21,13 +21,15 @@ class PartialTruths:
     """Truths in parts, by the id of their prediction, in the order in which they were begun.
 
     What was told is not undone by a rollback, like all that is known of requests. What is measured of it is: `measured`
-    goes with the measures.
+    goes with the measures. `versions` says which version of a trained model gave the prediction, where one did: the
+    columns of what is measured are then those of that version.
     """
 
     def __init__(self) -> None:
         self._told: dict[str, NDArray[np.int32]] = {}
         self._n_labels = 0
         self.measured: dict[str, PartialTruth] = {}
+        self.versions: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._told)
@@ -54,18 +56,32 @@ class PartialTruths:
             self.close(next(iter(self._told)))
 
     def measure(
-        self, id: str, prequential: Prequential, scores: NDArray[Any], targets: Targets, n_known: NDArray[Any]
+        self,
+        id: str,
+        prequential: Prequential,
+        scores: NDArray[Any],
+        targets: Targets,
+        n_known: NDArray[Any],
+        version: int | None = None,
     ) -> None:
         """Measure what was told just now of this id, with what was before; as `Prequential.update_part`."""
         measured = prequential.update_part(scores, targets, n_known, self.measured.get(id))
         if measured is not None and id in self._told:
             self.measured[id] = measured
+            if version is not None:
+                self.versions[id] = version
 
     def close(self, id: str) -> None:
         """Take no more parts of this one, if there were any."""
         if (told := self._told.pop(id, None)) is not None:
             self._n_labels -= len(told)
             self.measured.pop(id, None)
+            self.versions.pop(id, None)
+
+    def close_version(self, version: int) -> None:
+        """Take no more parts of the predictions of a version."""
+        for id in [id for id, its in self.versions.items() if its == version]:
+            self.close(id)
 
     def roll_back(self, target: "PartialTruths") -> None:
         """Go back to what the measures of another state had of those that are still open here."""
@@ -80,7 +96,8 @@ class PartialTruths:
         if (measured := self.measured.get(id)) is None:
             return []
         labels, truth, margins = measured.labels.astype("<i4"), measured.truth, measured.margins.astype("<f8")
-        return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes()]
+        version = [self.versions[id]] if id in self.versions else []
+        return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes(), *version]
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "PartialTruths":
@@ -98,7 +115,9 @@ class PartialTruths:
                     raise ValueError("parts: expected distinct ids")
                 truths.tell(id, np.frombuffer(told, dtype="<i4").tolist())
                 if measured:
-                    truths.measured[id] = _unpacked(*measured)
+                    truths.measured[id] = _unpacked(*measured[:4])
+                if measured[4:]:
+                    (truths.versions[id],) = measured[4:]
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"parts: {error}") from error
         return truths
@@ -109,7 +128,7 @@ class PartialTruths:
             measured = self.measured.get(id)
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
                 raise ValueError("parts: expected distinct columns of labels")
-            if measured is not None and not np.isin(measured.labels, told).all():
+            if measured is not None and id not in self.versions and not np.isin(measured.labels, told).all():
                 raise ValueError("parts: more is measured than was told")
 
 

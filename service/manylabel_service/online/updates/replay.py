@@ -8,10 +8,11 @@ from typing import NamedTuple
 import structlog
 
 from manylabel_core.state import DamagedState
-from manylabel_service.errors import LogLost, LogTrimmed, StorageGone
+from manylabel_service.errors import LogLost, LogTrimmed, StorageGone, UnreadableEntry
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.fold import ApplyResult, Fold, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
@@ -28,6 +29,10 @@ log = structlog.get_logger()
 
 class TargetLost(Exception):
     """The log goes back to a snapshot that is not there, or not whole."""
+
+
+HOPELESS = (LogTrimmed, LogLost, TargetLost, UnreadableEntry)
+"""Why a model cannot be restored, now or later."""
 
 
 class Interrupted(Exception):
@@ -71,7 +76,9 @@ class LogReplayer:
     learning : held while a thread learns into a state; who wants to predict by it takes it for that.
     """
 
-    def __init__(self, record: ModelRecord, spec: ModelSpec, store: Store, snapshot_reader: SnapshotReader) -> None:
+    def __init__(
+        self, record: ModelRecord, spec: ModelSpec | TrainedSpec, store: Store, snapshot_reader: SnapshotReader
+    ) -> None:
         self._record = record
         self._spec = spec
         self._store = store

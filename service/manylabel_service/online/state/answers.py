@@ -1,0 +1,241 @@
+"""Measures of what the versions of a trained model have answered, by the labels that come later; nothing is learnt.
+
+Each version has measures of its own, of the answers that it gave: which version is served when their labels come does
+not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core import Prequential, Vocabulary
+from manylabel_core.online.calibration.calibration import Curves
+from manylabel_core.online.drift.detectors import Alarms, Detectors
+from manylabel_core.online.pipeline import Learnt
+from manylabel_core.rows import Rows, Targets
+from manylabel_core.state import DamagedState, State
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.online.spec.trained import WINDOW
+from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
+from manylabel_service.online.state.log_entries import Answered
+from manylabel_service.online.state.partial_truths import PartialTruths
+
+MAX_MEASURED = 100
+"""Versions measured, those deleted included; beyond it the one goes whose answers were labelled longest ago."""
+
+
+class NothingLearnt:
+    """In place of a learner: grows with the names, learns nothing, and scores 0."""
+
+    calibrate = False
+    drift = None
+    nbytes = 0
+
+    def __init__(self) -> None:
+        self.n_features_ = self.n_labels_ = 0
+
+    def grow(self, n_features: int, n_labels: int) -> None:
+        """Count columns."""
+        self.n_features_, self.n_labels_ = max(n_features, self.n_features_), max(n_labels, self.n_labels_)
+
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        """Take no memory."""
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return 0: it never takes memory."""
+        return 0
+
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
+        """Learn nothing; return scores of 0."""
+        scores = np.zeros((len(rows.indptr) - 1, 1 + int(targets.n_labels.max(initial=0))))
+        return Learnt(scores, scores[:, 1:] if probabilities else None, [])
+
+    def score(self, rows: Rows) -> NDArray[np.float64]:
+        """Return scores of 0."""
+        return np.zeros((len(rows.indptr) - 1, 1 + self.n_labels_))
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return probabilities of 0."""
+        return np.zeros_like(scores[:, 1:])
+
+    def curves(self) -> Curves | None:
+        """Return None: there are no probabilities."""
+        return None
+
+    def alarms(self) -> Alarms:
+        """Return no alarms."""
+        return Alarms(*np.zeros((2, 1 + self.n_labels_), dtype=np.int64))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the numbers of columns."""
+        return {"columns": np.array([self.n_features_, self.n_labels_], dtype=np.int64)}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take over what `arrays` returned; raise ValueError if it did not."""
+        columns = arrays["columns"]
+        if columns.shape != (2,) or columns.dtype != np.int64 or (columns < 0).any():
+            raise ValueError("columns: expected two numbers")
+        self.n_features_, self.n_labels_ = columns.tolist()
+
+
+class VersionMeasures:
+    """The measures of the answers of one version, and detectors of drift in them.
+
+    Attributes
+    ----------
+    labelled_at : which of the model's answers labelled was its last, from 1.
+    """
+
+    def __init__(self, labels: tuple[str, ...] = ()) -> None:
+        self.labels = Vocabulary(labels)
+        self.prequential = Prequential(window=WINDOW)
+        self.detectors = Detectors()
+        self.detectors.grow(len(labels))
+        self.labelled_at = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory held."""
+        n_labels = len(self.labels)
+        return self.labels.nbytes + self.prequential.nbytes + self.detectors.nbytes(n_labels, 0)
+
+    @property
+    def updates(self) -> int:
+        """The number of its answers that were labelled; each part of a truth counts."""
+        return self.prequential.given
+
+    @property
+    def label_facts(self) -> LabelFacts:
+        """The labels one by one."""
+        return LabelFacts(self.labels.names, self.prequential, (), None, self.detectors.alarms())
+
+    def measures(self) -> dict[str, Any]:
+        """Return the measures, cumulative and over the window, and drift."""
+        return {**self.prequential.measures(), "drift": drift_to_json(*self.detectors.alarms(), self.labels.names)}
+
+    def to_bytes(self) -> bytes:
+        """Return all of it, for `from_bytes`."""
+        parts = {"labels": self.labels.state(), "measures": self.prequential.state(), "drift": self.detectors.state()}
+        arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
+        return State(arrays, {"labelled_at": self.labelled_at}).to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "VersionMeasures":
+        """Return what `to_bytes` saw; raise ValueError if the bytes are not what it wrote."""
+        try:
+            arrays, header = State.from_bytes(data)
+        except DamagedState as error:
+            raise ValueError(f"answers: {error}") from error
+        parts: dict[str, dict[str, NDArray[Any]]] = {"labels": {}, "measures": {}, "drift": {}}
+        for name, array in arrays.items():
+            part, _, rest = name.partition("/")
+            parts[part][rest] = array
+        found = cls()
+        found.labels = Vocabulary.from_state(parts["labels"])
+        found.prequential.restore(parts["measures"])
+        for name, like in found.detectors.state().items():
+            if (parts["drift"][name].dtype, parts["drift"][name].ndim) != (like.dtype, like.ndim):
+                raise ValueError(f"answers: expected {name} to be {like.ndim}-D of {like.dtype}")
+        found.detectors.restore(parts["drift"], len(found.labels))
+        if len(parts["measures"]["seen"]) > len(found.labels):
+            raise ValueError("answers: more labels are measured than there are")
+        found.labelled_at = int(header["labelled_at"])
+        return found
+
+
+class Answers:
+    """The measures of a trained model, by version."""
+
+    def __init__(self) -> None:
+        self._versions: dict[int, VersionMeasures] = {}
+        self._given = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._versions)
+
+    def __getitem__(self, version: int) -> VersionMeasures:
+        """Return the measures of a version; empty ones if no answer of it was labelled."""
+        return self._versions.get(version) or VersionMeasures()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory held."""
+        return sum(measures.nbytes for measures in self._versions.values())
+
+    def measure(
+        self, answered: Answered, served: NDArray[np.float64], y: Labels, id: str, parts: PartialTruths
+    ) -> list[str | None]:
+        """Measure an answer by its truth, or by a part of it; return whose detectors of drift sounded.
+
+        Parameters
+        ----------
+        answered : who answered.
+        served : the scores, one for each of its labels.
+        id, parts : of the prediction, and of those whose truth comes in parts.
+        """
+        self._given += 1
+        version = self._of(answered, parts)
+        version.labelled_at = self._given
+        columns = version.labels.add(y.names)
+        names = version.labels.names
+        scores, n_known = np.zeros((1, 1 + len(names))), len(answered.labels)
+        scores[0, 1 : 1 + n_known] = served
+        targets = Targets(
+            indptr=np.array([0, len(columns)], dtype=np.int64),
+            indices=np.array(columns, dtype=np.int32),
+            signs=y.signs.copy(),  # compiled functions are compiled for arrays that may be written
+            complete=np.array([y.complete]),
+            n_labels=np.array([len(names)], dtype=np.int64),
+        )
+        given = scores, targets, np.array([n_known], dtype=np.int64)
+        if y.complete:
+            version.prequential.update(*given)
+        else:
+            parts.measure(id, version.prequential, *given, version=answered.version)
+        version.detectors.grow(len(names))
+        return [names[column - 1] if column else None for _, column in version.detectors.watch(scores, targets)]
+
+    def _of(self, answered: Answered, parts: PartialTruths) -> VersionMeasures:
+        """Return the measures of a version, begun if need be; where there are too many, one makes way."""
+        number, labels = answered
+        version = self._versions.get(number)
+        if version is not None and version.labels.names[: len(labels)] == labels:
+            return version
+        parts.close_version(number)  # if it is known, then the store came back without it, and the number anew
+        version = self._versions[number] = VersionMeasures(labels)
+        if len(self._versions) > MAX_MEASURED:
+            oldest = min((each for each in self._versions if each != number), key=self._labelled_at)
+            del self._versions[oldest]
+            parts.close_version(oldest)
+        return version
+
+    def _labelled_at(self, version: int) -> int:
+        return self._versions[version].labelled_at
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return all of it as bytes."""
+        rows = [[number, measures.to_bytes()] for number, measures in self._versions.items()]
+        return np.frombuffer(msgpack.packb([self._given, rows]), dtype=np.uint8)
+
+    @classmethod
+    def from_array(cls, packed: NDArray[np.uint8]) -> "Answers":
+        """Return what `to_array` saw; raise ValueError if the bytes are not what it wrote."""
+        answers = cls()
+        try:
+            answers._given, rows = msgpack.unpackb(packed.tobytes())
+            answers._versions = {int(number): VersionMeasures.from_bytes(data) for number, data in rows}
+        except (TypeError, KeyError, AttributeError, msgpack.UnpackException) as error:
+            raise ValueError(f"answers: {error!r}") from error
+        return answers
+
+    def check(self, updates: int, parts: PartialTruths) -> None:
+        """Raise ValueError unless so many answers were labelled in all, and what came in parts is of these versions."""
+        if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
+            raise ValueError("answers: does not count those that were labelled")
+        for id, truth in parts.measured.items():
+            if (version := self._versions.get(parts.versions.get(id, 0))) is None:
+                raise ValueError("answers: a part is of a version that is not measured")
+            version.prequential.check_parts([truth])
