@@ -18,6 +18,7 @@ T = TypeVar("T")
 _PLACE = re.compile(r"(?<!\S)/examples/(\d+)(\S*)")
 EXAMPLE = '{"x": {"word=cat": 1}}'
 LABELLED_EXAMPLE = '{"x": {"word=cat": 1}, "y": ["pets"]}'
+TRUTH = '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'
 
 
 class Item(NamedTuple):
@@ -50,17 +51,35 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
         return
     if labels is not None or table != PLAIN:
         raise Failure("--labels, --tags and --ignore are for files that end with .csv")
+    needed = {"x", "y"} if labelled else {"x"}
+    for place, value in _read_values(source, LABELLED_EXAMPLE):
+        if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y"}:
+            raise Failure(f"{place}: an example looks like {LABELLED_EXAMPLE if labelled else EXAMPLE}")
+        yield Item(place, value["x"], value.get("y"))
+
+
+def read_truths(source: str) -> Iterator[Item]:
+    """Yield the truths of kept predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
+    it may raise. A table has none."""
+    for place, value in _read_values(source, TRUTH):
+        if not isinstance(value, dict) or value.keys() != {"id", "y"}:
+            raise Failure(f"{place}: the truth of a kept prediction looks like {TRUTH}")
+        yield Item(place, value["id"], value["y"])
+
+
+def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
+    """Yield the items of an input with the places where they stand."""
     with ExitStack() as stack:
         if source.lstrip()[:1] in ("{", "["):
             lines: Iterable[str] = io.StringIO(source)
         elif source == "-":
             if sys.stdin.isatty():
-                sys.stderr.write(f"an example a line, like {LABELLED_EXAMPLE}; Ctrl-D ends\n")
+                sys.stderr.write(f"an example a line, like {example}; Ctrl-D ends\n")
             lines = sys.stdin
         else:
             lines = stack.enter_context(open(source, encoding="utf-8"))
         for place, value in _values(_decodable(iter(lines))):
-            yield from _items(place, value, labelled)
+            yield from _each(place, value)
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -129,18 +148,11 @@ def _no_number(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a finite number")
 
 
-def _items(place: str, value: Any, labelled: bool) -> Iterator[Item]:
+def _each(place: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and value.keys() == {"examples"} and isinstance(value["examples"], list):
         value = value["examples"]
     if not isinstance(value, list):
-        yield _item(place, value, labelled)
+        yield place, value
         return
     for number, one in enumerate(value):
-        yield _item(f"{place}, example {number}", one, labelled)
-
-
-def _item(place: str, value: Any, labelled: bool) -> Item:
-    needed = {"x", "y"} if labelled else {"x"}
-    if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y"}:
-        raise Failure(f"{place}: an example looks like {LABELLED_EXAMPLE if labelled else EXAMPLE}")
-    return Item(place, value["x"], value.get("y"))
+        yield f"{place}, example {number}", one

@@ -22,7 +22,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.state.log_entries import Rollback, decode
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Entry, ModelRecord, Store, position_key
+from manylabel_service.storage import SEED, START, Entry, ModelRecord, SnapshotRecord, Store
 
 READ_ENTRIES = 1_000
 """Entries read from the log at a time."""
@@ -43,6 +43,7 @@ class StreamCounts(NamedTuple):
     partial : examples left out, among the latest, because some of their labels are not known.
     rolled_back : examples left out because the model has forgotten them by a rollback since.
     position : of the last log entry that was looked at.
+    all_of_log : whether the log has all that was ever in it: the model was made with what older examples had taught.
     """
 
     asked: int
@@ -52,10 +53,12 @@ class StreamCounts(NamedTuple):
     partial: int
     rolled_back: int
     position: str
+    all_of_log: bool = False
 
     def to_text(self) -> str:
         """Return what people are told about the rows."""
-        gone = ", older ones are no longer in the log" if self.rows < self.available else ""
+        older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
+        gone = f", older ones {older}" if self.rows < self.available else ""
         left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
@@ -97,9 +100,9 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     for _ in range(ATTEMPTS):
         try:
             async for base in _beginnings(store, record):
-                counts = await _folded(store, settings, record, base, last, to)
+                counts = await _folded(store, settings, record, None if base is None else base.position, last, to)
                 if counts is not None:
-                    return counts
+                    return counts._replace(all_of_log=base is not None and _is_seed(base))
         except LogTrimmed as error:  # snapshots were taken meanwhile
             failure = error
         else:
@@ -107,14 +110,19 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
 
 
-async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[str | None]:
+def _is_seed(snapshot: SnapshotRecord) -> bool:
+    """Return whether a model was made with this state; one after the first entry of a log may have that place too."""
+    return snapshot.position == SEED and not any(snapshot.extent)
+
+
+async def _beginnings(store: Store, record: ModelRecord) -> AsyncIterator[SnapshotRecord | None]:
     """Return where the log can be read from, the earliest first: None is its very beginning, else a snapshot."""
-    snapshots = sorted((snapshot.position for snapshot in await store.snapshots.all(record)), key=position_key)
+    snapshots = reversed(await store.snapshots.all(record))
     failure: LogTrimmed | LogLost | None = None
     found = False
     for base in (None, *snapshots):
         try:
-            await store.logs.read(record, base or START, 1)
+            await store.logs.read(record, START if base is None else base.position, 1)
         except (LogTrimmed, LogLost) as error:
             failure = error
         else:

@@ -84,13 +84,13 @@ async def publish(
     raise NotReady(f"model {name!r} is being deleted by others")
 
 
-async def why_held_back(store: Store, name: str, number: int) -> str | None:
-    """Return why a version was not served when it was made; None if it was, was not to be, or has been deleted."""
+async def published_meta(store: Store, name: str, number: int) -> VersionMeta | None:
+    """Return the meta data of a version as it was published; None if it has been deleted."""
     record = await store.models.find(name)
     if record is None:
         return None
     try:
-        return (await VersionStore(record, store).find(number)).meta.held_back
+        return (await VersionStore(record, store).find(number)).meta
     except (VersionNotFound, ModelGone):
         return None
 
@@ -122,9 +122,10 @@ async def _published(
     while meta.job not in (catalogue := await versions.read()).jobs:
         _check_room(record.name, catalogue, settings.max_versions)
         held_back = await _held_back(versions, meta) if promote is None else None
-        id = await versions.put_blobs(replace(meta, held_back=held_back), artifact)
         serve = promote if promote is not None else held_back is None
-        compared = [catalogue.served] if promote is None else None
+        worse = await versions.worse(meta) if serve else None
+        id = await versions.put_blobs(replace(meta, held_back=held_back, worse=worse), artifact)
+        compared = [catalogue.served] if promote is not False else None
         add = partial(_add, job=meta.job, id=id, size_bytes=len(artifact), serve=serve, compared=compared)
         catalogue = await versions.change(add)
         if meta.job in catalogue.jobs:

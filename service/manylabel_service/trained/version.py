@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+MEASURE = "micro_f1"
+"""The measure by which versions are compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class VersionMeta:
@@ -24,6 +27,9 @@ class VersionMeta:
     held_back : why it was not served when it was made, though nobody had said that it should not be; else None.
     baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
     taken : what the job has taken from a stream, where it has; None for other data.
+    data : what it was trained on, as its job has it: a data set, or a stream.
+    measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
+    worse : says that it measured lower than the one in whose place it was served when it was made; else None.
     """
 
     job: str
@@ -39,12 +45,25 @@ class VersionMeta:
     features: str = ""
     held_back: str | None = None
     baseline: Mapping[str, float] | None = None
+    data: Mapping[str, Any] | None = None
+    measured_on: str | None = None
+    worse: str | None = None
 
     def differences(self, other: "VersionMeta") -> str:
         """Return in what an example has to be another one for the other version; empty if in nothing."""
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
         found += ["its features are others"] if self.features != other.features else []
         return " and ".join(found)
+
+    def worse_than(self, other: "VersionMeta", number: int) -> str | None:
+        """Return by how much it measured lower than another version, of this number, on the same rows; else None."""
+        if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
+            return None
+        mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
+        if mine is None or its is None or mine >= its:
+            return None
+        rows = f"of version {number}, which it replaces, on the same rows"
+        return f"its micro-F1 of {mine:.4f} is below the {its:.4f} {rows}"
 
 
 @dataclass(frozen=True, slots=True)

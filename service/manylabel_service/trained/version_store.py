@@ -298,6 +298,16 @@ class VersionStore:
         except (VersionNotFound, VersionDamaged):  # then any that can be served is better
             return ""
 
+    async def worse(self, meta: VersionMeta) -> str | None:
+        """Return by how much a version measured lower than the one served, as read last, on the same rows; or None."""
+        target = self.catalogue.target
+        if target is None or meta.measured_on is None:
+            return None
+        try:
+            return meta.worse_than((await self.version(target)).meta, target.number)
+        except (VersionNotFound, VersionDamaged):
+            return None
+
     async def delete(self, number: int) -> None:
         """Delete a version; its blobs go with `collect_garbage`.
 

@@ -30,7 +30,7 @@ ALL = dict(commands(typer.main.get_command(app)))
 
 def test_the_commands_are_these() -> None:
     assert {" ".join(path) for path in ALL if path} == {
-        "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "feed", "evaluate",
+        "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "label", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
         "models plot", "models labels", "models rename-label", "models retire-label",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",

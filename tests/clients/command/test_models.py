@@ -1,6 +1,7 @@
 """`manylabel models`, `predict` and `update` against a real server."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from manylabel_clients import Client
+from manylabel_clients.command.output.text import print_table
 
 Command = Callable[..., Any]
 CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
@@ -259,3 +261,49 @@ def test_labels_are_renamed_and_retired(manylabel: Command, client: Client, tags
     assert [(one.label, one.retired) for one in page.labels] == [("animals", False), ("music", True)]
     assert "music (retired)" in manylabel("models", "labels", tags).out
     assert manylabel("models", "retire-label", tags, "music").status != 0
+
+
+def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
+    before = client.model(tags).status().updates  # type: ignore[union-attr]
+    one = manylabel("predict", tags, '{"x": {"word=cat": 1}}', "--keep")
+    kept = one.out.splitlines()[0].removeprefix("kept as ")
+    many = manylabel("predict", tags, "-", "--keep", stdin='{"x": {"a": 1}}\n{"x": {"b": 1}}\n')
+    ids = [kept, *(line.split()[0] for line in many.out.splitlines())]
+    told = tmp_path / "told.ndjson"
+    told.write_text("".join(json.dumps({"id": id, "y": {"pets": True}}) + "\n" for id in ids))
+    done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
+    assert done.status == 0, done.err
+    assert f"3 kept predictions labelled; {tags} has been told {before + 3:,}" in done.out
+    again = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
+    assert "labelled (had been labelled before)" in again.out
+    part = manylabel("label", tags, json.dumps({"id": kept, "y": {"pets": True}}))
+    assert (part.status, "prediction_labelled" in part.err) == (1, True)
+    wrong = manylabel("label", tags, '{"x": {"a": 1}, "y": []}')
+    assert (wrong.status, "the truth of a kept prediction looks like" in wrong.err) == (1, True)
+    assert json.loads(manylabel("predict", tags, '{"x": {"a": 1}}', "--keep", "--json").out)["id"]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_no_word_of_a_table_is_broken_in_a_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        ("01kahzy4t00000000000000000", "succeeded", "lsa_mml", "songs-m3l", "songs (train)", "2026-11-23T02:00:00.000Z")
+    ]
+    columns = ("job", "state", "trainer", "model", "data", "created")
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    print_table(columns, rows, words=len(columns))
+    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    assert all(word in words for cell in rows[0] for word in cell.split())
+    assert ("state    succeeded" in lines) == (width == 80)
+
+
+def test_a_table_for_a_file_is_as_wide_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(("model", "text"), [("m", "word " * 30)], words=2)
+    assert ("word " * 30).strip() in capsys.readouterr().out

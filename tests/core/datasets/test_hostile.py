@@ -310,6 +310,7 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
     ("line", "message"),
     [
         ('{"x": [1], "y": ["a"]', "not JSON"),
+        ('{"x": [1], "y": ["a"]}{"x": [2], "y": ["b"]}', "--data-binary"),
         ("[1]", "must be an object"),
         ('{"y": ["a"]}', "an example has x and y, not 'y'"),
         ('{"x": [1], "y": ["a"], "z": 1}', "an example has x and y, not 'x', 'y', 'z'"),

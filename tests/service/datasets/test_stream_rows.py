@@ -25,7 +25,7 @@ from manylabel_service.online.state.fold import Fold, LogEntry
 from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.storage import START, Store
+from manylabel_service.storage import SEED, START, LogExtent, Store
 
 SettingsWith = Callable[..., Settings]
 
@@ -57,7 +57,8 @@ class Stream:
 
     async def snapshot(self) -> str:
         self.states[self.position] = self.model.to_bytes()
-        await self.store.snapshots.put(self.record, self.position, self.states[self.position])
+        extent = LogExtent(self.model.updates, 100 * self.model.updates)
+        await self.store.snapshots.put(self.record, self.position, self.states[self.position], extent)
         return self.position
 
     async def rows(self, last: int) -> tuple[StreamCounts, Dataset]:
@@ -121,7 +122,7 @@ async def test_by_a_process_of_its_own(stream: Stream) -> None:
     await stream.create()
     last = await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
     counts, dataset = await stream.rows(1)
-    assert counts == (1, 1, 2, 1, 0, 0, last)
+    assert counts == (1, 1, 2, 1, 0, 0, last, False)
     assert told(dataset) == [({"c": 3}, {"y", "x"})]
 
 
@@ -155,7 +156,7 @@ async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
     for n in (1, 2, 3, 4, 100):
         counts, dataset = await stream.rows(n)
         assert told(dataset) == everything[-n:]
-        assert counts == (n, min(n, 4), 4, min(n, 4), 0, 0, last)
+        assert counts == (n, min(n, 4), 4, min(n, 4), 0, 0, last, False)
         assert (dataset.names, dataset.label_names) == (("a", "b", "c", "d"), ("x", "y", "z"))
 
 
@@ -217,6 +218,24 @@ async def test_partial_labels_do_not_hide_that_the_log_is_cut(sqlite_stream: Str
     await sqlite_stream.learn((named(a=4), {"x": True, "y": True}), (named(a=5), ["z"]))
     counts, _ = await sqlite_stream.rows(4)
     assert (counts.rows, counts.available, counts.partial) == (3, 3, 2), "one was complete until z came"
+
+
+@here
+async def test_what_never_was_in_the_log_is_told_so(sqlite_stream: Stream) -> None:
+    """A model that was imported, or made of a snapshot, begins a log of its own."""
+    await sqlite_stream.create()
+    await sqlite_stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
+    store, record = sqlite_stream.store, sqlite_stream.record
+    state = OnlineModel.from_bytes(await store.snapshots.get(record, await sqlite_stream.snapshot()) or b"")
+    await store.models.delete(record)
+    sqlite_stream.record = await store.models.create(record.name, record.spec, state.seed(record.name))
+    sqlite_stream.model, sqlite_stream.position = OnlineModel.from_bytes(state.seed(record.name)), SEED
+    await sqlite_stream.learn((named(c=2), ["x"]))
+    counts, dataset = await sqlite_stream.rows(10)
+    assert counts.to_text() == "1 of 10 asked; 3 were learnt, older ones were learnt before this log began"
+    assert told(dataset) == [({"c": 2}, {"x"})]
+    enough, _ = await sqlite_stream.rows(1)
+    assert enough.to_text() == "1 of 1 asked; 3 were learnt"
 
 
 @here

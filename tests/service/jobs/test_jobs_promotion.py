@@ -52,6 +52,26 @@ async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
     assert (job.result.version, job.result.converged, job.result.promoted) == (2, False, True)
 
 
+async def test_a_worse_version_is_served_and_said_to_be_worse(done: Any) -> None:
+    first, lines = await done(params={"C": 1.0})
+    assert (first.result.worse, any("served, but" in line for line in lines)) == (None, False)
+    same, _ = await done(params={"C": 1.0}, holdout={"dataset": "songs", "split": "test"})
+    assert same.result.worse is None
+    before, after = same.result.held_out.measures["micro_f1"], None
+    worse, lines = await done(params={"C": 1e-9}, promote=True)
+    after = worse.result.held_out.measures["micro_f1"]
+    assert after < before
+    assert worse.result.worse == (
+        f"its micro-F1 of {after:.4f} is below the {before:.4f} of version 2, which it replaces, on the same rows"
+    )
+    assert lines[-1] == f"version 3 is served, but {worse.result.worse}"
+    await done(params={"C": 1.0})
+    other, _ = await done(params={"C": 1e-9}, holdout=0.5, promote=True)
+    assert other.result.worse is None, "it was measured on other rows"
+    kept, _ = await done(params={"C": 1e-9}, promote=False)
+    assert kept.result.worse is None, "it replaces none"
+
+
 async def test_a_version_with_another_scaling_is_not_served_silently(done: Any) -> None:
     await done()
     job, _ = await done(params={"scaling": "standard"})

@@ -26,12 +26,15 @@ def predict(
     ignore: Ignore = None,
     batch_size: BatchSize = 64,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Say how likely each label is, too.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Predict the labels of examples: a table for one, a line for each of many.
 
-    With --probabilities, a line says how likely each label in it is.
+    With --probabilities, a line says how likely each label in it is; with --keep, it begins with the id of the answer.
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
@@ -40,7 +43,9 @@ def predict(
         for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore)), batch_size):
             with placed(chunk):
                 xs = [item.x for item in chunk]
-                predictions = client.model(model).predict_many(xs, batch_size=len(xs), probabilities=probabilities)
+                predictions = client.model(model).predict_many(
+                    xs, batch_size=len(xs), keep=keep, probabilities=probabilities
+                )
             is_alone = done == 0 and len(chunk) == 1 < batch_size
             for prediction in predictions:
                 _print(prediction, as_json, is_alone)
@@ -51,6 +56,9 @@ def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
     if as_json:
         print_json(prediction)
     elif is_alone:
+        if prediction.id is not None:
+            typer.echo(f"kept as {prediction.id}")
         print_prediction(prediction)
     else:
-        typer.echo(", ".join(label_texts(prediction)))
+        kept = "" if prediction.id is None else f"{prediction.id}  "
+        typer.echo(kept + ", ".join(label_texts(prediction)))

@@ -1,14 +1,14 @@
-"""`manylabel update`: examples with their true labels."""
+"""`manylabel update` and `label`: examples with their true labels, and the labels of predictions that were kept."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.inputs import Item, chunks, placed, read_items
+from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     PATIENT,
@@ -21,13 +21,19 @@ from manylabel_clients.command.options import (
 )
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.errors import ManyLabelError
-from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Updated
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command()(update)
+    app.command()(label)
+
+
+Key = Annotated[
+    str | None,
+    typer.Option(help="Idempotency key: the same command with the same key and input is learnt once."),
+]
 
 
 def update(
@@ -38,10 +44,7 @@ def update(
     separator: Separator = " ",
     ignore: Ignore = None,
     batch_size: BatchSize = 64,
-    key: Annotated[
-        str | None,
-        typer.Option(help="Idempotency key: the same command with the same key and input is learnt once."),
-    ] = None,
+    key: Key = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -51,18 +54,40 @@ def update(
     """
     with connect(url, PATIENT) as client:
         items = read_items(source, True, labels, TableOptions(tags, separator, ignore))
-        learnt, receipt = _learn(client.model(model), items, batch_size, key or uuid.uuid4().hex)
-    print_as(as_json, receipt, lambda receipt: _print(model, learnt, receipt))
+        learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
+    print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 
 
-def _learn(model: Model, items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:
+def label(
+    model: ModelName,
+    source: Annotated[
+        str, typer.Argument(metavar="INPUT", help="JSON itself, a file of it, or - for standard input; ids and labels.")
+    ] = "-",
+    batch_size: BatchSize = 64,
+    key: Key = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Tell the true labels of predictions that were kept (`manylabel predict --keep`), by their ids.
+
+    A model that learns online learns from them; of one that jobs train, they measure what was answered.
+
+    Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
+    """
+    with connect(url, PATIENT) as client:
+        send = client.model(model).label_many
+        told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
+    print_as(as_json, receipt, lambda receipt: _print(model, told, "kept prediction", receipt))
+
+
+def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:
     learnt = 0
     receipt = None
     try:
         for chunk in chunks(items, batch_size):
             with placed(chunk):
                 examples = [(item.x, item.y) for item in chunk]
-                receipt = model.update_many(examples, batch_size=batch_size, key=f"{key}-{learnt}")
+                receipt = send(examples, batch_size=batch_size, key=f"{key}-{learnt}")
             learnt += len(chunk)
     except (Failure, ManyLabelError) as error:
         if learnt:
@@ -73,10 +98,11 @@ def _learn(model: Model, items: Iterable[Item], batch_size: int, key: str) -> tu
     return learnt, receipt
 
 
-def _print(model: str, learnt: int, receipt: Updated) -> None:
-    what = "example" if learnt == 1 else "examples"
-    how = " (had been learnt before)" if receipt.replayed else ""
+def _print(model: str, learnt: int, what: str, receipt: Updated) -> None:
+    plural = "" if learnt == 1 else "s"
+    done, how = ("learnt", "learnt") if what == "example" else ("labelled", "been told")
+    before = f" (had been {done} before)" if receipt.replayed else ""
     typer.echo(
-        f"{learnt:,} {what} learnt{how}; {model} has learnt {receipt.updates:,} "
+        f"{learnt:,} {what}{plural} {done}{before}; {model} has {how} {receipt.updates:,} "
         f"(position {receipt.position}, durability {receipt.durability})"
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.text import human_size, print_as, print_table
 from manylabel_clients.http.resources.versions import Version
 
@@ -16,7 +17,7 @@ def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -
     """List the versions that jobs have made of a model."""
     with connect(url) as client:
         found = client.model(name).versions()
-    columns = ("version", "trainer", "scaling", "created", "converged", "rows", "size", "micro-F1")
+    columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
     print_as(as_json, found, lambda found: _print(columns, found))
 
 
@@ -37,14 +38,17 @@ def promote(
 
 
 def _print(columns: tuple[str, ...], found: list[Version]) -> None:
-    print_table(columns, map(_row, found), words=5)
+    print_table(columns, map(_row, found), words=6)
     for one in found:
         if one.taken is not None and one.taken["rows"] < one.taken["asked"]:
             typer.echo(f"version {one.version}: {one.taken['text']}")
+        if one.worse is not None:
+            typer.echo(f"version {one.version}: {one.worse}")
 
 
 def _row(one: Version) -> tuple[str, ...]:
     number = f"{one.version} (served)" if one.served else str(one.version)
     score = "not measured" if one.measures is None else f"{one.measures[MEASURE]:.4f}"
     end = "yes" if one.converged else "no" if one.gap is None else f"no, gap {one.gap:.2g}"
-    return (number, one.trainer, one.scaling, one.created, end, f"{one.rows:,}", human_size(one.bytes), score)
+    data = "" if one.data is None else data_text(one.data)
+    return (number, one.trainer, data, one.scaling, one.created, end, f"{one.rows:,}", human_size(one.bytes), score)

@@ -15,7 +15,7 @@ def print_jobs(jobs: Sequence[JobStatus]) -> None:
     if not jobs:
         return typer.echo("no jobs; manylabel jobs submit makes one")
     columns = ("job", "state", "trainer", "model", "data", "created")
-    rows = [(job.id, job.state, job.trainer, job.model, _data(job.data), job.created) for job in jobs]
+    rows = [(job.id, job.state, job.trainer, job.model, data_text(job.data), job.created) for job in jobs]
     return print_table(columns, rows, words=len(columns))
 
 
@@ -25,7 +25,7 @@ def print_job(job: JobStatus) -> None:
         "job": job.id,
         "state": job.state if job.error is None else f"{job.state}: {job.error.detail} ({job.error.code})",
         "trainer": f"{job.trainer} ({_params(job.params)})",
-        "data": _data(job.data),
+        "data": data_text(job.data),
         "taken": job.taken["text"] if job.taken else "",
         "model": job.model,
         "created": job.created,
@@ -46,6 +46,8 @@ def print_result(result: JobResult) -> None:
     typer.echo(f"version {result.version} of {result.model}, from {result.rows:,} rows in {result.seconds:.1f} s")
     if result.held_back is not None:
         typer.echo(f"it is not served: {result.held_back}; manylabel models promote {result.model} {result.version}")
+    if result.worse is not None:
+        typer.echo(f"it is served, but {result.worse}")
     if result.trials:
         typer.echo(f"best of {len(result.trials)} trials: {_params(_varied(result))}")
     if result.held_out is not None:
@@ -76,7 +78,8 @@ def _plain(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _data(data: dict[str, Any]) -> str:
+def data_text(data: dict[str, Any]) -> str:
+    """Return what a job or a version was trained on, in words."""
     if "stream" in data:
         return f"the last {data['last']:,} examples of {data['stream']}"
     return f"{data['dataset']} ({data['split']})" if data.get("split") else str(data["dataset"])

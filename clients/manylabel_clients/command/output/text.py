@@ -10,6 +10,9 @@ import typer
 
 T = TypeVar("T")
 
+MAX_WIDTH = 10_000
+"""No table is wider."""
+
 MAX_LABELS = 20
 """Most labels shown to a person; JSON has all."""
 
@@ -39,19 +42,40 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None, words: int = 1
 ) -> None:
-    """Print a table whose first columns are words, so many, and whose others are numbers."""
+    """Print a table whose first columns are words, so many, and whose others are numbers.
+
+    Where a terminal is too narrow for it to keep words in one piece, each row is printed as facts.
+    """
     from rich import box
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
+    console, listed = Console(), [tuple(row) for row in rows]
     table = Table(title=title and escape(title), title_justify="left", box=box.SIMPLE_HEAD)
     for number, column in enumerate(columns):
         # The first column names what the row is about, and is copied from here: it stays in one piece.
-        table.add_column(column, justify="left" if number < words else "right", overflow="fold", no_wrap=number == 0)
-    for row in rows:
+        table.add_column(column, justify="left" if number < words else "right", no_wrap=number == 0)
+    for row in listed:
         table.add_row(*map(escape, row))
-    Console().print(table)
+    least, most = table.__rich_measure__(console, console.options.update(max_width=MAX_WIDTH))
+    if not console.is_terminal:  # a file, or another program
+        console = Console(width=most)
+    elif least > console.width:
+        return _print_rows(columns, listed, title)
+    return console.print(table)
+
+
+def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None) -> None:
+    """Print the rows of a table one below the other, a line for each cell."""
+    if title is not None:
+        typer.echo(title)
+    width = 2 + max(map(len, columns))
+    for row in rows:
+        typer.echo()
+        for column, cell in zip(columns, row, strict=True):
+            if cell:
+                typer.echo(f"{column:<{width}}{cell}")
 
 
 def print_facts(facts: Mapping[str, str]) -> None:

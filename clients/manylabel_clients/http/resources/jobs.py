@@ -82,6 +82,8 @@ class JobResult:
     trials: list[dict[str, Any]]
     """Of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each trial."""
     seconds: float
+    worse: str | None = None
+    """Says that it measured lower than the version that it replaced, on the same rows."""
 
 
 @dataclass(frozen=True, slots=True)

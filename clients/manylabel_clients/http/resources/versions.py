@@ -44,6 +44,10 @@ class Version:
     """Where it stands in the model's log. Opaque."""
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
+    data: dict[str, Any] | None = None
+    """What it was trained on, as its job has it: ``dataset`` and ``split``, or ``stream`` and ``last``."""
+    worse: str | None = None
+    """Says that it measured lower than the one it replaced when it was made, on the same rows."""
 
 
 @dataclass(frozen=True, slots=True)

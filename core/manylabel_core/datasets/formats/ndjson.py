@@ -15,6 +15,10 @@ from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 _SPARSE = {"indices", "values"}
 
 
+MERGED_LINES = "; each line has one value: curl -d leaves out the ends of lines, --data-binary sends them"
+"""A hint for who has sent a file without its lines."""
+
+
 def read_ndjson(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
     """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
@@ -174,7 +178,8 @@ def _object(text: str) -> dict[str, Any]:
     try:
         item = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
+        hint = MERGED_LINES if error.msg == "Extra data" else ""
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}{hint}") from None
     except RecursionError:
         raise ValueError("not an example: nested too deeply") from None
     if not isinstance(item, dict):

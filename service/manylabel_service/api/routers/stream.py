@@ -17,7 +17,7 @@ from manylabel_service.api.translation.line_learner import LineLearner, StreamFa
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web import idempotency
-from manylabel_service.api.web.bodies import NDJSON, check_headers, json_value
+from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
 from manylabel_service.api.web.problems import problem_of
 from manylabel_service.api.web.routes import DirectRoute, content, problems
@@ -116,7 +116,7 @@ class _StreamAnswer(Response):
             await writer.end()
 
     def _example(self, line: bytes) -> Example:
-        return to_example(json_value(line, "the line"), (), self._context.settings.max_features)
+        return to_example(json_value(line, A_LINE), (), self._context.settings.max_features)
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
         try:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from manylabel_service.api.schemas.base import Answer, At
-from manylabel_service.jobs.spec.schemas import Taken
+from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, Taken
 
 
 class Version(At):
@@ -17,6 +17,8 @@ class Version(At):
     """The version was made at this time (RFC 3339)."""
     job: str
     """The job with this id made the version."""
+    data: DataOfSet | DataOfStream | None
+    """The version was trained on this data set or stream, as its job says; null where that is not known."""
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
@@ -29,6 +31,8 @@ class Version(At):
     """The features are scaled so, in training and in predictions."""
     held_back: str | None
     """This says why the version was not served when it was made; null if it was, or if the job had said so."""
+    worse: str | None
+    """This says that the version, when it was made, measured lower than the one it replaced, on the same rows."""
     baseline: dict[str, float] | None
     """The labels frequent in training, predicted for each of these rows, would have reached this."""
     rows: int

@@ -8,6 +8,7 @@ import jiter
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
+from manylabel_core.datasets.formats.ndjson import MERGED_LINES
 from manylabel_service.api.web.problems import Problem
 
 JSON = b"application/json"
@@ -73,12 +74,17 @@ async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     return json_value(raw, "the body"), raw
 
 
+A_LINE = "the line"
+"""In the words of `json_value`."""
+
+
 def json_value(raw: bytes, what: str) -> Any:
     """Return the value that some bytes stand for; raises a Problem malformed_json, also for a key that comes twice."""
     try:
         return jiter.from_json(raw, catch_duplicate_keys=True)
     except ValueError as error:
-        raise Problem("malformed_json", f"{what} is not JSON: {error}") from error
+        hint = MERGED_LINES if str(error).startswith("trailing characters") and what == A_LINE else ""
+        raise Problem("malformed_json", f"{what} is not JSON: {error}{hint}") from error
 
 
 async def read_body(request: Request, media_type: bytes, max_bytes: int) -> bytes:

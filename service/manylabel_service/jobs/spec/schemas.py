@@ -292,6 +292,8 @@ class Result(_AnswerModel):
     """Whether the version was served at once."""
     held_back: str | None
     """This says why it was not, where `promote` was null; else null."""
+    worse: str | None = None
+    """This says that it measured lower than the version that it replaced, on the same rows; else null."""
     held_out: HeldOut | None
     params: dict[str, Any]
     """Those of the model: of a search, the best."""

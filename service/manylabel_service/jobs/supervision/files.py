@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,7 @@ from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, HeldOut
 from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.training.request import CHECKPOINT, DATA, HELD, RESULT, UNLABELLED, FitRequest, Part
 from manylabel_service.storage import blob_to_file, pieces_of_file
-from manylabel_service.trained.publishing import publish, why_held_back
+from manylabel_service.trained.publishing import publish, published_meta
 from manylabel_service.trained.version import VersionMeta
 
 TEST_OF = {"train": "test"}
@@ -191,6 +192,21 @@ class CheckpointUploads:
                 await self._context.store.blobs.delete(old.key)
 
 
+def _measured_on(record: JobRecord) -> str | None:
+    """Return a digest of the rows that a job holds out; None for those of a stream, which never come again."""
+    data, holdout = record.spec.data, record.spec.holdout
+    rows: tuple[object, ...]
+    if isinstance(holdout, Rows):
+        rows = record.checksums[holdout.dataset], holdout.split or "all"
+    elif not isinstance(data, DataOfSet):
+        return None
+    elif holdout is None:
+        rows = record.checksums[data.dataset], TEST_OF.get(data.split or "")
+    else:
+        rows = record.checksums[data.dataset], data.split or "all", holdout, record.spec.seed
+    return blake2b(repr(rows).encode(), digest_size=16).hexdigest()
+
+
 async def publish_result(context: JobContext, record: JobRecord, directory: Path, made: dict[str, Any]) -> Result:
     """Make the result of a fit a version of the job's model; it is the same version however often this is called.
 
@@ -211,10 +227,13 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         converged=made["converged"],
         gap=made["gap"],
         taken=None if (taken := record.taken()) is None else taken.model_dump(),
+        data=spec.data.model_dump(mode="json"),
+        measured_on=None if held_out is None else _measured_on(record),
     )
     artifact = await asyncio.to_thread((directory / RESULT).read_bytes)
     number = await publish(context.store, context.settings, spec.model, artifact, meta, promote=spec.promote)
-    held_back = await why_held_back(context.store, spec.model, number)
+    published = await published_meta(context.store, spec.model, number)
+    held_back = None if published is None else published.held_back
     return Result(
         model=spec.model,
         version=number,
@@ -223,6 +242,7 @@ async def publish_result(context: JobContext, record: JobRecord, directory: Path
         gap=made["gap"],
         promoted=spec.promote is not False and held_back is None,
         held_back=held_back,
+        worse=None if published is None else published.worse,
         held_out=held_out,
         params=task.params,
         trials=record.trials(),
