@@ -280,7 +280,7 @@ _PRML = Trainer(
             "rank",
             0.9,
             (Number(integer=True, least=1, most=10_000), Number(above=0, most=1)),
-            "This is the rank of the weights: a number, or a share of the number of labels.",
+            "This is the rank of the weights: a number, or a share of the number of labels, which is 400 at most.",
         ),
         Parameter("gamma1", 1.0, (POSITIVE,), "This is the price of the weights that join the shared ones to labels."),
         Parameter(

@@ -24,6 +24,8 @@ from manylabel_core.solvers.privileged.dual import Variables
 
 MAX_RANK = 2**20
 MAX_ROUNDS = 10_000
+MAX_SHARE = 400
+"""The highest rank that a share of the labels stands for: time grows with it."""
 
 
 @documented
@@ -54,8 +56,9 @@ class PrML(PrivilegedLearner):
     Parameters
     ----------
     rank : int or float, default=0.9
-        Rows of D: a number, or a share of the number of labels (rounded up), which is how the paper gives it. Never
-        more than labels or features. With a full rank, the cost of D and W is sqrt(gamma1) times the nuclear norm of Z.
+        Rows of D: a number, or a share of the number of labels (rounded up, and 400 at most), which is how the paper
+        gives it. Never more than labels or features. With a full rank, the cost of D and W is sqrt(gamma1) times the
+        nuclear norm of Z.
     gamma1 : float, default=1.0
     rounds : int, default=1
         A round splits the weights into D and W, and solves for D. Each lowers the objective (but for `tol`), and the
@@ -199,7 +202,7 @@ class PrML(PrivilegedLearner):
         if isinstance(self.rank, int | np.integer) and not isinstance(self.rank, bool):
             rank = check_count("rank", self.rank, MAX_RANK)
         elif is_finite(self.rank) and 0 < self.rank <= 1:
-            rank = math.ceil(self.rank * n_labels)
+            rank = min(math.ceil(self.rank * n_labels), MAX_SHARE)
         else:
             raise ValueError(f"rank must be an integer of at least 1 or a share in (0, 1], not {self.rank!r}")
         return min(rank, n_labels, n_features)

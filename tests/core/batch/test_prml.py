@@ -10,6 +10,7 @@ from tests.core.batch.support import related
 
 from manylabel_core import FALT
 from manylabel_core.batch import PrBR, PrML
+from manylabel_core.batch.privileged import factors as factors_module
 from manylabel_core.batch.privileged.factors import leading
 from manylabel_core.batch.privileged.learner import nearest
 from manylabel_core.batch.segments import fit_in_segments
@@ -273,15 +274,24 @@ def test_the_papers_rank_is_nine_tenths_of_the_labels():
     )
 
 
+def test_a_share_of_many_labels_is_400_at_most():
+    assert PrML()._rank(445, 1000) == PrML()._rank(4000, 5000) == 400
+    assert PrML()._rank(444, 1000) == 400
+    assert PrML(rank=600)._rank(4000, 5000) == 600
+
+
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("shape", [(4, 9), (9, 4)])
 @pytest.mark.parametrize("rank", [2, 4, 6])
-def test_the_cheapest_factors(shape, rank):
+def test_the_cheapest_factors(shape, rank, single, monkeypatch):
+    monkeypatch.setattr(factors_module, "SINGLE", 0 if single else 1000)
+    near = 1e-5 if single else 1e-10
     Z = np.random.default_rng(0).normal(size=shape)
     factors = leading(Z, rank, 3.0)
     U, values, V = np.linalg.svd(Z, full_matrices=False)
     k = min(rank, 4)
-    np.testing.assert_allclose(factors.product(), (U[:, :k] * values[:k]) @ V[:k], atol=1e-10)
-    assert factors.cost(3.0) == pytest.approx(np.sqrt(3.0) * values[:k].sum())
+    np.testing.assert_allclose(factors.product(), (U[:, :k] * values[:k]) @ V[:k], atol=near)
+    assert factors.cost(3.0) == pytest.approx(np.sqrt(3.0) * values[:k].sum(), rel=near)
     assert factors.D.shape == (rank, shape[1])
 
 

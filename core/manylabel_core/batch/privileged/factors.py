@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 Matrix = NDArray[np.float64]
 
 LOST = 1e-12
-"""Singular values of Z below this share of the largest are 0."""
+"""Singular values of Z whose squares are below this share of the largest one's are 0."""
+SINGLE = 1000
+"""Larger matrices than of this size are decomposed in single precision, and no further than the rank."""
 
 
 class Factors(NamedTuple):
@@ -37,15 +40,25 @@ def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
     Of all factors with the product Z, those with `|D|^2 = gamma1 |W|^2` along every singular vector cost least:
     `sqrt(gamma1)` times the sum of the singular values.
     """
-    small = Z @ Z.T if len(Z) <= Z.shape[1] else Z.T @ Z
-    squares, V = np.linalg.eigh(small)
-    squares, V = squares[::-1][:rank], V[:, ::-1][:, :rank]
-    values = np.sqrt(np.maximum(squares, 0.0))
+    wide = len(Z) <= Z.shape[1]
+    V = _eigenvectors(Z if wide else Z.T, rank)
+    # Z = U diag(values) Q': one side are the eigenvectors, the other one follows.
+    follows = (Z.T if wide else Z) @ V
+    values = np.linalg.norm(follows, axis=0)
     kept = values > LOST**0.5 * max(values[0], 1e-300)
     scale = np.zeros_like(values)
     scale[kept] = 1.0 / values[kept]
-    # Z = U diag(values) Q': one side are the eigenvectors, the other one follows.
-    U, Q = (V, (Z.T @ V) * scale) if len(Z) <= Z.shape[1] else ((Z @ V) * scale, V)
+    U, Q = (V, follows * scale) if wide else (follows * scale, V)
     root = np.sqrt(np.where(kept, values, 0.0))
     factors = Factors(gamma1**0.25 * root[:, None] * Q.T, gamma1**-0.25 * root[:, None] * U.T)
     return Factors(*(np.ascontiguousarray(np.pad(part, ((0, rank - len(part)), (0, 0)))) for part in factors))
+
+
+def _eigenvectors(Z: Matrix, rank: int) -> Matrix:
+    """Return the eigenvectors of `Z Z'` with the largest eigenvalues, largest first, (len(Z), rank or len(Z))."""
+    n = len(Z)
+    if n <= SINGLE:
+        return np.asarray(np.linalg.eigh(Z @ Z.T)[1][:, ::-1][:, :rank])
+    single = Z.astype(np.float32)
+    _, V = eigh(single @ single.T, subset_by_index=[max(0, n - rank), n - 1], overwrite_a=True, check_finite=False)
+    return np.asarray(V[:, ::-1], dtype=np.float64)
