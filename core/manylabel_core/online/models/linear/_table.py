@@ -94,7 +94,7 @@ def score_example(table, planes, n_seen, counts, constant, features, values, sco
     n_experts = 1 + (len(counts) > 0)
     for q in range(len(planes)):
         own = constant_of(q % n_experts, constant)
-        _score_plane(table, planes[q], own, features, values, scored[q, : padded(table, len(scores))])
+        score_plane(table, planes[q], own, features, values, scored[q, : padded(table, len(scores))])
     if len(n_seen) > 0:
         for q in range(n_experts):
             for column in range(len(scores)):
@@ -106,19 +106,28 @@ def score_example(table, planes, n_seen, counts, constant, features, values, sco
 
 
 @compiled
-def _score_plane(table, plane, constant, features, values, scores):  # type: ignore[no-untyped-def]
+def score_plane(table, plane, constant, features, values, scores):  # type: ignore[no-untyped-def]
     """Write the scores of one example by one plane: sums over its features in their order, in float64."""
     for column in range(len(scores)):
         scores[column] = constant * table[0, plane, column]
     known = np.searchsorted(features, len(table) - 1)
-    for p in range(0, known - 1, 2):  # in pairs: half as many passes over the scores, the same order of sums
-        i, x, j, y = 1 + features[p], np.float64(values[p]), 1 + features[p + 1], np.float64(values[p + 1])
+    last = known // 4 * 4
+    for p in range(0, last, 4):  # in fours: a quarter of the passes over the scores, the same order of sums
+        a, b = table[1 + features[p], plane], table[1 + features[p + 1], plane]
+        c, d = table[1 + features[p + 2], plane], table[1 + features[p + 3], plane]
+        u, v, w, x = (
+            np.float64(values[p]),
+            np.float64(values[p + 1]),
+            np.float64(values[p + 2]),
+            np.float64(values[p + 3]),
+        )
         for column in range(len(scores)):
-            scores[column] = (scores[column] + x * table[i, plane, column]) + y * table[j, plane, column]
-    if known % 2:
-        i, x = 1 + features[known - 1], np.float64(values[known - 1])
+            before = (scores[column] + u * a[column]) + v * b[column]
+            scores[column] = (before + w * c[column]) + x * d[column]
+    for p in range(last, known):
+        a, u = table[1 + features[p], plane], np.float64(values[p])
         for column in range(len(scores)):
-            scores[column] += x * table[i, plane, column]
+            scores[column] += u * a[column]
 
 
 @compiled
@@ -139,9 +148,9 @@ def add_outer(table, plane, rows, direction, tau):  # type: ignore[no-untyped-de
     Everything is of the table's type: a conversion for each weight would cost as much as the sum.
     """
     for p in range(len(rows)):
-        row, value = rows[p], direction[p]
+        weights, value = table[rows[p], plane], direction[p]
         for column in range(len(tau)):
-            table[row, plane, column] += value * tau[column]
+            weights[column] += value * tau[column]
 
 
 @compiled
