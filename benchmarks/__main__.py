@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
-from benchmarks.online import budget, calibration, drift, speed, streams, text
+from benchmarks.online import budget, calibration, drift, missing, speed, streams, text
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
 
@@ -16,6 +16,7 @@ BENCHMARKS = {
     "budget": budget,
     "calibration": calibration,
     "drift": drift,
+    "missing": missing,
     "text": text,
     "http": parts,
     "batch": sections,

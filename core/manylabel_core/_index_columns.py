@@ -54,29 +54,23 @@ def find_columns(slots, indices, multiplier, keys, columns):  # type: ignore[no-
 
 @compiled
 def place_columns(slots, indices, multiplier, n_columns, keys, values, columns, placed):  # type: ignore[no-untyped-def]
-    """Write the columns of keys, ascending, and their values, without those that are 0.
+    """Write the columns of keys, ascending, and their values.
 
-    Unknown keys stand in the columns from `n_columns` on, in their order. Returns how many were written, and how many
-    keys are unknown.
+    Unknown keys stand in the columns from `n_columns` on, in their order. Returns how many keys are unknown.
     """
-    found, shift = np.empty(len(keys), np.int32), shift_of(slots)
-    kept, new, ascends = 0, n_columns, True
+    shift = shift_of(slots)
+    new, ascends = n_columns, True
     for i in range(len(keys)):
         column = slots[find_slot(slots, indices, multiplier, shift, keys[i])]
         if column < 0:
             column = new
             new += 1
-        if values[i] != 0.0:
-            ascends = ascends and (kept == 0 or found[kept - 1] < column)
-            found[kept] = column
-            placed[kept] = values[i]
-            kept += 1
-    if ascends:
-        columns[:kept] = found[:kept]
-        return kept, new - n_columns
-    order = np.argsort(found[:kept])
-    unsorted = placed[:kept].copy()
-    for i in range(kept):
-        columns[i] = found[order[i]]
-        placed[i] = unsorted[order[i]]
-    return kept, new - n_columns
+        ascends = ascends and (i == 0 or columns[i - 1] < column)
+        columns[i] = column
+        placed[i] = values[i]
+    if not ascends:
+        order, unsorted = np.argsort(columns), columns.copy()
+        for i in range(len(keys)):
+            columns[i] = unsorted[order[i]]
+            placed[i] = values[order[i]]
+    return new - n_columns

@@ -16,7 +16,7 @@ _MULTIPLIER = np.uint64(secrets.randbits(64) | 1)
 _NO_SLOTS = np.zeros(0, dtype=np.int32)
 
 Placed = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Columns of one example, ascending, and their values, none of them 0."""
+"""Columns of one example, ascending, and their values."""
 
 
 class IndexColumns:
@@ -84,7 +84,7 @@ class IndexColumns:
             self._append(new)
 
     def place(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool = False) -> Placed:
-        """Return the columns of ascending indices, ascending, and their values, without those that are 0.
+        """Return the columns of ascending indices, ascending, and their values.
 
         Indices without a column stand in those that `add` would give them; with `add`, they are given them.
         """
@@ -92,10 +92,10 @@ class IndexColumns:
             return self._place_plain(indices, values, add)
         columns, placed = np.empty(len(indices), dtype=np.int32), np.empty(len(indices), dtype=np.float32)
         given = _writeable(indices), _writeable(values)
-        kept, n_new = place_columns(self._slots, self._indices, _MULTIPLIER, self._n_columns, *given, columns, placed)
+        n_new = place_columns(self._slots, self._indices, _MULTIPLIER, self._n_columns, *given, columns, placed)
         if add and n_new:
             self._append(self.unknown(indices))
-        return columns[:kept], placed[:kept]
+        return columns, placed
 
     def _place_plain(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool) -> Placed:
         """Return what `place` does, where each index so far is its column."""
@@ -106,10 +106,7 @@ class IndexColumns:
             columns = np.concatenate([indices[:n_known], np.arange(self._n_columns, n_columns, dtype=np.int32)])
             if add:
                 self._append(indices[n_known:])
-        if np.count_nonzero(values) == len(values):
-            return columns, values
-        present = values != 0
-        return columns[present], values[present]
+        return columns, values
 
     def _append(self, new: NDArray[np.int32]) -> None:
         first, n_columns = self._n_columns, self._n_columns + len(new)

@@ -1,8 +1,8 @@
 """Examples and their labels as plain index arrays: the one form every learner works on.
 
-Sparse and dense input meet here, so that there is one body of learning code. A value of 0 is an absent
-feature and need not be stored; `as_rows` drops it, so that a dense and a sparse row of one example are the
-same arrays.
+Sparse and dense input meet here, so that there is one body of learning code. A row lists what its example has: a dense
+matrix has all its values, zeros too, a sparse one what it stores. To models a 0 and an absent feature are alike; a
+scaling may tell them apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rows(NamedTuple):
     indices : ndarray of shape (n_values,), int32
         Feature columns, ascending and unique within a row.
     values : ndarray of shape (n_values,), float32 or float64
-        Finite, at most `MAX_MAGNITUDE` in absolute value. A 0 is the same as an absent feature.
+        At most `MAX_MAGNITUDE` in absolute value. A feature that is not listed, or NaN, is missing; a 0 is a value.
     """
 
     indptr: NDArray[np.int64]
@@ -53,10 +53,10 @@ class Rows(NamedTuple):
         return self.indices[listed], self.values[listed]
 
     def without_zeros(self) -> Rows:
-        """Return the rows with no 0 stored."""
-        if np.count_nonzero(self.values) == len(self.values):
+        """Return the rows as models take them, which list neither what is 0 nor what is missing."""
+        stored = np.abs(self.values) > 0  # not NaN
+        if stored.all():
             return self
-        stored = self.values != 0
         before = np.concatenate([np.zeros(1, np.int64), np.cumsum(stored)])
         return Rows(before[self.indptr], self.indices[stored], self.values[stored])
 
@@ -118,7 +118,8 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Real numbers. Repeated entries of a sparse matrix are added, as SciPy defines it.
+        Real numbers. An array has all values but those that are NaN, which are missing. A sparse matrix has those that
+        it stores, zeros too; repeated entries are added, as SciPy defines it.
     dtype : {float32, float64}
         Type of the values.
 
@@ -132,18 +133,23 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
     ValueError
         If `X` is not two-dimensional, not real, or has a value that is not finite or beyond `MAX_MAGNITUDE`.
     """
-    matrix = _as_csr(X, "X", "n_features")
-    rejected = ~(np.abs(matrix.data) <= MAX_MAGNITUDE)
+    is_sparse = sp.issparse(X)
+    if is_sparse:
+        csr = _as_csr(X, "X", "n_features")
+        rows, n_features = Rows(*_index_arrays(csr), csr.data), csr.shape[1]
+    else:
+        given = _as_matrix(X, "X", "n_features")
+        rows, n_features = _full_rows(given), given.shape[1]
+    sizes = np.abs(rows.values)
+    rejected = ~(sizes <= MAX_MAGNITUDE) if is_sparse else sizes > MAX_MAGNITUDE
     if rejected.any():
         at = int(np.argmax(rejected))
-        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
         raise ValueError(
-            f"X[{row}, {matrix.indices[at]}] is {matrix.data[at]}: "
+            f"X[{row}, {rows.indices[at]}] is {rows.values[at]}: "
             f"values must be finite and at most {MAX_MAGNITUDE:g} in absolute value"
         )
-    matrix.data = matrix.data.astype(dtype, copy=False)
-    matrix.eliminate_zeros()  # after the cast: what is too small for float32 is absent too
-    return Rows(*_index_arrays(matrix), matrix.data), matrix.shape[1]
+    return rows._replace(values=rows.values.astype(dtype, copy=False)), n_features
 
 
 def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
@@ -183,8 +189,22 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
     return Targets(*_index_arrays(marks), signs, np.zeros(n_samples, dtype=np.bool_), width)
 
 
+def _full_rows(matrix: NDArray[Any]) -> Rows:
+    """Return the rows of a dense matrix, which list every column; a copy."""
+    n_rows, n_columns = matrix.shape
+    indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+    return Rows(indptr, np.tile(np.arange(n_columns, dtype=np.int32), n_rows), matrix.flatten())
+
+
 def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
     """Return a real, canonical CSR copy: sorted indices, repeated entries added."""
+    csr = sp.csr_array(_as_matrix(matrix, name, columns), copy=True)
+    csr.sum_duplicates()
+    return csr
+
+
+def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
+    """Return a checked matrix of real numbers: an ndarray, or sparse."""
     given: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
     if given.ndim != 2:
         raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
@@ -194,9 +214,7 @@ def _as_csr(matrix: Matrix, name: str, columns: str) -> sp.csr_array:
         given = given.astype(np.float32)
     if given.shape[1] > MAX_COLUMNS:
         raise ValueError(f"{name} must have at most {MAX_COLUMNS:,} columns, not {given.shape[1]:,}")
-    csr = sp.csr_array(given, copy=True)
-    csr.sum_duplicates()
-    return csr
+    return given
 
 
 def _indicator(matrix: Matrix, name: str) -> sp.csr_array:

@@ -22,7 +22,7 @@ def test_columns_follow_first_appearance(rows: list[list[int]], n_columns: int, 
         indices, values = _indices(row), np.array([index % 3 for index in row], dtype=np.float32)
         indices.flags.writeable = values.flags.writeable = not read_only
         assert columns.unknown(indices).tolist() == new
-        due = sorted(((order + new).index(index), value) for index, value in zip(row, values, strict=True) if value)
+        due = sorted(((order + new).index(index), value) for index, value in zip(row, values, strict=True))
         for placed in (columns.place(indices, values), columns.place(indices, values, add=True)):
             assert [placed[0].tolist(), placed[1].tolist()] == [[c for c, _ in due], [v for _, v in due]]
             assert (placed[0].dtype, placed[1].dtype) == (np.int32, np.float32)

@@ -16,6 +16,9 @@ FORMS = [np.asarray, np.ndarray.tolist, sp.csr_array, sp.csr_matrix, sp.csc_matr
 def test_every_form_gives_the_same_rows(form: type) -> None:
     rows, n_features = as_rows(form(X))
     assert n_features == 3
+    if not sp.issparse(form(X)):
+        assert [array.tolist() for array in rows] == [[0, 3, 6, 9], [0, 1, 2] * 3, X.ravel().tolist()]
+        rows = rows.without_zeros()
     assert rows.indptr.tolist() == [0, 1, 1, 3]
     assert rows.indices.tolist() == [1, 0, 2]
     assert rows.values.tolist() == [1.5, -2.0, 3.0]
@@ -27,30 +30,41 @@ def test_sparse_input_is_put_in_order_and_not_changed() -> None:
     given = sp.csr_array((data, indices, indptr), shape=(2, 4))
     rows, n_features = as_rows(given)
     assert n_features == 4
-    assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 2], [0, 2])
-    assert rows.values.tolist() == [1.0, 5.0], "repeated entries are added, and what adds up to 0 is absent"
+    assert (rows.indptr.tolist(), rows.indices.tolist()) == ([0, 2, 3], [0, 2, 1])
+    assert rows.values.tolist() == [1.0, 5.0, 0.0], "repeated entries are added, and a stored 0 is a value"
     assert given.data.tolist() == [3.0, 1.0, 2.0, 0.0, 5.0, -5.0]
 
 
-def test_what_is_too_small_for_the_type_is_absent() -> None:
-    assert as_rows([[1e-60, 1.0]], "float32")[0].values.tolist() == [1.0]
+def test_what_is_too_small_for_the_type_is_0() -> None:
+    assert as_rows([[1e-60, 1.0]], "float32")[0].values.tolist() == [0.0, 1.0]
     assert as_rows([[1e-60, 1.0]], "float64")[0].values.tolist() == [1e-60, 1.0]
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint64, np.float64, np.longdouble])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_real_types_are_taken(dtype: type, form: type) -> None:
-    rows, _ = as_rows(form(np.array([[0, 1], [1, 0]], dtype=dtype)))
+    rows = as_rows(form(np.array([[0, 1], [1, 0]], dtype=dtype)))[0].without_zeros()
     assert (rows.indices.tolist(), rows.values.tolist()) == ([1, 0], [1.0, 1.0])
 
 
+def test_what_a_dense_matrix_lacks_is_nan() -> None:
+    rows, _ = as_rows([[np.nan, 0.0], [2.0, np.nan]])
+    np.testing.assert_array_equal(rows.values, [np.nan, 0.0, 2.0, np.nan])
+    assert [array.tolist() for array in rows.without_zeros()] == [[0, 0, 1], [0], [2.0]]
+
+
 def test_half_precision_is_taken_though_scipy_has_none() -> None:
-    assert as_rows(np.array([[0.5, 0.0]], dtype=np.float16))[0].values.tolist() == [0.5]
+    assert as_rows(np.array([[0.5, 0.0]], dtype=np.float16))[0].values.tolist() == [0.5, 0.0]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.01 * MAX_MAGNITUDE])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_values_that_are_not_finite_or_too_large_are_named(value: float, form: type) -> None:
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (sp.csr_array, np.nan),
+        *((form, value) for form in (np.asarray, sp.csr_array) for value in (np.inf, -np.inf, 1.01 * MAX_MAGNITUDE)),
+    ],
+)
+def test_values_that_are_not_finite_or_too_large_are_named(form: type, value: float) -> None:
     bad = X.copy()
     bad[2, 1] = value
     with pytest.raises(ValueError, match=r"X\[2, 1\] is .*: values must be finite and at most 1e\+15"):
@@ -105,7 +119,7 @@ def test_labels_other_than_0_and_1_are_refused(form: type) -> None:
 
 
 def test_parts() -> None:
-    rows, _ = as_rows(X)
+    rows, _ = as_rows(sp.csr_array(X))
     assert [array.tolist() for array in rows.part(1, 3)] == [[0, 0, 2], [0, 2], [-2.0, 3.0]]
     assert [array.tolist() for array in rows.part(1, 1)] == [[0], [], []]
     assert [array.tolist() for array in rows.row(2)] == [[0, 2], [-2.0, 3.0]]

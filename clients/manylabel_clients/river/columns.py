@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.encoding import truths, values
+from manylabel_clients.river.encoding import known_values, truths
 from manylabel_core.rows import Rows, Targets
 
 
@@ -25,10 +25,10 @@ class Encoder:
         Raises
         ------
         TypeError, ValueError
-            As `values` and `truths`; no column has been given then.
+            As `known_values` and `truths`; no column has been given then.
         """
-        numbers, relevant = values(x).astype(self.dtype), truths(y)
-        row = _row(_added(self.features, x), numbers)
+        (known, numbers), relevant = known_values(x), truths(y)
+        row = _row(_added(self.features, known), numbers.astype(self.dtype))
         columns = np.array(_added(self.labels, y), dtype=np.int32)
         signs = _SIGNS[relevant.view(np.int8)]
         # Not complete: labels that are not in y are unknown.
@@ -41,8 +41,9 @@ class Encoder:
         count in the norm of the example, as they will when it is learnt.
         """
         new = count(len(self.features))
-        columns = [self.features[name] if name in self.features else next(new) for name in x]
-        return _row(columns, values(x).astype(self.dtype))
+        known, numbers = known_values(x)
+        columns = [self.features[name] if name in self.features else next(new) for name in known]
+        return _row(columns, numbers.astype(self.dtype))
 
 
 _SIGNS = np.array([-1, 1], dtype=np.int8)
@@ -57,13 +58,10 @@ def _added(columns: dict[Hashable, int], names: Iterable[Hashable]) -> list[int]
 
 
 def _row(columns: list[int], numbers: NDArray[Any]) -> Rows:
-    """Return one row as the learners take it: columns ascending, no zeros."""
+    """Return one row as the learners take it: columns ascending."""
     indices = np.array(columns, dtype=np.int32)
     order = indices.argsort()
     indices, numbers = indices[order], numbers[order]
-    if np.count_nonzero(numbers) < len(numbers):
-        present = numbers != 0
-        indices, numbers = indices[present], numbers[present]
     return Rows(_ends(indices), indices, numbers)
 
 

@@ -32,18 +32,19 @@ def both(probability: float) -> dict[bool, float]:
     return {False: 1.0 - probability, True: probability}
 
 
-def values(x: Mapping[Any, Any]) -> NDArray[np.float64]:
-    """Return the values of the features, float64, in the order of `x`.
+def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.float64]]:
+    """Return the features that are not None, and their values, float64, in the order of `x`.
 
     Raises
     ------
     TypeError
-        A value is neither a number nor a bool.
+        A value is neither a number nor a bool, nor None.
     ValueError
         A value is not finite, or beyond `MAX_MAGNITUDE`.
     """
     array = _array(x)
     if array.dtype.kind not in "fiub" or array.ndim != 1:
+        x = {name: value for name, value in x.items() if value is not None}
         array = np.array([_number(name, value) for name, value in x.items()])
     array = array.astype(np.float64, copy=False)
     # Negated, so that NaN is refused too.
@@ -52,20 +53,21 @@ def values(x: Mapping[Any, Any]) -> NDArray[np.float64]:
             if not abs(_number(name, value)) <= MAX_MAGNITUDE:
                 limits = f"must be finite and at most {MAX_MAGNITUDE:g} in absolute value"
                 raise ValueError(f"feature {name!r} is {value!r}: {limits}")
-    return array
+    return x, array
 
 
 def named_values(x: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the features as JSON takes them.
+    """Return the features that are not None, as JSON takes them.
 
     Raises
     ------
     TypeError
-        A name is not a string, or a value neither a number nor a bool.
+        A name is not a string, or a value neither a number nor a bool, nor None.
     ValueError
         A value is not finite, or beyond `MAX_MAGNITUDE`.
     """
-    return dict(zip(_strings(x, "feature"), values(x).tolist(), strict=True))
+    known, numbers = known_values(x)
+    return dict(zip(_strings(known, "feature"), numbers.tolist(), strict=True))
 
 
 def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ stands there. In all of them features and labels may appear at any time, under a
 leave labels out, which are unknown then. Parameters that every one has, beside those of its own:
 
 scaling     of features, as part of the model; None chooses by the stream
+missing     where a quantity stands that most examples have and one lacks: "mean" or "zero"
 calibrate   keep probabilities of the labels, for `predict_proba_one`
 optimise    "micro_f1", "macro_f1" or "hamming": `predict_one` cuts each label where that measure is best; or "none"
 drift       "adwin": watch for drift, label by label and over all; `on_drift`: what an alarm does

@@ -57,7 +57,8 @@ class OnlineClassifier(base.MultiLabelClassifier):
         Parameters
         ----------
         x : dict
-            Numbers or bools by feature. A feature that is missing is 0; one never met before gets a column.
+            Numbers or bools by feature. One that is left out, or None, is missing (see the parameter `missing`); one
+            never met before gets a column.
         y : dict
             True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
             met before gets a column.

@@ -249,7 +249,7 @@ class LSAMML(ViewModel):
             If a parameter or argument is not allowed; the message names it.
         """
         prices = checks.check_parameters(self)
-        views, present = check_views(X, missing)
+        views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))
         self.view_scalings_ = tuple(fitted_scaling(self.scaling, views[name], present[name]) for name in views)
         views = self._scaled(views, present, range(len(views)))

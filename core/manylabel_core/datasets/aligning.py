@@ -16,8 +16,8 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     """Return the rows of a data set with the labels and features of another, in its order.
 
     Columns that have names are found by their names, numbered ones by their numbers. What only `dataset` has is left
-    out: a model of `like` can know nothing about it. What only `like` has is 0, and rows lack a view that only `like`
-    has.
+    out: a model of `like` can know nothing about it. Features that only `like` has are missing, labels are 0, and rows
+    lack a view that only `like` has.
 
     Parameters
     ----------
@@ -69,19 +69,25 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:
-    """Return the columns `due`, each where `have` has it; zeros where it has not. Dense stays dense, CSR stays CSR."""
+    """Return the columns `due`, each where `have` has it. Where it has not, a dense one is NaN, and in CSR nothing is
+    stored.
+    """
     if have == due:
         return matrix
     place = {name: column for column, name in enumerate(have)}
     pairs = [(column, place[name]) for column, name in enumerate(due) if name in place]
     to, found = (np.array(side, dtype=np.int64) for side in (zip(*pairs, strict=True) if pairs else ((), ())))
     if isinstance(matrix, np.ndarray):
-        taken = np.zeros((len(matrix), len(due)), dtype=matrix.dtype)
+        taken = np.full((len(matrix), len(due)), np.nan, dtype=matrix.dtype)
         taken[:, to] = matrix[:, found]
         return taken
-    ones = np.ones(len(to), dtype=matrix.dtype)
-    choice = sp.csr_array((ones, (found, to)), shape=(len(have), len(due)))
-    picked = sp.csr_array(matrix @ choice)
+    columns = np.full(len(have), -1, dtype=np.int32)
+    columns[found] = to
+    indices = columns[matrix.indices]
+    kept = indices >= 0
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    shape = (matrix.shape[0], len(due))
+    picked = sp.csr_array((matrix.data[kept], indices[kept], before[matrix.indptr]), shape=shape)
     picked.sort_indices()
     return picked
 

@@ -59,18 +59,15 @@ class Columns:
         return mask
 
     def add_dense(self, values: Iterable[float]) -> None:
-        """Add one row of values."""
+        """Add one row of values, NaN for those that are missing."""
         self.values.extend(values)
         self.indptr.append(len(self.values))
 
     def add_sparse(self, row: Mapping[int, float]) -> None:
-        """Add one row by its columns; what is 0 as float32 is left out."""
-        for column in sorted(row):
-            self.values.append(row[column])
-            if self.values[-1]:
-                self.indices.append(column)
-            else:
-                self.values.pop()
+        """Add one row by its columns; those it does not have are missing."""
+        columns = sorted(row)
+        self.indices.extend(columns)
+        self.values.extend([row[column] for column in columns])
         self.indptr.append(len(self.values))
 
     def view(self, width: int) -> View:

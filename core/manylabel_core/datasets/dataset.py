@@ -29,7 +29,8 @@ class Dataset:
     Attributes
     ----------
     views : dict of str to ndarray or csr_array, float32, of shape (n_samples, n_features of the view)
-        One view named ``"x"`` where there is just one.
+        One view named ``"x"`` where there is just one. What is NaN in an ndarray, or not stored in a csr_array, is
+        missing; a stored 0 is a value.
     Y : csr_array of shape (n_samples, n_labels), int8
         1 for each relevant label; no zeros are stored.
     label_names : tuple of str
@@ -98,7 +99,7 @@ class Dataset:
         dense = [view for view in views if isinstance(view, np.ndarray)]
         if len(dense) == len(views):
             return np.hstack(dense)
-        return sp.csr_array(sp.hstack([sp.csr_array(view) for view in views], format="csr"))
+        return sp.csr_array(sp.hstack([stored(view) for view in views], format="csr"))
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -185,3 +186,12 @@ class Dataset:
         """Return a data set with one view; `others` as the attributes, `feature_names` as a tuple or None."""
         names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
         return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)
+
+
+def stored(view: View) -> sp.csr_array:
+    """Return a view as a CSR array that stores all values that it has, zeros too."""
+    if not isinstance(view, np.ndarray):
+        return view
+    has = ~np.isnan(view)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(has.sum(axis=1))])
+    return sp.csr_array((view[has], np.nonzero(has)[1].astype(np.int32), indptr), shape=view.shape)

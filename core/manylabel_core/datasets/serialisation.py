@@ -126,7 +126,8 @@ def _rows(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
 def _dense(array: NDArray[Any], width: int) -> NDArray[np.float32]:
     if array.dtype != np.float32 or array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"expected a view of {width} columns of float32")
-    _check_values(array)
+    if array.size and max(-np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)) > MAX_MAGNITUDE:
+        raise ValueError(f"values must be finite, or NaN, and at most {MAX_MAGNITUDE:g} in absolute value")
     return array
 
 

@@ -106,6 +106,7 @@ class FALT(ThresholdingLearner):
     fit_intercept: bool = True
     intercept_scaling: float = 0.3
     scaling: str | None = None
+    missing: str | None = None
     calibrate: bool = True
     optimise: str | None = None
     drift: str | None = None

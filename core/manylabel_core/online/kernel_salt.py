@@ -112,6 +112,7 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
     fit_intercept: bool = False
     intercept_scaling: float = 0.3
     scaling: str | None = None
+    missing: str | None = None
     calibrate: bool = True
     optimise: str | None = None
     drift: str | None = None

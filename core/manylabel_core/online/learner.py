@@ -18,7 +18,7 @@ from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, Pipeline
 from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets
-from manylabel_core.scaling.choices import SCALINGS
+from manylabel_core.scaling.choices import make_scaling
 
 DTYPES = ("float32", "float64")
 """Types that weights may have."""
@@ -40,13 +40,14 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
     """
 
     scaling: str | None
+    missing: str | None
     calibrate: bool
     optimise: str | None
     drift: str | None
     on_drift: str | None
     dtype: str
 
-    _fixed: tuple[str, ...] = ("scaling", "calibrate", "optimise", "drift", "on_drift", "dtype")
+    _fixed: tuple[str, ...] = ("scaling", "calibrate", "optimise", "drift", "on_drift", "missing", "dtype")
     """Parameters that cannot be changed once the learner is in use."""
 
     _documentation: ClassVar[Documentation] = {
@@ -56,6 +57,12 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             "over the stream so far, other features divided by their usual size, and every example brought to unit "
             'norm. "none": features as they are. "unit": every example to unit norm. "standard": standardisation over '
             "the stream so far (which makes examples dense).",
+        ),
+        "missing": (
+            '{"mean", "zero"}',
+            'Where a quantity stands that most examples have and an example lacks. "mean": at the mean of those that '
+            'have it; only with scaling="auto". "zero": it is taken for a 0, as any other feature that is missing. '
+            'None is "mean" with scaling="auto", and "zero" with any other.',
         ),
         "calibrate": (
             "bool",
@@ -109,7 +116,8 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            More columns than before are new features, 0 in all examples so far.
+            More columns than before are new features, which all examples so far lack. NaN is a missing value, as is
+            what a sparse matrix does not store; a 0 is a value.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one. More columns than before are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
@@ -347,11 +355,21 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
 
     def _resolved(self) -> dict[str, Any]:
         """Return what stands for the parameters that leave a choice to the learner, once they have been checked."""
-        return {"scaling": self._resolved_scaling(), "optimise": self._resolved_optimise()}
+        return {
+            "scaling": self._resolved_scaling(),
+            "missing": self._resolved_missing(),
+            "optimise": self._resolved_optimise(),
+        }
 
     def _resolved_scaling(self) -> str:
         """Return the scaling asked for, or what suits the learner."""
         return "auto" if self.scaling is None else self.scaling
+
+    def _resolved_missing(self) -> str:
+        """Return where a missing quantity is to stand, or what the scaling does with it."""
+        if self.missing is not None:
+            return self.missing
+        return "mean" if self._resolved_scaling() == "auto" else "zero"
 
     def _resolved_optimise(self) -> str:
         """Return the measure asked for, or what suits the learner: micro-F1, where there are probabilities."""
@@ -384,7 +402,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         """Return an empty pipeline of the present parameters."""
         self._check()
         return Pipeline(
-            SCALINGS[self._resolved_scaling()](),
+            make_scaling(self._resolved_scaling(), self._resolved_missing()),
             self._make_model(),
             make_calibration(self.calibrate, self._resolved_optimise(), fitted=not self._stacked),
             make_detectors(self.drift, self.on_drift),
@@ -395,7 +413,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
     def _check(self) -> None:
         """Check the parameters, at no cost in memory."""
         self._check_parameters()
-        check_choice("scaling", self._resolved_scaling(), SCALINGS)
+        make_scaling(self._resolved_scaling(), self._resolved_missing())
         check_choice("dtype", self.dtype, DTYPES)
         make_calibration(self.calibrate, self._resolved_optimise())
         make_detectors(self.drift, self.on_drift)

@@ -52,6 +52,7 @@ class PassiveAggressive(AggressiveLearner):
     fit_intercept: bool = True
     intercept_scaling: float = 0.3
     scaling: str | None = None
+    missing: str | None = None
     calibrate: bool = True
     optimise: str | None = None
     drift: str | None = None

@@ -105,6 +105,7 @@ class SALT(ThresholdingLearner):
     fit_intercept: bool = True
     intercept_scaling: float = 0.3
     scaling: str | None = None
+    missing: str | None = None
     calibrate: bool = True
     optimise: str | None = None
     drift: str | None = None

@@ -7,9 +7,9 @@ import numpy as np
 
 from manylabel_core.compiled import compiled
 
-COUNT, MEAN, SQUARES = 0, 1, 2
+COUNT, MEAN, SQUARES, HAVING = 0, 1, 2, 3
 """Columns of `moments`: how many values other than 0 a feature has had, their mean, and the sum of their squared
-distances from it (Welford)."""
+distances from it (Welford); and how many examples have had it, with any value."""
 
 FAR, EARLY = 10.0, 10.0
 """After EARLY values, one further from their mean than FAR deviations is taken for one that far: a wild value does not
@@ -20,21 +20,25 @@ VARIES = 1e-6
 
 
 @compiled
-def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, values):  # type: ignore[no-untyped-def]
+def scale_automatically(  # type: ignore[no-untyped-def]
+    count, moments, dense, n_dense, missing_is_zero, store, indptr, indices, values
+):
     """Return rows scaled by the statistics of the stream up to and including each of them.
 
     Parameters
     ----------
     count : array of shape (1,), int64
         Examples seen.
-    moments : array of shape (n_features, 3), float64
+    moments : array of shape (n_features, 4), float64
     dense : array of shape (>= n_features,), int32
         The dense features, ascending, in its first `n_dense[0]` places.
     n_dense : array of shape (1,), int64
+    missing_is_zero : bool
+        Whether a missing value and a 0 are alike; if not, it stands at the mean of a dense feature.
     store : bool
         Whether the rows become part of the statistics. If not, each is treated as the next one.
     indptr, indices, values
-        Rows, without zeros. Features beyond `moments` have been absent so far.
+        Rows. Features beyond `moments` have been missing so far.
 
     Returns
     -------
@@ -52,23 +56,40 @@ def scale_automatically(count, moments, dense, n_dense, store, indptr, indices, 
         start, p, q, n_next = end, 0, 0, 0
         features, given = indices[row], values[row]
         while p < len(features) or q < n_dense[0]:
+            if p < len(features) and given[p] == 0.0 and (q == n_dense[0] or features[p] < dense[q]):
+                if store and not missing_is_zero:  # a 0 makes no feature dense
+                    moments[features[p], HAVING] += 1.0
+                p += 1
+                continue
             feature, value = _next(features, given, p, dense[: n_dense[0]], q)
-            p += p < len(features) and features[p] == feature
-            q += q < n_dense[0] and dense[q] == feature
-            n_values, mean, squares = 0.0, 0.0, 0.0
+            is_listed = p < len(features) and features[p] == feature
+            was_dense = q < n_dense[0] and dense[q] == feature
+            p += is_listed
+            q += was_dense
+            has = is_listed and not np.isnan(value) and not (missing_is_zero and value == 0.0)
+            if not (was_dense or has):
+                continue
+            n_values, mean, squares, n_having = 0.0, 0.0, 0.0, 0.0
             if feature < len(moments):
                 n_values, mean, squares = moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES]
-            value = _within_reach(n_values, mean, squares, value)
-            n_values, mean, squares = _include(n_values, mean, squares, value)
-            if store:
-                moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES] = n_values, mean, squares
-                if _is_dense(n_values, mean, squares, n):
-                    next_dense[n_next] = feature
-                    n_next += 1
-            scaled = _scaled(value, n_values, mean, squares, n)
-            if scaled != 0.0:
-                out_indices[end], out_values[end] = feature, scaled
-                end += 1
+                n_having = moments[feature, HAVING]
+            if has:
+                value = _within_reach(n_values, mean, squares, value)
+                n_values, mean, squares = _include(n_values, mean, squares, value)
+                n_having += 1.0
+                if store:
+                    moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES] = n_values, mean, squares
+                    moments[feature, HAVING] = n_having
+            is_dense = _is_dense(n_values, mean, squares, n)
+            if store and is_dense:
+                next_dense[n_next] = feature
+                n_next += 1
+            if has or missing_is_zero:
+                n_known = np.float64(n) if missing_is_zero else n_having
+                scaled = _scaled(value if has else 0.0, n_values, mean, squares, n_known, is_dense)
+                if scaled != 0.0:
+                    out_indices[end], out_values[end] = feature, scaled
+                    end += 1
         _to_unit_norm(out_values[start:end])
         out_indptr[i + 1] = end
         if store:
@@ -128,11 +149,14 @@ def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _scaled(value, n_values, mean, squares, n):  # type: ignore[no-untyped-def]
-    """Return a value as the model sees it: in deviations from the mean if the feature is dense, else by its size."""
-    if _is_dense(n_values, mean, squares, n):  # the variance of the values, and that between them and the zeros
-        share = n_values / n
-        shift, deviation = share * mean, np.sqrt(squares / n + mean * mean * share * (1.0 - share))
+def _scaled(value, n_values, mean, squares, n_known, is_dense):  # type: ignore[no-untyped-def]
+    """Return a value as the model sees it: in deviations from the mean if the feature is dense, else by its size.
+
+    `n_known` examples have had the feature, of which `n_values` had a value other than 0.
+    """
+    if is_dense:  # the variance of the values, and that between them and the zeros
+        share = n_values / n_known
+        shift, deviation = share * mean, np.sqrt(squares / n_known + mean * mean * share * (1.0 - share))
     else:
         shift, deviation = 0.0, np.sqrt(squares / max(n_values, 1.0) + mean * mean)
     return (value - shift) / deviation if deviation > 0.0 else 0.0

@@ -18,16 +18,25 @@ class AutomaticScaling(Scaling):
     """Every feature is scaled by the statistics of the stream so far, then every example to unit norm.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
-    standardised, absent values included. Any other feature is divided by the root mean square of its values that are
-    not 0: it stays sparse, and a word or a category stays 1. Each example is scaled by the statistics that include it.
+    standardised by the values that examples had, zeros included. Any other feature is divided by the root mean square
+    of its values that are not 0: it stays sparse, and a word or a category stays 1. Each example is scaled by the
+    statistics that include it.
+
+    A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
+    `missing="zero"`. Any other feature that is missing is a 0.
 
     At most twice as many features are dense as an example has values on average, so that an example costs time and
     memory in proportion to its values, however many features there are.
+
+    Parameters
+    ----------
+    missing : {"mean", "zero"}, default="mean"
     """
 
-    def __init__(self) -> None:
+    def __init__(self, missing: str = "mean") -> None:
+        self._missing_is_zero = missing == "zero"
         self._count = np.zeros(1, dtype=np.int64)
-        self._moments = np.zeros((0, 3), dtype=np.float64)
+        self._moments = np.zeros((0, 4), dtype=np.float64)
         self._dense = np.zeros(0, dtype=np.int32)
         self._n_dense = np.zeros(1, dtype=np.int64)
         self._n_features = 0
@@ -38,7 +47,7 @@ class AutomaticScaling(Scaling):
         return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
 
     def reserve(self, n_features: int) -> None:
-        self._moments = enlarged(self._moments, (n_features, 3))
+        self._moments = enlarged(self._moments, (n_features, 4))
         self._dense = enlarged(self._dense, (n_features,))
 
     def grow(self, n_features: int) -> None:
@@ -53,9 +62,8 @@ class AutomaticScaling(Scaling):
 
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self._n_features]
-        given = rows.without_zeros()
         statistics = self._count, moments, self._dense, self._n_dense
-        indptr, indices, values = scale_automatically(*statistics, store, *given)
+        indptr, indices, values = scale_automatically(*statistics, self._missing_is_zero, store, *rows)
         return Rows(indptr, indices, values.astype(rows.values.dtype, copy=False))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
@@ -65,20 +73,24 @@ class AutomaticScaling(Scaling):
         return n_values + n_samples * most_dense
 
     def nbytes(self, n_features: int) -> int:
-        return self._count.nbytes + 3 * self._moments.itemsize * n_features
+        return self._count.nbytes + 4 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the number of examples; for each feature the count, mean and squared distances of its values."""
+        """Return the number of examples; for each feature the count, mean and squared distances of its values that are
+        not 0, and the number of examples that had it.
+        """
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         count, moments = arrays["scaling.count"], arrays["scaling.moments"]
-        if count.shape != (1,) or moments.shape != (n_features, 3):
-            raise ValueError("state must hold one scaling.count, and three scaling.moments for each feature")
+        if count.shape != (1,) or moments.shape != (n_features, 4):
+            raise ValueError("state must hold one scaling.count, and four scaling.moments for each feature")
         check_range("scaling.count", count, 0, MAX_COUNT)
         check_range("scaling.moments", moments[:, 0], 0, int(count[0]))
         check_range("scaling.moments", moments[:, 1], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
         check_range("scaling.moments", moments[:, 2], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        check_range("scaling.moments", moments[:, 3], 0, int(count[0]))
+        check_range("scaling.moments", moments[:, 3] - moments[:, 0], 0, int(count[0]))
         self._count, self._moments, self._n_features = count, moments, n_features
         self._dense = np.zeros(n_features, dtype=np.int32)
         self._n_dense = np.array([find_dense(int(count[0]), moments, self._dense)], dtype=np.int64)

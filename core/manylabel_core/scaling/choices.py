@@ -1,5 +1,6 @@
 """The scalings by their names."""
 
+from manylabel_core.checks import check_choice
 from manylabel_core.scaling.automatic import AutomaticScaling
 from manylabel_core.scaling.scaling import RunningStandardisation, Scaling, UnitNorm
 
@@ -9,3 +10,17 @@ SCALINGS: dict[str, type[Scaling]] = {
     "unit": UnitNorm,
     "standard": RunningStandardisation,
 }
+
+MISSING = ("mean", "zero")
+"""Where a quantity that an example lacks may stand."""
+
+
+def make_scaling(name: str, missing: str) -> Scaling:
+    """Return a new scaling, to which what is missing is one of `MISSING`; raises ValueError."""
+    make = SCALINGS[check_choice("scaling", name, SCALINGS)]
+    check_choice("missing", missing, MISSING)
+    if issubclass(make, AutomaticScaling):
+        return make(missing)
+    if missing != "zero":
+        raise ValueError(f"missing must be 'zero' with scaling={name!r}, not {missing!r}")
+    return make()

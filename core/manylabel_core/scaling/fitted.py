@@ -60,6 +60,8 @@ class FittedScaling:
 class FittedAutomaticScaling(FittedScaling):
     """Examples are scaled as the online learners scale the next one after those of the fit; see `AutomaticScaling`.
 
+    What is NaN in an ndarray, or not stored in a CSR array, is missing; no other scaling takes NaN.
+
     Attributes
     ----------
     scaling : AutomaticScaling
@@ -159,6 +161,18 @@ FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
 """The scalings of learners that see all examples at once, by the name that their parameter has."""
 
 
+def as_taken(X: Any, scaling: str) -> Any:
+    """Return a matrix, or a mapping of some, as a learner with a scaling of that name takes it.
+
+    Only "auto" tells a missing value, which is NaN in an ndarray, from a 0.
+    """
+    if isinstance(X, Mapping):
+        return {name: as_taken(view, scaling) for name, view in X.items()}
+    if scaling == "auto" or is_sparse(X) or not np.isnan(X).any():
+        return X
+    return np.nan_to_num(X, nan=0.0)
+
+
 def _blocks(X: Any) -> list[slice]:
     """Return slices of rows of bounded size, at least one."""
     stored = X.nnz if is_sparse(X) else X.size
@@ -185,5 +199,5 @@ def _dense(X: Any) -> Any:
 
 def _check_magnitude(X: Any) -> None:
     stored = X.data if is_sparse(X) else X
-    if stored.size and max(-stored.min(), stored.max()) > MAX_MAGNITUDE:
+    if stored.size and max(-np.fmin.reduce(stored, axis=None), np.fmax.reduce(stored, axis=None)) > MAX_MAGNITUDE:
         raise ValueError(f"X must hold values of at most {MAX_MAGNITUDE:g} in absolute value to be scaled")

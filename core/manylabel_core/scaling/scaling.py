@@ -17,7 +17,10 @@ MAX_SCALED_VALUES = 2**20
 
 
 class Scaling:
-    """A scaling changes rows before the model sees them, and learns from them; this one leaves them as they come."""
+    """A scaling changes rows before the model sees them, and learns from them; this one leaves values as they come.
+
+    What is missing is a 0 to all of them but `AutomaticScaling`, and no 0 is listed in rows that were scaled.
+    """
 
     def reserve(self, n_features: int) -> None:
         """Take the memory for this many features, changing nothing else."""
@@ -36,7 +39,7 @@ class Scaling:
 
     def score(self, rows: Rows) -> Rows:
         """Scale each row as `learn` would if it came next, changing nothing."""
-        return rows
+        return rows.without_zeros()
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the most values that so many rows, with so many values in all, have when they are scaled."""
@@ -58,6 +61,7 @@ class UnitNorm(Scaling):
     """Every example is divided by its Euclidean norm; an example of zeros stays as it is."""
 
     def score(self, rows: Rows) -> Rows:
+        rows = rows.without_zeros()
         return Rows(rows.indptr, rows.indices, _scaling.to_unit_norm(rows.indptr, rows.values))
 
 
@@ -95,7 +99,7 @@ class RunningStandardisation(Scaling):
 
     def _standardise(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self._n_features]
-        return Rows(*_scaling.standardise(self._count, moments, store, *rows))
+        return Rows(*_scaling.standardise(self._count, moments, store, *rows.without_zeros()))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         return n_features * n_samples

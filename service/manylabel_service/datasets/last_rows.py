@@ -123,9 +123,7 @@ class LastRows:
             columns = indices[columns]
         rows = _csr(values, columns, self._ends, n_features)
         rows.sort_indices()
-        X: View = rows.data.reshape(-1, n_features) if full else rows
-        if not full:
-            rows.eliminate_zeros()
+        X: View = rows.data.reshape(-1, n_features) if full else _without_nan(rows)
         names = None if features is None else tuple(features)
         data = Dataset.of(X, Y, tuple(labels), feature_names=names)
         is_whole = np.array(self._known, dtype=np.int64) >= len(labels)
@@ -143,3 +141,12 @@ def _array(items: array[Any], dtype: Any) -> NDArray[Any]:
 def _csr(values: NDArray[Any], columns: NDArray[Any], ends: array[int], width: int) -> sp.csr_array:
     indptr = _array(ends, np.int64)
     return sp.csr_array((values, columns, indptr), shape=(len(indptr) - 1, width))
+
+
+def _without_nan(rows: sp.csr_array) -> sp.csr_array:
+    """Return rows that do not store what a dense example lacked."""
+    known = ~np.isnan(rows.data)
+    if known.all():
+        return rows
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])
+    return sp.csr_array((rows.data[known], rows.indices[known], before[rows.indptr]), shape=rows.shape)

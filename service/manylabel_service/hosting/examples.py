@@ -14,9 +14,9 @@ class Features:
 
     named    `names` given: a value per name
     sparse   `indices` given: a value per column, ascending and unique
-    dense    neither: a value per column, all of them
+    dense    neither: a value per column, all of them; NaN where it is missing
 
-    `values` is float32, shape (n_values,).
+    What a named or sparse example does not list is missing. `values` is float32, shape (n_values,).
     """
 
     names: tuple[str, ...] | None

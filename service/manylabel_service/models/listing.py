@@ -73,6 +73,7 @@ class Listing:
             "algorithm": spec.algorithm,
             "params": spec.params.model_dump(),
             "scaling": spec.scaling,
+            "missing": spec.missing,
             "limits": limits_to_dict(spec.limits),
             "durability": spec.durability or self._settings.durability,
             "loaded": False,

@@ -44,14 +44,16 @@ def warm_start(
     except DamagedState as error:
         raise VersionDamaged(source, version.number, str(error)) from error
     if leaves_scaling and not takes_views(estimator) and _scaling_of(estimator) in GONE_ON_WITH:
-        spec = ModelSpec.model_validate({**spec.model_dump(), "scaling": _scaling_of(estimator)})
+        scaling = _scaling_of(estimator)
+        missing = spec.missing if spec.scaling == scaling else None
+        spec = ModelSpec.model_validate({**spec.model_dump(), "scaling": scaling, "missing": missing})
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
     n_features = features if isinstance(features, int) else len(features)
     _check_limits(spec.limits or UNLIMITED, n_features, len(contents.labels))
     try:
-        learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling)
+        learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling, missing=spec.missing)
     except ValueError as error:
         raise CannotWarmStart(("init_from",), f"cannot be gone on from: {error}") from error
     model = OnlineModel(spec)

@@ -135,6 +135,7 @@ class Replica(HostedModel):
             "algorithm": spec.algorithm,
             "params": spec.params.model_dump(),
             "scaling": spec.scaling,
+            "missing": spec.missing,
             "limits": limits_to_dict(spec.limits),
             "durability": self.durability,
             "position": model.position,

@@ -58,7 +58,7 @@ class Columns:
     def matrix(self, xs: Sequence[Features | None]) -> Any:
         """Return rows of shape (n_samples, n_features), float32 as in training; of zeros for None.
 
-        An ndarray if all examples are dense, else a CSR array.
+        An ndarray if all examples are dense, NaN where a value is missing; else a CSR array of the values there are.
         """
         if all(x is None or (x.names is None and x.indices is None) for x in xs):
             empty = np.zeros(self.size, dtype=np.float32)
@@ -78,6 +78,6 @@ class Columns:
             order = order[columns[order] >= 0]
             return columns[order], x.values[order]
         if x.indices is None:
-            present = np.flatnonzero(x.values).astype(np.int32)
+            present = np.flatnonzero(~np.isnan(x.values)).astype(np.int32)
             return present, x.values[present]
         return x.indices, x.values

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from manylabel_core import batch
+from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
@@ -123,13 +124,14 @@ class Predictor:
         """Return scores of shape (n_samples, n_labels), float64."""
         rows = [{self._first: each} if isinstance(each, Features) else each.features for each in inputs]
         if not self._takes_views:
-            return self.estimator.decision_function(self.views[self._first].matrix([row[self._first] for row in rows]))
+            matrix = self.views[self._first].matrix([row[self._first] for row in rows])
+            return self.estimator.decision_function(as_taken(matrix, self.estimator.scaling))
         X, missing = {}, {}
         for view, columns in self.views.items():
             xs = [row.get(view) for row in rows]
             lacking = np.array([x is None for x in xs])
             if not lacking.all():
-                X[view], missing[view] = columns.matrix(xs), lacking
+                X[view], missing[view] = as_taken(columns.matrix(xs), self.estimator.scaling), lacking
         return self.estimator.decision_function(X, missing=missing)
 
 

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from manylabel_core import FALT, batch
-from manylabel_core.batch import M3L, SSMLRL
+from manylabel_core.batch import LSAMML, M3L, SSMLRL
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.datasets.dataset import stored
 from manylabel_core.rows import as_rows
 from manylabel_core.scaling.automatic import AutomaticScaling
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedAutomaticScaling
@@ -107,8 +108,29 @@ def test_auto_is_the_scaling_of_the_online_learners() -> None:
     online.learn(as_rows(X, np.float64)[0])
     expected = online.score(as_rows(X[:5], np.float64)[0])
     found = FittedAutomaticScaling.fit(X)
-    np.testing.assert_array_equal(found(sp.csr_array(X[:5])).data, expected.values)
-    np.testing.assert_array_equal(found(X[:5]), found(sp.csr_array(X[:5])).toarray())
+    np.testing.assert_array_equal(found(stored(X[:5])).data, expected.values)
+    np.testing.assert_array_equal(found(X[:5]), found(stored(X[:5])).toarray())
+
+
+def test_auto_takes_what_is_missing_for_the_mean() -> None:
+    X, Y = SETS["sounds"]
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+    X[:, 0] += 100.0
+    model = M3L(scaling="auto").fit(X, Y)
+    row = X[:1].copy()
+    row[0, 0] = np.nan
+    assert not model.scaling_(row)[0, 0], "in deviations from the mean"
+    np.testing.assert_array_equal(model.scaling_(stored(row)).toarray(), model.scaling_(row))
+    again = M3L.from_bytes(model.to_bytes())
+    assert again.decision_function(row).tobytes() == model.decision_function(row).tobytes()
+    for scaling in ("none", "standard", "max_abs"):
+        with pytest.raises(ValueError, match="X contains NaN"):
+            M3L(scaling=scaling).fit(X, Y)
+    views = {"one": X[:, :5], "two": X[:, 5:]}
+    several = LSAMML(scaling="auto", n_components=2, max_iter=3, tol=0.9).fit(views, Y)
+    assert np.isfinite(several.decision_function(views)).all()
+    with pytest.raises(ValueError, match="must hold finite numbers"):
+        LSAMML().fit(views, Y)
 
 
 def test_large_matrices_are_scaled_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

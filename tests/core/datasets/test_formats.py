@@ -172,6 +172,7 @@ def test_arff_nominal_attributes_and_missing_values() -> None:
     dataset = read_arff(io.BytesIO(text), labels=["jazz", "rock", "soul"])
     assert dataset.names == ("tempo", "mood=calm", "mood=very wild", "loud")
     assert dense(dataset.X).tolist() == [[120, 0, 1, 0], [0, 1, 0, 1], [3, 1, 0, 1], [0, 0, 1, 0]]
+    assert np.diff(dataset.X.indptr).tolist() == [3, 2, 3, 2], "a 0 in a dense row is stored, what is missing is not"
     assert dataset.label_names == ("rock", "jazz", "soul")
     assert dataset.labelled.tolist() == [True, False, True, True]
     assert dataset.Y.toarray().tolist() == [[1, 1, 0], [0, 0, 0], [0, 1, 1], [0, 0, 0]]
@@ -187,6 +188,37 @@ def test_arff_labels(tmp_path: Path, labels: int | list[str], names: tuple[str, 
     (tmp_path / "r.xml").write_bytes(XML)
     for xml in (tmp_path / "r.xml", str(tmp_path / "r.xml"), io.BytesIO(XML)):
         assert read_arff(io.BytesIO(text), xml).label_names == ("a", "b")
+
+
+def test_missing_values_and_zeros() -> None:
+    """What is missing is NaN in a dense view and not stored in a sparse one; a 0 that is there is a value in both."""
+    expected = np.float32([[0, np.nan], [np.nan, 2]])
+    arff_text = b"@relation r\n@attribute a real\n@attribute b real\n@attribute l {0,1}\n@data\n0,?,1\n?,2,0\n"
+    for read in (
+        read_csv(io.BytesIO(b"a,b,l\n0,,1\n ,2,0\n"), 1),
+        read_arff(io.BytesIO(arff_text), -1),
+        read_ndjson(io.BytesIO(b'{"x":[0,null],"y":["l"]}\n{"x":[null,2],"y":[]}\n')),
+        read_npz(npz(X=expected, Y=np.int8([[1], [0]]))),
+    ):
+        np.testing.assert_array_equal(read.X, expected)
+        np.testing.assert_array_equal(Dataset.from_bytes(read.to_bytes()).X, expected)
+    data = {"X_data": np.float32([0, 2]), "X_indices": np.array([0, 1]), "X_indptr": np.array([0, 1, 2])}
+    for read in (
+        read_ndjson(io.BytesIO(b'{"x":{"a":0,"b":null},"y":["l"]}\n{"x":{"b":2},"y":[]}\n')),
+        read_ndjson(
+            io.BytesIO(b'{"x":{"indices":[1,0],"values":[null,0]},"y":["l"]}\n{"x":{"indices":[1],"values":[2]}}')
+        ),
+        read_libsvm(io.BytesIO(b"l 1:0\n 2:2\n")),
+        read_npz(npz(**data, X_shape=np.array([2, 2]), Y=np.int8([[1], [0]]))),
+    ):
+        X = Dataset.from_bytes(read.to_bytes()).X
+        assert [part.tolist() for part in (X.indptr, X.indices, X.data)] == [[0, 1, 2], [0, 1], [0.0, 2.0]]
+    views = Dataset({"dense": expected, "sparse": X}, read.Y, read.label_names).X
+    assert [part.tolist() for part in (views.indptr, views.indices, views.data)] == [
+        [0, 2, 4],
+        [0, 2, 1, 3],
+        [0, 0, 2, 2],
+    ]
 
 
 def test_unlabelled_rows() -> None:
@@ -283,9 +315,9 @@ def test_a_format_that_is_none() -> None:
         read_dataset(io.BytesIO(), "xls")
 
 
-def test_values_too_small_for_float32_are_absent() -> None:
+def test_values_too_small_for_float32_are_0() -> None:
     dataset = read_libsvm(io.BytesIO(b"a 1:1e-60 2:1\n"))
-    assert dataset.X.indices.tolist() == [1]  # type: ignore[union-attr]
+    assert dataset.X.toarray().tolist() == [[0, 1]]  # type: ignore[union-attr]
 
 
 def test_csv_with_a_column_of_tags() -> None:

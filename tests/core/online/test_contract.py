@@ -63,6 +63,7 @@ def configured(draw: st.DrawFn, make: Make) -> OnlineLearner:
     """A learner of the catalogue, with those of its parameters that most have."""
     common = {
         "scaling": draw(st.sampled_from(["auto", "auto", "none", "unit", "standard"])),
+        "missing": draw(st.sampled_from([None, None, "zero"])),
         "fit_intercept": draw(st.booleans()),
         "average": draw(st.booleans()),
         "optimise": draw(st.sampled_from([None, None, "micro_f1", "none", "macro_f1", "hamming"])),
@@ -227,6 +228,8 @@ def check_scoring_many_is_scoring_each(model: OnlineLearner, stream: Stream, dat
 
 
 def check_a_stored_zero_is_an_absent_feature(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    """Unless missing values stand at the mean."""
+    model.set_params(missing="zero")
     dense = [e._replace(x={j: e.x.get(j, 0.0) for j in range(e.n_features)}) for e in stream]
     without = [e._replace(x={j: value for j, value in e.x.items() if value != 0}) for e in stream]
     one, expected = reference(model, without)
@@ -245,12 +248,23 @@ def check_sparse_and_dense_matrices(model: OnlineLearner, stream: Stream, data: 
         known[i, list(e.truth)] = 1
         if e.complete:
             known[i] = 1
+    X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan  # missing is what a sparse matrix does not store
+    has = ~np.isnan(X)
+    stored = form(sp.coo_array((X[has], np.nonzero(has)), shape=X.shape))
     dense = again(model).partial_fit(X, Y, known=known.astype(bool))
-    sparse = again(model).partial_fit(form(X), form(Y), known=form(known))
+    sparse = again(model).partial_fit(stored, form(Y), known=form(known))
     assert_same_bits(dense, sparse)
     if n_labels:
-        for one, other in zip(dense.scores(X), sparse.scores(form(X)), strict=True):
+        for one, other in zip(dense.scores(X), sparse.scores(stored), strict=True):
             assert one.tobytes() == other.tobytes()
+
+
+def check_what_is_not_listed_is_nan(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
+    full = [e._replace(x={j: e.x.get(j, np.nan) for j in range(e.n_features)}) for e in stream]
+    one, expected = reference(model, stream)
+    other, seen = reference(model, full)
+    assert seen == expected
+    assert_same_bits(one, other)
 
 
 def check_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:

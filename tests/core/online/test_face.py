@@ -85,7 +85,7 @@ def assert_unchanged(model: FALT, before: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"X": np.full((2, 5), np.nan)}, r"X\[0, 0\] is nan: values must be finite"),
+        ({"X": np.full((2, 5), -np.inf)}, r"X\[0, 0\] is -inf: values must be finite"),
         ({"X": np.full((2, 5), np.inf)}, r"X\[0, 0\] is inf: values must be finite"),
         ({"X": np.full((2, 5), 1e16)}, r"X\[0, 0\] is 1e\+16: values must be finite and at most 1e\+15"),
         ({"X": X[0]}, "X must be 2-D"),

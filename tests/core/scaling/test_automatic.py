@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -76,6 +77,63 @@ def test_scoring_is_learning_without_a_trace() -> None:
         np.testing.assert_allclose(scored[i - 20], scaled_last(np.vstack([past, X[i]])), atol=1e-9)
 
 
+def scaled_last_of_known(X: Array) -> Array:
+    """The last row, by the statistics of the values that are not NaN: a quantity that it lacks stands at the mean."""
+    x, z = X[-1], np.zeros(X.shape[1])
+    for feature, values in enumerate(X.T):
+        known = values[~np.isnan(values)]
+        given = known[known != 0]
+        if np.isnan(x[feature]):
+            continue
+        if 2 * len(given) > len(values) and given.var() > 1e-6 * given.mean() ** 2:
+            z[feature] = (x[feature] - known.mean()) / known.std()
+        elif len(given):
+            z[feature] = x[feature] / np.sqrt(np.mean(given**2))
+    return z / max(np.linalg.norm(z), 1e-300)
+
+
+@given(st.integers(0, 1000))
+def test_a_missing_quantity_stands_at_the_mean(seed: int) -> None:
+    X = mixed_matrix(seed)
+    X[np.random.default_rng(seed).random(X.shape) < 0.2] = np.nan
+    expected = np.array([scaled_last_of_known(X[: i + 1]) for i in range(len(X))])
+    scaling, none_learnt = AutomaticScaling(), AutomaticScaling()
+    for each in (scaling, none_learnt):
+        each.grow(X.shape[1])
+    scaled = scaling.learn(as_rows(X, "float64")[0])
+    np.testing.assert_allclose(dense(scaled, X.shape[1]), expected, atol=1e-7)
+    has = ~np.isnan(X)
+    np.testing.assert_array_equal(scaling.state()["scaling.moments"][:, 3], has.sum(axis=0))
+    listed = sp.csr_array((X[has], np.nonzero(has)[1], np.concatenate([[0], has.sum(axis=1).cumsum()])), shape=X.shape)
+    again = none_learnt.learn(as_rows(listed, "float64")[0])
+    assert [array.tobytes() for array in again] == [array.tobytes() for array in scaled], "NaN is what is not listed"
+
+
+@given(st.integers(0, 1000))
+def test_a_missing_quantity_is_0_if_that_is_asked_for(seed: int) -> None:
+    X = mixed_matrix(seed)
+    lacking = X.copy()
+    lacking[np.random.default_rng(seed).random(X.shape) < 0.2] = np.nan
+    states = []
+    for rows in (np.nan_to_num(lacking), lacking):
+        scaling = AutomaticScaling("zero")
+        scaling.grow(X.shape[1])
+        scaled = scaling.learn(as_rows(rows, "float64")[0])
+        states.append([array.tobytes() for array in [*scaled, *scaling.state().values()]])
+    assert states[0] == states[1]
+
+
+def test_a_learner_is_not_certain_of_what_it_cannot_see() -> None:
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(100, 10, 2000), rng.normal(5, 1, (2000, 2))])
+    Y = (X[:, :1] > 100).astype(int)
+    lacking = np.column_stack([np.full(300, np.nan), rng.normal(5, 1, (300, 2))])
+    likely = FALT().partial_fit(X, Y).predict_proba(lacking)
+    assert 0.1 < likely.mean() < 0.9
+    as_zeros = FALT(missing="zero").partial_fit(X, Y).predict_proba(lacking)
+    assert as_zeros.max() < 0.01, "a 0 would be ten deviations below the mean"
+
+
 def test_words_stay_as_they_are() -> None:
     """Of examples with as many words each, automatic scaling is unit norm."""
     rng = np.random.default_rng(2)
@@ -99,6 +157,14 @@ def test_the_work_is_in_proportion_to_the_values() -> None:
             np.concatenate([[0, 1], rng.choice(np.arange(2, n_features), 8, replace=False)]).astype(np.int32)
         )
     assert len(scaled.values) <= 10
+    few = scaling.score(Rows(np.array([0, 1]), np.array([5], dtype=np.int32), np.ones(1)))
+    assert few.indices.tolist() == [5], "what it lacks stands at its mean"
+    scaling = AutomaticScaling("zero")
+    scaling.grow(n_features)
+    for _ in range(50):
+        scaling.learn(Rows(np.array([0, 10]), indices, rng.normal(5.0, 1.0, 10)))
+        indices = np.sort(np.concatenate([[0, 1], rng.choice(np.arange(2, n_features), 8, replace=False)]))
+        indices = indices.astype(np.int32)
     few = scaling.score(Rows(np.array([0, 1]), np.array([5], dtype=np.int32), np.ones(1)))
     assert few.indices.tolist() == [0, 1, 5], "of what it lacks, only the two quantities that most examples have"
 
@@ -147,7 +213,7 @@ def test_a_scale_that_changes_is_followed() -> None:
     scaling = AutomaticScaling()
     scaling.grow(3)
     scaling.learn(as_rows(X, "float64")[0])
-    _, mean, squares = scaling.state()["scaling.moments"][0]
+    _, mean, squares, _ = scaling.state()["scaling.moments"][0]
     assert 0.3e4 < mean < 3e4
     assert 0.3e4 < np.sqrt(squares / len(X)) < 3e4
 

@@ -410,3 +410,30 @@ async def test_any_log(stream: Stream) -> None:
 
 def order(position: str) -> tuple[int, ...]:
     return tuple(map(int, position.split("-")))
+
+
+@here
+async def test_what_was_missing_is_missing_and_a_zero_is_a_value(stream: Stream) -> None:
+    await stream.create(features=["a", "b"])
+    await stream.learn((named(a=0.0, b=2.0), ["x"]), (named(b=0.0), ["x"]))
+    _, found = await stream.rows(2)
+    assert [part.tolist() for part in (found.X.indptr, found.X.indices, found.X.data)] == [
+        [0, 2, 3],
+        [0, 1, 1],
+        [0.0, 2.0, 0.0],
+    ]
+
+
+@here
+@pytest.mark.parametrize("also_sparse", [False, True])
+async def test_what_a_dense_example_lacks_is_missing(stream: Stream, also_sparse: bool) -> None:
+    await stream.create()
+    await stream.learn((dense(0.0, np.nan), ["x"]), (dense(1.0, 2.0), ["x"]))
+    if also_sparse:
+        await stream.learn((Features(None, np.array([1], dtype=np.int32), np.float32([0.0])), ["x"]))
+    _, found = await stream.rows(3)
+    if also_sparse:
+        assert found.X.indptr.tolist() == [0, 1, 3, 4]
+        assert found.X.data.tolist() == [0.0, 1.0, 2.0, 0.0]
+    else:
+        np.testing.assert_array_equal(found.X, np.float32([[0.0, np.nan], [1.0, 2.0]]))

@@ -9,6 +9,8 @@ import pytest
 import scipy.sparse as sp
 from tests.support.waiting import eventually_async
 
+from manylabel_core.batch import M3L
+from manylabel_core.rows import as_rows
 from manylabel_service.errors import (
     InvalidExample,
     ModelNotFound,
@@ -52,6 +54,28 @@ def scores(predictions: Any) -> list[list[float]]:
 @pytest.fixture
 def serving(meta_of: Any) -> Any:
     return lambda trained: Predictor(Version(1, "1", 0, meta_of()), trained.contents)
+
+
+class TestMissingValues:
+    def test_with_automatic_scaling_a_quantity_stands_at_the_mean(self, serving: Any, make: Any) -> None:
+        trained = make(M3L(scaling="auto"))
+        predictor, lacking = serving(trained), [np.nan, 0.0, -1.5, 0.0]
+        alone = scores(predictor.predict([dense(lacking)]))
+        assert alone == trained.scores(np.float32([lacking]))
+        assert alone != scores(predictor.predict([dense(np.nan_to_num(lacking))]))
+        listed = Features(("c", "d", "b"), None, np.float32([-1.5, 0.0, 0.0]))
+        by_index = Features(None, np.array([1, 2, 3], dtype=np.int32), np.float32([0.0, -1.5, 0.0]))
+        for group in ([listed], [by_index], [listed, dense(lacking), by_index]):
+            np.testing.assert_allclose(scores(predictor.predict(group)), alone * len(group), rtol=1e-12)
+        scaling = trained.estimator.scaling_.scaling
+        assert scaling.score(as_rows([lacking], "float64")[0]).indices.tolist() == [1, 2, 3]
+
+    @pytest.mark.parametrize("scaling", ["none", "standard", "max_abs"])
+    def test_with_any_other_it_is_0(self, serving: Any, make: Any, scaling: str) -> None:
+        predictor = serving(make(M3L(scaling=scaling)))
+        zeros = scores(predictor.predict([dense([0.0, 0.0, -1.5, 0.0])]))
+        assert scores(predictor.predict([dense([np.nan, 0.0, -1.5, np.nan])])) == zeros
+        np.testing.assert_allclose(scores(predictor.predict([named([0, 0, -1.5, 0])])), zeros, rtol=1e-12)
 
 
 class TestScores:

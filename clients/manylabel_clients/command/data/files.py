@@ -107,6 +107,8 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 def read_table(path: Path, labels: str | None, table: TableOptions) -> Iterator[tuple[int, dict[str, float], Any]]:
     """Yield the rows of a CSV file as (line, x, y); y is None where the labels are not known, or no column has any.
 
+    What is missing is left out of x.
+
     Raises
     ------
     Failure
@@ -119,7 +121,8 @@ def read_table(path: Path, labels: str | None, table: TableOptions) -> Iterator[
     with readable(path), path.open("rb") as file:
         rows = CsvTable(file, **_options("csv", labels, False, table))
         for line, values, relevant in rows:
-            yield line, dict(zip(rows.feature_names, values, strict=True)), _truth(rows.label_names, relevant, table)
+            x = {name: value for name, value in zip(rows.feature_names, values, strict=True) if value == value}
+            yield line, x, _truth(rows.label_names, relevant, table)
 
 
 def _truth(names: list[str], relevant: list[int] | None, table: TableOptions) -> Any:

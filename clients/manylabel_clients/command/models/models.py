@@ -57,6 +57,9 @@ def create(
         typer.Option(metavar="NAME=VALUE", help="A parameter of the algorithm, as eta=0.5. Repeatable."),
     ] = None,
     scaling: Annotated[str | None, typer.Option(help="auto, none, unit or standard.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Where a missing quantity stands: mean (with scaling auto) or zero.")
+    ] = None,
     labels: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="The only labels accepted. Default: as they come.")
     ] = None,
@@ -89,6 +92,7 @@ def create(
             features=_features(features),
             labels=labels and _names(labels),
             scaling=scaling,
+            missing=missing,
             durability=durability,
             window=window,
             limits=_limits(limit),

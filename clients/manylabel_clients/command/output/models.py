@@ -45,7 +45,7 @@ def print_status(status: AnyStatus) -> None:
     facts = {
         "model": status.name,
         "algorithm": f"{status.algorithm} ({_params(status.params)})",
-        "scaling": status.scaling,
+        "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
         "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",

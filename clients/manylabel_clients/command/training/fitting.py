@@ -18,6 +18,7 @@ from manylabel_core.compiled import when_compiling
 from manylabel_core.datasets import Dataset
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.metrics.measures import MEASURES, REPORTED
+from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
@@ -60,9 +61,9 @@ def fitted(
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
     """Return the measures of the table, on rows that were not learnt."""
     scores = (
-        estimator.decision_function(data.views, data.missing)
+        estimator.decision_function(as_taken(data.views, estimator.scaling), data.missing)
         if TRAINERS[trainer].views
-        else estimator.decision_function(data.X)
+        else estimator.decision_function(as_taken(data.X, estimator.scaling))
     )
     return {name: MEASURES[name](data.Y, scores) for name in REPORTED}
 
@@ -94,11 +95,12 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
         if TRAINERS[trainer].views:
             if len(data.views) < 2:
                 raise Failure(f"{trainer} needs a file with several views (NPZ with view_id, or NDJSON with views)")
-            estimator.fit(data.views, data.Y, data.labelled, data.missing, **more)
+            estimator.fit(as_taken(data.views, estimator.scaling), data.Y, data.labelled, data.missing, **more)
         else:
+            X = as_taken(data.X, estimator.scaling)
             if TRAINERS[trainer].unlabelled:
-                more["X_unlabelled"] = data.X[~data.labelled]
-            estimator.fit(data.X[data.labelled], data.Y[data.labelled], **more)
+                more["X_unlabelled"] = X[~data.labelled]
+            estimator.fit(X[data.labelled], data.Y[data.labelled], **more)
     for warning in caught:
         typer.echo(str(warning.message), err=True)
 

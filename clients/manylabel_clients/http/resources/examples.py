@@ -11,10 +11,10 @@ from manylabel_clients.http.transport.json_body import encode, escaped, located
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """A sparse example has `values[k]` in column `indices[k]`, and 0 in all others."""
+    """A sparse example has `values[k]` in column `indices[k]`; a None there, and all other columns, are missing."""
 
     indices: Sequence[int]
-    values: Sequence[float]
+    values: Sequence[float | None]
 
 
 class Array(Protocol):
@@ -29,9 +29,9 @@ class SparseRow(Protocol):
     def tocsr(self) -> Any: ...
 
 
-Features: TypeAlias = Mapping[Any, Any] | Sequence[float] | Sparse | Array | SparseRow
+Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow
 """One example: numbers by name, all numbers in order, or numbers by column; or several views of one, each in one of
-these forms: ``{"views": {"text": ..., "image": ...}}``."""
+these forms: ``{"views": {"text": ..., "image": ...}}``. None, or NaN in an array, is a value that is missing."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
@@ -105,7 +105,7 @@ def _features(x: Any) -> Any:
     if hasattr(x, "items"):  # a pandas Series
         return dict(x.items())
     if hasattr(x, "tolist") and isinstance(plain := x.tolist(), list):
-        return plain
+        return [None if value != value else value for value in plain]
     raise TypeError(
         "must be a mapping of names to numbers, a sequence of numbers, an array of one dimension, "
         f"Sparse(indices, values) or one sparse row, not {type(x).__name__}"

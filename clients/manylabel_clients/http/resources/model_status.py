@@ -24,6 +24,8 @@ class ModelSummary:
     durability: str
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
     """Of features and labels, as given."""
+    missing: str | None = field(default=None, kw_only=True)
+    """Where a quantity stands that most examples have and one lacks: ``mean`` or ``zero``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class ServerRequests(Requests):
         features: Sequence[str] | int | None = None,
         labels: Sequence[str] | None = None,
         scaling: str | None = None,
+        missing: str | None = None,
         durability: str | None = None,
         window: int | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -58,6 +59,8 @@ class ServerRequests(Requests):
             Names of the labels: no others are accepted. None: they appear as they come.
         scaling : str, optional
             ``auto``, ``none``, ``unit`` or ``standard``.
+        missing : str, optional
+            Where a quantity stands that most examples have and one lacks: ``mean`` (with scaling ``auto``) or ``zero``.
         durability : str, optional
             What an update has survived when it is answered: ``log`` or ``fsync``.
         window : int, optional
@@ -86,6 +89,7 @@ class ServerRequests(Requests):
             "features": features,
             "labels": labels,
             "scaling": scaling,
+            "missing": missing,
             "durability": durability,
             "window": window,
             "limits": limits,
@@ -148,5 +152,5 @@ class ServerRequests(Requests):
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
         if "limits" in spec:  # the server names those too that are not given
             asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
-        compared = ("updates", "algorithm", "params", "scaling", "limits", "durability")
+        compared = ("updates", "algorithm", "params", "scaling", "missing", "limits", "durability")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)

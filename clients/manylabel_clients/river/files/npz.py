@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming, present
 from manylabel_core.datasets import BadDataset
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 
@@ -22,7 +22,7 @@ class NpzFile(FileStream):
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y``
     (n x L of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant
     labels); and, if it has them, ``feature_names`` and ``label_names`` (without them the names are "0", "1",
-    ...). Further arrays are left alone. A dense ``X`` gives every feature in every row, CSR the stored ones.
+    ...). Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
 
     Nothing is unpickled: an array of objects is refused. Rows are read as the iteration goes on; only a dense
     array that was stored by columns (Fortran order) has to be held as a whole.
@@ -68,10 +68,10 @@ class NpzFile(FileStream):
                 yield self._x(row, *x), self._y(row, *y)
 
     def _x(self, row: int, columns: NDArray[Any] | None, values: NDArray[Any]) -> dict[str, float]:
-        if not np.isfinite(values).all():
+        if not (np.isfinite(values) | (columns is None and np.isnan(values))).all():
             raise FileFormatError(self.path, "X is not finite", row=row)
         if columns is None:
-            return dict(zip(self._features, values.tolist(), strict=True))
+            return present(self._features, values)
         _check_columns(self.path, "X", columns, self.n_features, row)
         return {self._features[column]: value for column, value in zip(columns, values.tolist(), strict=True)}
 

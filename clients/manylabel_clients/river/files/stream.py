@@ -1,12 +1,14 @@
 """The base of multi-label files: rows as river has them, bounds, and errors that say where."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset, Limits
 
@@ -45,7 +47,7 @@ class FileStream(ABC):
     n_features : int or None
         The number of different features; None when only a full reading would tell.
     sparse : bool
-        Whether features that are 0 may be missing from ``x``.
+        Whether ``x`` has the features that the file stores for a row, rather than all but missing ones.
     """
 
     labels: tuple[str, ...]
@@ -72,6 +74,11 @@ class FileStream(ABC):
     def __repr__(self) -> str:
         rows = "" if self.n_samples is None else f"{self.n_samples} rows, "
         return f"{type(self).__name__}({str(self.path)!r}: {rows}{self.n_outputs} labels)"
+
+
+def present(names: Sequence[str], values: NDArray[Any]) -> dict[str, float]:
+    """Return the values by name, without those that are NaN."""
+    return {name: value for name, value in zip(names, values.tolist(), strict=True) if value == value}
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming
+from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming, present
 from manylabel_core.datasets import Dataset, read_dataset
 from manylabel_core.datasets.dataset import SINGLE
 
@@ -43,7 +43,7 @@ class WholeFile(FileStream):
 
     def _x(self, X: Any, row: int) -> dict[str, float]:
         if not self.sparse:
-            return dict(zip(self._names, X[row].tolist(), strict=True))
+            return present(self._names, X[row])
         start, end = X.indptr[row], X.indptr[row + 1]
         columns, values = X.indices[start:end].tolist(), X.data[start:end].tolist()
         return {self._names[column]: value for column, value in zip(columns, values, strict=True)}

@@ -90,6 +90,7 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = not tags.input_tags.pairwise
+        tags.input_tags.allow_nan = self.scaling == "auto"
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True
         tags.target_tags.one_d_labels = False
@@ -141,7 +142,15 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         if self.kernel == "precomputed" and is_sparse(X):
             raise ValueError(f"{name} must be dense, not sparse, with kernel='precomputed'")
         try:
-            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=reset)
+            X = validate_data(
+                self,
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                order="C",
+                reset=reset,
+                ensure_all_finite="allow-nan" if self.scaling == "auto" else True,
+            )
         except ValueError as error:
             if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others nothing
                 raise

@@ -22,7 +22,9 @@ FLAT = 1e-24
 """Views whose energy is this share of their sum of squares are constant but for rounding."""
 
 
-def check_views(X: Any, missing: Any, known: Sequence[str] | None = None) -> tuple[dict[str, Any], dict[str, Mask]]:
+def check_views(
+    X: Any, missing: Any, known: Sequence[str] | None = None, *, allow_nan: bool = False
+) -> tuple[dict[str, Any], dict[str, Mask]]:
     """Check views and which rows they lack.
 
     Parameters
@@ -31,6 +33,8 @@ def check_views(X: Any, missing: Any, known: Sequence[str] | None = None) -> tup
     missing : mapping of view names to array-likes of shape (n_samples,), bool, or None
     known : list of str, optional
         Names that are allowed; None for any.
+    allow_nan : bool
+        Whether an array may hold NaN, for a value that is missing.
 
     Returns
     -------
@@ -61,7 +65,7 @@ def check_views(X: Any, missing: Any, known: Sequence[str] | None = None) -> tup
     for name in missing or {}:
         if name not in raw:
             raise ValueError(f"missing names the view {name!r}, which X does not hold")
-    views = {name: _finite(name, without_rows(matrix, gone[name])) for name, matrix in raw.items()}
+    views = {name: _finite(name, without_rows(matrix, gone[name]), allow_nan) for name, matrix in raw.items()}
     _check_rows(gone)
     return views, {name: ~mask for name, mask in gone.items()}
 
@@ -159,9 +163,9 @@ def _matrix(name: str, X: Any) -> Any:
         raise ValueError(f"X[{name!r}]: {error}") from error
 
 
-def _finite(name: str, X: Any) -> Any:
+def _finite(name: str, X: Any, allow_nan: bool) -> Any:
     stored = X.data if is_sparse(X) else X
-    if not np.isfinite(stored).all():
+    if np.isinf(stored).any() if allow_nan and not is_sparse(X) else not np.isfinite(stored).all():
         raise ValueError(f"X[{name!r}] must hold finite numbers, except in rows that `missing` names")
     return canonical(sp.csr_array(X)) if is_sparse(X) else X
 

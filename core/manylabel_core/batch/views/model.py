@@ -63,7 +63,7 @@ class ViewModel(Serialisable):
         """
         check_is_fitted(self, self._fitted_last)
         names = [str(name) for name in self.view_names_]
-        views, present = check_views(X, missing, names)
+        views, present = check_views(X, missing, names, allow_nan=self.scaling == "auto")
         for name, view in views.items():
             width = int(self.view_widths_[names.index(name)])
             if view.shape[1] != width:

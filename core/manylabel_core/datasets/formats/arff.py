@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,9 +23,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
     """Return a data set from a multi-label ARFF file, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
-    ``attribute=value`` of 1. A missing value (``?``) leaves the feature out, as if it were 0. A row whose labels are
-    all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a nominal
-    attribute. Labels are attributes of 0 and 1 (or false and true).
+    ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
+    labels are all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a
+    nominal attribute. Labels are attributes of 0 and 1 (or false and true).
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
         raise BadDataset(f"label {shown(name)} is missing, others are not: all or none may be", line=row.line)
     view = builder.views[SINGLE]
     if view.dense:
-        view.add_dense([row.x.get(column, 0.0) for column in range(columns.n_features)])
+        view.add_dense([row.x.get(column, math.nan) for column in range(columns.n_features)])
     else:
         view.add_sparse(row.x)
     builder.end_row(None if row.unknown else row.relevant, row.line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -23,9 +24,10 @@ def read_ndjson(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noq
     """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
 
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers, or
-    ``{"views": {name: one of these}}``; a view has the same form in each line. A line may lack views, but not all.
-    ``y`` lists the relevant labels; null, or no ``y``, is a row whose labels are not known. Views, features and labels
-    have their places in the order in which they first appear.
+    ``{"views": {name: one of these}}``; a view has the same form in each line. A line may lack views, but not all. A
+    number that is null is missing, as is what has no index or name; a 0 is a value. ``y`` lists the relevant labels;
+    null, or no ``y``, is a row whose labels are not known. Views, features and labels have their places in the order in
+    which they first appear.
 
     Parameters
     ----------
@@ -131,7 +133,7 @@ class _View:
         if self._begun and len(values) != self.width:
             raise ValueError(f"{len(values)} numbers, the rows before have {self.width}")
         self.width, self._begun = len(values), True
-        self.columns.add_dense(values)
+        self.columns.add_dense([math.nan if value is None else value for value in values])
 
     def _sparse(self, x: dict[str, Any]) -> None:
         indices, values = x["indices"], _numbers(x["values"])
@@ -141,16 +143,17 @@ class _View:
         if not len(row) == len(indices) == len(values):
             raise ValueError("indices must be as many as values, each once")
         self.width = max(self.width, max(indices, default=-1) + 1)
-        self.columns.add_sparse(row)
+        self.columns.add_sparse(_known(row))
 
     def _named(self, x: dict[str, Any]) -> None:
-        values = _numbers([*x.values()])
-        for name in x:
+        _numbers([*x.values()])
+        known = _known(x)
+        for name in known:
             if name not in self._names:
                 check_name(name, "features")
                 self._names[name] = len(self._names)
         self.width = len(self._names)
-        self.columns.add_sparse({self._names[name]: value for name, value in zip(x, values, strict=True)})
+        self.columns.add_sparse({self._names[name]: value for name, value in known.items()})
 
 
 _FORMS = {"list": "a list", "sparse": "indices and values", "named": "named"}
@@ -164,10 +167,16 @@ def _form(x: Any) -> str:
     raise ValueError("must be a list of numbers, indices and values, or an object of names and numbers")
 
 
-def _numbers(values: Any) -> list[float]:
+def _known(x: dict[Any, float | None]) -> dict[Any, float]:
+    return {key: value for key, value in x.items() if value is not None}
+
+
+def _numbers(values: Any) -> list[float | None]:
     if not isinstance(values, list):
         raise ValueError("values must be a list of numbers")
     for value in values:
+        if value is None:
+            continue
         if type(value) is not float and type(value) is not int:
             raise ValueError(f"{shown(value)} is not a number")
         check_number(value)

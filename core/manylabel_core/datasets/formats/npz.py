@@ -126,11 +126,9 @@ class _Reading:
         self._limits.check("features", n_columns, member=name)
         if name in self._archive:
             values = layout.blank(self.array(name, 2))
-            _check_values(name, values, lambda at: at // max(n_columns, 1))
+            _check_values(name, values, lambda at: at // max(n_columns, 1), missing=True)
             return np.ascontiguousarray(values, dtype=np.float32)
-        csr = self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1), layout)
-        csr.eliminate_zeros()
-        return csr
+        return self._csr(name, n_rows, n_columns, self.array(f"{name}_data", 1), layout)
 
     def labels(self) -> sp.csr_array:
         """Return the labels, as CSR of int8."""
@@ -249,12 +247,16 @@ def _check_indptr(name: str, indptr: NDArray[Any], n_values: int) -> None:
         raise BadDataset(f"{name}_indptr ends with {indptr[-1]}, there are {n_values} indices")
 
 
-def _check_values(name: str, values: NDArray[Any], row_of: Any) -> None:
+def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = False) -> None:
     if values.dtype.kind == "U":
         raise BadDataset(f"{name!r} must hold numbers, not {values.dtype}")
     if values.size == 0 or (values.min() >= -MAX_MAGNITUDE and values.max() <= MAX_MAGNITUDE):
         return  # NaN comes out of both
-    at = int(np.argmax(~(np.abs(values.reshape(-1)) <= MAX_MAGNITUDE)))
+    sizes = np.abs(values.reshape(-1))
+    wrong = sizes > MAX_MAGNITUDE if missing else ~(sizes <= MAX_MAGNITUDE)
+    at = int(np.argmax(wrong))
+    if not wrong[at]:
+        return
     raise BadDataset(f"{name} is not finite, or beyond {MAX_MAGNITUDE:g}", row=row_of(at))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator, Sequence
 from typing import IO
 
@@ -26,7 +27,8 @@ def read_csv(
     """Return a data set from a CSV file.
 
     The first line has the names of the columns, every other one a number for each feature and 0 or 1 (or false, true)
-    for each label. A row whose labels are all empty is unlabelled. Commas separate; double quotes hold together, and
+    for each label. An empty cell of a feature is a missing value, NaN; a row whose labels are all empty is unlabelled.
+    Commas separate; double quotes hold together, and
     are doubled inside.
 
     Parameters
@@ -175,6 +177,8 @@ def _tagged(cell: str, separator: str, known: dict[str, int], line: int) -> list
 
 
 def _value(text: str, name: str, line: int) -> float:
+    if not text or text.isspace():
+        return math.nan
     try:
         return check_number(float(text))
     except ValueError:

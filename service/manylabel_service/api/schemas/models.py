@@ -145,6 +145,7 @@ class _Spec(Answer):
     algorithm: str
     params: dict[str, Any]
     scaling: str
+    missing: str
     limits: Limits | None
     """The limits are as they were given."""
     durability: Durability

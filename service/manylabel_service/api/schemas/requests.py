@@ -24,6 +24,8 @@ from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
+Value = Number | None
+"""A number, or null for one that is missing."""
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
@@ -40,12 +42,12 @@ class _Request(BaseModel):
 
 
 class SparseFeatures(_Request):
-    """Values of some columns; the others are 0."""
+    """Values of some columns; the others are missing."""
 
     indices: Annotated[list[Index], Field(fail_fast=True, json_schema_extra=_UNIQUE)]
     """Columns are numbered from 0; they come in any order, and none is repeated."""
-    values: Annotated[list[Number], Field(fail_fast=True)]
-    """There is a number for each index."""
+    values: Annotated[list[Value], Field(fail_fast=True)]
+    """There is a number for each index; null is a value that is missing."""
 
 
 def _form_of_features(x: Any) -> str | None:
@@ -65,9 +67,9 @@ def _form_of_labels(y: Any) -> str | None:
 
 
 FeaturesBody = Annotated[
-    Annotated[list[Number], Field(fail_fast=True), Tag("dense")]
+    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
     | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Number], Tag("named")],
+    | Annotated[dict[Name, Value], Tag("named")],
     Discriminator(
         _form_of_features,
         custom_error_type="features",
@@ -90,7 +92,8 @@ class PredictItem(_Request):
     """An example to predict."""
 
     x: FeaturesBody
-    """A number for every column, or some columns with their values, or numbers by name."""
+    """A number for every column, or some columns with their values, or numbers by name. A number that is null, or that
+    is not named, is missing; a 0 is a value."""
     y: Any = None
     """The truth is ignored in a prediction."""
 
@@ -120,9 +123,9 @@ def _form_of_inputs(x: Any) -> str | None:
 
 
 InputsBody = Annotated[
-    Annotated[list[Number], Field(fail_fast=True), Tag("dense")]
+    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
     | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Number], Tag("named")]
+    | Annotated[dict[Name, Value], Tag("named")]
     | Annotated[ViewsBody, Tag("several")],
     Discriminator(
         _form_of_inputs,
@@ -152,7 +155,8 @@ class UpdateItem(_Request):
     """An example to learn."""
 
     x: FeaturesBody
-    """A number for every column, or some columns with their values, or numbers by name."""
+    """A number for every column, or some columns with their values, or numbers by name. A number that is null, or that
+    is not named, is missing; a 0 is a value."""
     y: LabelsBody
     """A list of names is the complete set: every other label is false. An object is partial: labels that it
     does not name are unknown, and nothing is learnt about them."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from manylabel_service.api.schemas import PredictItem, SparseFeatures, TrainedItem, UpdateItem
@@ -67,15 +68,21 @@ def to_example(item: Any, at: Path, max_features: int) -> Example:
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")))
 
 
-def _features(x: list[float] | SparseFeatures | dict[str, float], at: Path, max_features: int) -> Features:
+def _features(
+    x: list[float | None] | SparseFeatures | dict[str, float | None], at: Path, max_features: int
+) -> Features:
     if isinstance(x, list):
         _check_count(x, at, max_features)
-        return Features(None, None, np.array(x, dtype=np.float32))
+        return Features(None, None, np.array(x, dtype=np.float32))  # None becomes NaN
     if isinstance(x, SparseFeatures):
         return _sparse(x, at, max_features)
     _check_count(x, at, max_features)
     _check_bytes(x, at)
-    return Features(tuple(x), None, np.array(list(x.values()), dtype=np.float32))
+    values = np.array(list(x.values()), dtype=np.float32)
+    if _lacks_some(values):
+        x = {name: value for name, value in x.items() if value is not None}
+        values = np.array(list(x.values()), dtype=np.float32)
+    return Features(tuple(x), None, values)
 
 
 def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
@@ -93,7 +100,16 @@ def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
     if indices.size and indices[-1] >= max_features:
         place = next(i for i, index in enumerate(x.indices) if index >= max_features)
         raise invalid((*at, "indices", place), f"must be below {max_features}, the limit of this server")
+    if _lacks_some(values):
+        known = ~np.isnan(values)
+        indices, values = indices[known], values[known]
     return Features(None, indices, values)
+
+
+def _lacks_some(values: NDArray[np.float32]) -> bool:
+    """Return whether some value is NaN, sooner than by looking at each: no other value makes their square NaN."""
+    square = values.dot(values)
+    return bool(square != square)
 
 
 def to_labels(y: list[str] | dict[str, bool], at: Path) -> Labels:

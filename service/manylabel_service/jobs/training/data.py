@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
+from manylabel_core.datasets.dataset import stored
 from manylabel_core.datasets.division import held_out
 from manylabel_service.jobs.training.request import FitRequest, Part
 
@@ -86,6 +87,6 @@ def _without_labels(data: Dataset) -> Dataset:
 def _stacked(one: Any, other: Any) -> Any:
     """Return the rows of both matrices."""
     if sp.issparse(one) or sp.issparse(other):
-        rows: Any = [sp.csr_array(one), sp.csr_array(other)]
-        return sp.csr_array(sp.vstack(rows))
+        rows: Any = [stored(one), stored(other)]
+        return sp.csr_array(sp.vstack(rows, format="csr"))
     return np.vstack([one, other])

@@ -23,6 +23,7 @@ from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.datasets.division import folds
+from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress
 from manylabel_core.state import State
 from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures, measure
@@ -208,16 +209,17 @@ class FitRun:
         others, more = self.data.unlabelled, {"label_names": data.label_names, "progress": progress}
         if self.trainer.views:
             both = training_data.stacked(data, others)
-            estimator.fit(both.views, both.Y, both.labelled, both.missing, **more)
+            estimator.fit(as_taken(both.views, estimator.scaling), both.Y, both.labelled, both.missing, **more)
         elif self.trainer.unlabelled and others.n_rows:
-            estimator.fit(data.X, data.Y, others.X, **more)
+            X, more_X = (as_taken(part.X, estimator.scaling) for part in (data, others))
+            estimator.fit(X, data.Y, more_X, **more)
         else:
-            estimator.fit(data.X, data.Y, **more)
+            estimator.fit(as_taken(data.X, estimator.scaling), data.Y, **more)
 
     def _scores(self, estimator: Any, data: Dataset) -> NDArray[np.float64]:
         if self.trainer.views:
-            return np.asarray(estimator.decision_function(data.views, data.missing))
-        return np.asarray(estimator.decision_function(data.X))
+            return np.asarray(estimator.decision_function(as_taken(data.views, estimator.scaling), data.missing))
+        return np.asarray(estimator.decision_function(as_taken(data.X, estimator.scaling)))
 
     def _columns(self, data: Dataset) -> dict[str, tuple[str, ...] | int]:
         """Return the names of the features, or their number, for each view that the estimator knows."""

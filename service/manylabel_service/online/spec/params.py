@@ -53,9 +53,9 @@ class Params(BaseModel):
         extra: Any = cls.model_fields[name].json_schema_extra if name in cls.model_fields else None
         return [] if extra is None else [choice for choice in extra["enum"] if choice is not None]
 
-    def learner(self, scaling: str | None) -> OnlineLearner:
+    def learner(self, scaling: str | None, missing: str | None = None) -> OnlineLearner:
         """Return a new, untrained learner."""
-        return self._learner(**self.model_dump(), scaling=scaling)
+        return self._learner(**self.model_dump(), scaling=scaling, missing=missing)
 
 
 class _MarginParams(Params):

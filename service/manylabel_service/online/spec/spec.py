@@ -96,6 +96,9 @@ class ModelSpec(BaseModel):
     scaling: Literal["auto", "none", "unit", "standard"] | None = None
     """Scaling of features: by what the stream shows of them, none, each example to unit length, or running
     standardisation. Null takes auto, or none where `passes` are given."""
+    missing: Literal["mean", "zero"] | None = None
+    """Where a quantity stands that most examples have and an example lacks: at the mean of those that have it (only
+    with the scaling auto), or at 0. Null takes mean with the scaling auto, and zero with any other."""
     durability: Durability | None = None
     """How safe an update is when it is answered; null takes the server's setting."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -118,6 +121,7 @@ class ModelSpec(BaseModel):
         # Frozen from here on.
         object.__setattr__(self, "params", self.params.model_copy(update=params))
         object.__setattr__(self, "scaling", resolved["scaling"])
+        object.__setattr__(self, "missing", resolved["missing"])
         return self
 
     @classmethod
@@ -131,7 +135,7 @@ class ModelSpec(BaseModel):
 
     def learner(self) -> OnlineLearner:
         """Return a new, untrained learner."""
-        return self.params.learner(self.scaling)
+        return self.params.learner(self.scaling, self.missing)
 
 
 _PYTHON = {"None": "null", "True": "true", "False": "false"}
@@ -141,7 +145,7 @@ def _refused(detail: str, params: Params) -> ValidationError:
     """Make the error of what a learner does not accept, at the place of its parameter, in words of JSON."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
-    if place == (name,) and name != "scaling":
+    if place == (name,) and name not in ("scaling", "missing"):
         place, rest = ("params",), detail
     words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
     problem = PydanticCustomError("parameter", "{detail}", {"detail": words})

@@ -16,7 +16,9 @@ from manylabel_service.hosting.examples import Features
 
 
 def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the columns of an example, ascending, and the sums of the values in them; a sum may be 0.
+    """Return the columns of an example, ascending, and the sums of the values in them.
+
+    What is NaN stands for a feature that a dense example lacks.
 
     Numbered features keep their columns as far as there are so many; those beyond are hashed, by their number as a
     32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
@@ -28,9 +30,12 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
     n_within = int(np.searchsorted(numbers, n_columns))
     if n_within == len(numbers):
         return numbers, x.values
+    known = ~np.isnan(x.values)
+    numbers, given = numbers[known], x.values[known]
+    n_within = int(np.count_nonzero(known[:n_within]))
     hashes = murmurhash3_32(np.ascontiguousarray(numbers[n_within:], dtype=np.int32)).astype(np.int64)
-    columns, values = _placed(hashes, x.values[n_within:], n_columns)
-    return _summed(np.concatenate([numbers[:n_within], columns]), np.concatenate([x.values[:n_within], values]))
+    columns, values = _placed(hashes, given[n_within:], n_columns)
+    return _summed(np.concatenate([numbers[:n_within], columns]), np.concatenate([given[:n_within], values]))
 
 
 def _placed(

@@ -20,7 +20,7 @@ from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, mo
 from manylabel_service.online.state.feature_hashing import hashed
 
 Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Ascending columns of one example, and their values."""
+"""Ascending columns of one example, and their values: what it has, zeros too. NaN is what a dense one lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class FeatureSpace:
             return self._add_names(x, x.names)
         found = self._found(x, add=True)
         if x.names is None and self._n_kept is not None:
-            self.ignored += int(np.count_nonzero(x.values)) - len(found[0])
+            self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
         return found
 
     def _add_names(self, x: Features, names: tuple[str, ...]) -> Columns:
@@ -168,7 +168,7 @@ class FeatureSpace:
             new = [name for name in names if name not in self.names]
             self.names.add(new[: self._n_kept - len(self.names)])
         found = self._found(x)
-        self.ignored += int(np.count_nonzero(x.values)) - len(found[0])
+        self.ignored += int(np.count_nonzero(x.values) - np.count_nonzero(found[1]))
         return found
 
     def find(self, x: Features) -> Columns:
@@ -182,7 +182,7 @@ class FeatureSpace:
     def _found(self, x: Features, add: bool = False) -> Columns:
         """Return the columns; with `add`, indices that are new get theirs."""
         if self._n_hashed is not None:
-            return _present(*hashed(x, self._n_hashed))
+            return hashed(x, self._n_hashed)
         if x.names is None:
             indices = self._below(_indices(x))
             return self.columns.place(indices, x.values[: len(indices)], add)
@@ -274,12 +274,4 @@ def _indices(x: Features) -> NDArray[np.int32]:
 
 def _ascending(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
     order = np.argsort(columns)
-    return _present(columns[order], values[order])
-
-
-def _present(columns: NDArray[np.int32], values: NDArray[np.float32]) -> Columns:
-    """Drop the zeros: to the learners an absent feature and one of value 0 are the same."""
-    if np.count_nonzero(values) == len(values):
-        return columns, values
-    present = values != 0
-    return columns[present], values[present]
+    return columns[order], values[order]

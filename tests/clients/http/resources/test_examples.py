@@ -103,10 +103,17 @@ def test_numbers_that_are_not_finite_are_named(bad: float) -> None:
         ({"age": bad}, "/x/age"),
         ([1.0, bad], "/x/1"),
         (Sparse([4], [bad]), "/x/values/0"),
-        (np.array([bad, 1]), "/x/0"),
+        (np.array([np.inf if np.isnan(bad) else bad, 1]), "/x/0"),
     ]:
         with pytest.raises(ValueError, match=f"^{place} must be a finite number$"):
             encode_example(x)
+
+
+def test_what_is_missing_is_null() -> None:
+    assert encode_example({"age": None}) == b'{"x":{"age":null}}'
+    assert encode_example([1.0, None]) == b'{"x":[1.0,null]}'
+    assert encode_example(np.array([np.nan, 0])) == b'{"x":[null,0.0]}'
+    assert encode_example(Sparse([4, 5], [None, 1])) == b'{"x":{"indices":[4,5],"values":[null,1]}}'
 
 
 def test_places_are_json_pointers() -> None:

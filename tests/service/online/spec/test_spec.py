@@ -41,11 +41,11 @@ def places(document: dict[str, Any]) -> list[str]:
 def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(algorithm: str) -> None:
     learner = type(spec_of(algorithm).learner())
     due = {name: parameter.default for name, parameter in inspect.signature(learner).parameters.items()}
-    scaling = due.pop("scaling")
+    scaling, missing = due.pop("scaling"), due.pop("missing")
     del due["dtype"]
     given = {name: field.default for name, field in PARAMS[algorithm].model_fields.items()}
     assert given == due
-    assert ModelSpec.model_fields["scaling"].default == scaling
+    assert (ModelSpec.model_fields["scaling"].default, ModelSpec.model_fields["missing"].default) == (scaling, missing)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -108,7 +108,8 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
     names = draw(st.lists(st.sampled_from(sorted(PARAMS[algorithm].model_fields)), max_size=5, unique=True))
     params = {name: draw(values_of(algorithm, name), label=name) for name in names}
     scaling = draw(st.none() | st.sampled_from(["auto", "none", "unit", "standard"]))
-    return {"name": "m", "algorithm": algorithm, "params": params, "scaling": scaling}
+    missing = draw(st.sampled_from([None, "zero"]))
+    return {"name": "m", "algorithm": algorithm, "params": params, "scaling": scaling, "missing": missing}
 
 
 @settings(max_examples=300, deadline=None)
@@ -172,7 +173,7 @@ def test_a_refusal_speaks_json() -> None:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(algorithm)
-    assert spec.scaling == "auto"
+    assert (spec.scaling, spec.missing) == ("auto", "mean")
     left = {name for name, value in spec.params.model_dump().items() if value is None}
     assert left <= {"passes", "passes_per_label", "drift", "on_drift", "budget", "strategy"}, "null where it means none"
     learner = type(spec.learner())
@@ -181,7 +182,15 @@ def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch
         monkeypatch.setattr(learner, "steps", {"gradient": 0.1, **dict.fromkeys(learner.steps, 0.2)})
         assert spec_of(algorithm) != spec, "defaults have changed"
     assert ModelSpec.from_bytes(spec.to_bytes()) == spec
-    assert spec.learner().resolved_params() == {**spec.params.model_dump(), "scaling": "auto", "dtype": "float32"}
+    scaling = {"scaling": "auto", "missing": "mean"}
+    assert spec.learner().resolved_params() == {**spec.params.model_dump(), **scaling, "dtype": "float32"}
+
+
+def test_a_missing_value_stands_at_the_mean_with_automatic_scaling_only() -> None:
+    assert spec_of("falt", missing="zero").missing == spec_of("falt", scaling="unit").missing == "zero"
+    assert spec_of("falt", {"passes": 3}).missing == "zero"
+    assert places({"name": "m", "algorithm": "falt", "scaling": "unit", "missing": "mean"}) == ["/missing"]
+    assert places({"name": "m", "algorithm": "falt", "missing": "median"}) == ["/missing"]
 
 
 def test_a_budget_has_a_strategy() -> None:
@@ -216,6 +225,8 @@ def test_explicit_specs_are_as_they_were_meant(document: dict[str, Any]) -> None
         assert value in (None, getattr(spec.params, name))
     assert (
         spec.learner().resolved_params()
-        == type(spec.learner())(**document["params"], scaling=document["scaling"]).resolved_params()
+        == type(spec.learner())(
+            **document["params"], scaling=document["scaling"], missing=document["missing"]
+        ).resolved_params()
     )
     assert json.loads(spec.to_bytes())["scaling"] in (spec.scaling, document["scaling"])

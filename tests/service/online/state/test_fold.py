@@ -163,7 +163,8 @@ def test_forms_that_agree_may_mix(accepted: list[Features]) -> None:
 
 def test_a_declared_list_of_features_takes_every_form() -> None:
     states = []
-    for x in (named(b=2.0), dense(0, 2), Features(None, np.array([1], dtype=np.int32), np.float32([2]))):
+    one = Features(None, np.array([1], dtype=np.int32), np.float32([2]))
+    for x in (named(b=2.0), dense(np.nan, 2), one):
         model = new_model(features=["a", "b"])
         assert isinstance(learn(model, (x, ["y"])).answer, Answer)
         states.append(model.to_bytes())
