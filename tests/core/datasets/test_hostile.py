@@ -410,7 +410,7 @@ def saved(**arrays: Any) -> io.BytesIO:
     ],
 )
 def test_npz_what_is_missing_fits_views(missing: Any, message: str) -> None:
-    views = {"X": np.array([[1.0, 2.0], [np.nan, np.nan]]), "view_id": np.int8([0, 1]), "Y": np.int8([[1], [0]])}
+    views = {"X": np.array([[1.0, 2.0], [np.inf, np.inf]]), "view_id": np.int8([0, 1]), "Y": np.int8([[1], [0]])}
     with pytest.raises(BadDataset, match=message):
         read_npz(saved(**views, missing=missing))
 

@@ -89,12 +89,11 @@ class _Layout(NamedTuple):
             X = np.where(self.missing[:, at, np.newaxis] & (self.ids == at), X.dtype.type(0), X)
         return X
 
-    def blank_entries(self, indices: NDArray[Any], indptr: NDArray[Any], data: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of a CSR matrix with 0 where rows lack views."""
-        if not self.missing.any():
-            return data
+    def has(self, indices: NDArray[Any], indptr: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which entries of a CSR matrix are of views that their rows do not lack."""
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        return np.where(self.missing[rows, self.ids[indices]], data.dtype.type(0), data)
+        lacked: NDArray[np.bool_] = self.missing[rows, self.ids[indices]]
+        return ~lacked
 
 
 class _Reading:
@@ -120,7 +119,7 @@ class _Reading:
         self._nonzeros -= count
 
     def matrix(self, name: str, layout: _Layout) -> View:
-        """Return the features, dense or CSR; 0 where rows lack views."""
+        """Return the features, dense or CSR; 0, or nothing, where rows lack views."""
         n_rows, n_columns = self._archive.shape(name, ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member=name)
         self._limits.check("features", n_columns, member=name)
@@ -163,7 +162,10 @@ class _Reading:
         if data is None:
             values: NDArray[Any] = np.ones(len(indices), dtype=np.int8)
         else:
-            data = data if layout is None else layout.blank_entries(indices, indptr, data)
+            if layout is not None and layout.missing.any():
+                has = layout.has(indices, indptr)
+                before = np.concatenate([np.zeros(1, np.int64), np.cumsum(has)])
+                data, indices, indptr = data[has], indices[has], before[indptr]
             _check_values(name, data, row_of)
             values = data.astype(np.float32)
         csr = sp.csr_array((values, indices.astype(np.int32), indptr.astype(np.int64)), shape=(n_rows, n_columns))
