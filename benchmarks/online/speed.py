@@ -1,7 +1,8 @@
 """Microseconds an example for predict + learn: the online learners of core against river and Vowpal Wabbit.
 
 Everything runs in one process on one thread. Contenders take turns, so that a slow spell of the machine meets
-them all; each run starts with a new model, learns a first part of the stream untimed, and is timed on the next.
+them all; each run starts with a new model, learns a first part of the stream untimed, and is timed on the next, by the
+time of the processor.
 
 What is timed is what a user of each library does to have every example predicted before it is learnt:
 
@@ -214,9 +215,9 @@ def measure(stream: Stream, entries: Sequence[Contender], repeats: int) -> dict[
         for entry in entries:
             learn = entry.start(stream)
             learn(0, entry.warm_up)
-            began = time.perf_counter()
+            began = time.process_time()
             learn(entry.warm_up, entry.warm_up + entry.timed)
-            runs[entry.name].append(1e6 * (time.perf_counter() - began) / entry.timed)
+            runs[entry.name].append(1e6 * (time.process_time() - began) / entry.timed)
     return runs
 
 
