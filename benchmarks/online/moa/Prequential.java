@@ -1,9 +1,6 @@
 import com.yahoo.labs.samoa.instances.MultiLabelInstance;
 import com.yahoo.labs.samoa.instances.Prediction;
-import java.io.BufferedOutputStream;
-import java.io.File;
-import java.io.FileOutputStream;
-import java.io.OutputStream;
+import java.io.PrintStream;
 import java.lang.management.ManagementFactory;
 import moa.classifiers.MultiLabelLearner;
 import moa.core.InstanceExample;
@@ -13,6 +10,8 @@ import moa.streams.MultiTargetArffFileStream;
 /** A multi-label learner of MOA on a file: a line of 0 and 1 for each example before it was learnt, then the seconds. */
 public class Prequential {
     public static void main(String[] args) throws Exception {
+        PrintStream out = System.out;
+        System.setOut(System.err); // learners print too
         MultiTargetArffFileStream stream = new MultiTargetArffFileStream(args[0], args[1]);
         stream.prepareForUse();
         MultiLabelLearner learner =
@@ -30,9 +29,9 @@ public class Prequential {
             spent += 1e-9 * (ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - began);
             StringBuilder line = new StringBuilder();
             for (int j = 0; j < n; j++) line.append(predicted(prediction, j) ? '1' : '0');
-            System.out.println(line);
+            out.println(line);
         }
-        System.out.println(spent);
+        out.println(spent);
     }
 
     /** A label without a vote is not predicted. */
