@@ -207,6 +207,15 @@ class Settings(BaseSettings):
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Most features of a model; an index must be below it."""
 
+    max_record_characters: PositiveInt = 100_000
+    """Most characters of a record, in all its strings together; one with more is answered 422."""
+
+    max_record_tokens: PositiveInt = 50_000
+    """Most tokens of the texts of a record, each as often as it occurs; one with more is answered 422."""
+
+    max_record_depth: Annotated[int, Field(ge=1, le=100)] = 8
+    """Most objects inside one another in a record, itself included; one with more is answered 422."""
+
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
     """Most labels of a model."""
 

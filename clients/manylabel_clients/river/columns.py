@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.encoding import known_values, truths
+from manylabel_clients.river.encoding import is_record, known_values, truths
+from manylabel_core.records import RecordEncoder
 from manylabel_core.rows import Rows, Targets
 
 
 class Encoder:
     """An encoder gives features and labels columns, in order of first appearance, by the keys they have."""
 
-    def __init__(self, dtype: str) -> None:
+    def __init__(self, dtype: str, records: RecordEncoder) -> None:
         self.dtype = dtype
+        self._records = records
         self.features: dict[Hashable, int] = {}
         self.labels: dict[Hashable, int] = {}
 
@@ -27,8 +29,9 @@ class Encoder:
         TypeError, ValueError
             As `known_values` and `truths`; no column has been given then.
         """
-        (known, numbers), relevant = known_values(x), truths(y)
-        row = _row(_added(self.features, known), numbers.astype(self.dtype))
+        x, numbers = self._values(x)
+        relevant = truths(y)
+        row = _row(_added(self.features, x), numbers)
         columns = np.array(_added(self.labels, y), dtype=np.int32)
         signs = _SIGNS[relevant.view(np.int8)]
         # Not complete: labels that are not in y are unknown.
@@ -40,10 +43,21 @@ class Encoder:
         Features never learnt stand in the columns that learning would give them: they have no weight yet, but
         count in the norm of the example, as they will when it is learnt.
         """
+        x, numbers = self._values(x)
         new = count(len(self.features))
-        known, numbers = known_values(x)
-        columns = [self.features[name] if name in self.features else next(new) for name in known]
-        return _row(columns, numbers.astype(self.dtype))
+        columns = [self.features[name] if name in self.features else next(new) for name in x]
+        return _row(columns, numbers)
+
+    def _values(self, x: Mapping[Any, Any] | str) -> tuple[Mapping[Any, Any], NDArray[Any]]:
+        """Return the features by name, of a record those that it stands for, and their values."""
+        given = self._records.encode(x) if isinstance(x, str) else x
+        try:
+            known, numbers = known_values(given)
+        except TypeError:
+            if not is_record(given):
+                raise
+            known, numbers = known_values(self._records.encode(given))
+        return known, numbers.astype(self.dtype)
 
 
 _SIGNS = np.array([-1, 1], dtype=np.int8)

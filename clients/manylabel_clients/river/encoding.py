@@ -56,8 +56,13 @@ def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.fl
     return x, array
 
 
-def named_values(x: Mapping[Any, Any]) -> dict[str, float]:
-    """Return the features that are not None, as JSON takes them.
+def is_record(x: Mapping[Any, Any]) -> bool:
+    """Return whether there is more than numbers in `x`, for `manylabel_core.records` to read."""
+    return any(isinstance(value, str | list | tuple | Mapping) for value in x.values())
+
+
+def named_values(x: Mapping[Any, Any] | str) -> dict[str, Any] | str:
+    """Return the features that are not None, as JSON takes them; a record or a text as it is.
 
     Raises
     ------
@@ -66,8 +71,16 @@ def named_values(x: Mapping[Any, Any]) -> dict[str, float]:
     ValueError
         A value is not finite, or beyond `MAX_MAGNITUDE`.
     """
-    known, numbers = known_values(x)
-    return dict(zip(_strings(known, "feature"), numbers.tolist(), strict=True))
+    if isinstance(x, str):
+        return x
+    try:
+        known, numbers = known_values(x)
+        plain = numbers.tolist()
+    except TypeError:
+        if not is_record(x):
+            raise
+        known, plain = x, list(x.values())
+    return dict(zip(_strings(known, "feature"), plain, strict=True))
 
 
 def truths(y: Mapping[Any, Any]) -> NDArray[np.bool_]:
@@ -117,8 +130,7 @@ def _number(name: Hashable, value: Any) -> float:
             pass
         except OverflowError:
             return float("inf")
-    cure = "turn it into numbers first, for instance by preprocessing.OneHotEncoder() before the model"
-    raise TypeError(f"feature {name!r} is {value!r}: must be a number or a bool; {cure}")
+    raise TypeError(f"feature {name!r} is {value!r}: must be a number, a bool, a string, or a list or dict of these")
 
 
 def _strings(names: Iterable[Any], what: str) -> Iterable[str]:

@@ -8,6 +8,8 @@ scaling     of features, as part of the model; None chooses by the stream
 missing     where a quantity stands that most examples have and one lacks: "mean" or "zero"
 calibrate   keep probabilities of the labels, for `predict_proba_one`
 optimise    "micro_f1", "macro_f1" or "hamming": `predict_one` cuts each label where that measure is best; or "none"
+text        how texts are read, where `x` is a record (strings, lists and dicts beside numbers): settings of
+            `manylabel_core.records.TextSettings`, as ``{"fields": ["title"]}``
 drift       "adwin": watch for drift, label by label and over all; `on_drift`: what an alarm does
 """
 

@@ -10,6 +10,7 @@ from river import base
 from manylabel_clients.river.columns import Encoder
 from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.records import RecordEncoder, TextSettings
 
 P = ParamSpec("P")
 EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
@@ -20,9 +21,12 @@ def of_core(
 ) -> Callable[[Callable[[EstimatorT, OnlineLearner], None]], Callable[Concatenate[EstimatorT, P], None]]:
     """Make a constructor that takes a learner out of one that takes the learner's parameters.
 
-    They keep their names, order, types and defaults, and become attributes, which is where river looks for them.
+    They keep their names, order, types and defaults, and become attributes, which is where river looks for them. So
+    does `text`, which is of the classifier alone.
     """
+    text = inspect.Parameter("text", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.signature(learner)
+    signature = signature.replace(parameters=[*signature.parameters.values(), text])
 
     def decorated(
         constructor: Callable[[EstimatorT, OnlineLearner], None],
@@ -32,6 +36,7 @@ def of_core(
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             self.__dict__.update(given.arguments)
+            kwargs.pop("text", None)
             constructor(self, learner(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -48,7 +53,8 @@ class OnlineClassifier(base.MultiLabelClassifier):
     def __init__(self, learner: OnlineLearner) -> None:
         learner.grow(0, 0)  # a parameter that is not allowed raises here and not at the first example
         self._learner = learner
-        self._encoder = Encoder(learner.dtype)
+        text = self.__dict__.get("text")
+        self._encoder = Encoder(learner.dtype, RecordEncoder(text and TextSettings.from_json(text)))
         self._drift_detected = False
 
     def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
@@ -57,8 +63,9 @@ class OnlineClassifier(base.MultiLabelClassifier):
         Parameters
         ----------
         x : dict
-            Numbers or bools by feature. One that is left out, or None, is missing (see the parameter `missing`); one
-            never met before gets a column.
+            Numbers or bools by feature, or a record: strings, lists of strings and dicts beside them. One that is left
+            out, or None, is missing (see the parameter `missing`); one never met before gets a column. A string alone
+            is a text.
         y : dict
             True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
             met before gets a column.

@@ -42,7 +42,7 @@ class RemoteModel(base.MultiLabelClassifier):
     Raises
     ------
     TypeError
-        By `learn_one` and predictions: a value that is not a number, a name that is not a string.
+        By `learn_one` and predictions: a value that has no JSON, a name that is not a string.
     ValueError
         A value that is not finite.
     ManyLabelError

@@ -17,7 +17,8 @@ from manylabel_service.storage import POSITION
 _DESCRIPTION = """Multi-label models that learn from a stream.
 
 Every error is a problem document (RFC 9457) with a `code` for programs. Examples come as a list of numbers,
-as `{"indices": [...], "values": [...]}`, or as an object of names and numbers. Labels come as a list, the
+as `{"indices": [...], "values": [...]}`, as an object of names and numbers, or as a record with text, categories
+and flags. Labels come as a list, the
 complete set, or as an object of names and true or false, where labels not named are unknown."""
 
 _BODIES: tuple[type[BaseModel], ...] = (

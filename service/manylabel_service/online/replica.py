@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.records import RecordEncoder, RecordLimits
 from manylabel_service.errors import (
     DurabilityUnavailable,
     InvalidExample,
@@ -37,6 +38,7 @@ from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.limits import limits_to_dict
+from manylabel_service.online.spec.text import text_to_dict
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
@@ -75,6 +77,8 @@ class Replica(HostedModel):
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = read_spec(record.spec)
         self.durability = self.spec.durability or settings.durability
+        limits = RecordLimits(settings.max_record_characters, settings.max_record_tokens, settings.max_record_depth)
+        self.records = RecordEncoder(None if self.spec.text is None else self.spec.text.settings(), limits)
         self.queue = UpdateQueue(record.name, settings)
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
         self._snapshot_reader = SnapshotReader(record, store)
@@ -136,6 +140,7 @@ class Replica(HostedModel):
             "params": spec.params.model_dump(),
             "scaling": spec.scaling,
             "missing": spec.missing,
+            "text": text_to_dict(spec.text),
             "limits": limits_to_dict(spec.limits),
             "durability": self.durability,
             "position": model.position,

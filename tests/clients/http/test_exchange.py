@@ -281,7 +281,7 @@ def test_when_a_later_request_fails_the_error_counts_in_the_whole_call() -> None
 @pytest.mark.parametrize(
     ("wrong", "kind", "message"),
     [
-        (("cat", ["a"]), TypeError, "^/examples/2/x must be a mapping"),
+        ((3, ["a"]), TypeError, "^/examples/2/x must be a mapping"),
         (([1.0], "a"), TypeError, "^/examples/2/y must be a list"),
         (({"age": float("nan")}, ["a"]), ValueError, "^/examples/2/x/age must be a finite number"),
         (([object()], ["a"]), TypeError, "^/examples/2/x has <object"),

@@ -123,7 +123,7 @@ def test_ctrl_c_says_how_to_go_on() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (({"a": "x"}, ["rock"]), "row 4: feature 'a' is 'x'"),
+        (({"a": b"x"}, ["rock"]), "row 4: feature 'a' is b'x'"),
         (({"a": math.nan}, ["rock"]), "row 4: feature 'a' is nan"),
         (({1: 1.0}, ["rock"]), "row 4: feature 1 must have a string for a name"),
         (({"a": 1.0}, {2: True}), "row 4: label 2 must have a string for a name"),

@@ -156,6 +156,8 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
         "array",
         "SparseFeatures",
         "object",
+        "object",
+        "string",
     ]
     assert [form["type"] for form in described["UpdateItem"]["properties"]["y"]["anyOf"]] == ["array", "object"]
     assert described["UpdateItem"]["required"] == ["x", "y"]

@@ -75,6 +75,10 @@ def create(
             "as features=10000,hash. Repeatable.",
         ),
     ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="The fields of records that are text. Default: what is long enough."),
+    ] = None,
     durability: Annotated[str | None, typer.Option(help="log or fsync.")] = None,
     window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
     as_json: AsJson = False,
@@ -93,6 +97,7 @@ def create(
             labels=labels and _names(labels),
             scaling=scaling,
             missing=missing,
+            text=None if text is None else {"fields": _names(text)},
             durability=durability,
             window=window,
             limits=_limits(limit),

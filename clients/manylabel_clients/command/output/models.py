@@ -46,6 +46,7 @@ def print_status(status: AnyStatus) -> None:
         "model": status.name,
         "algorithm": f"{status.algorithm} ({_params(status.params)})",
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
+        "text": _text(status.text or {}),
         "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",
@@ -76,6 +77,14 @@ def _limits(status: ModelStatus) -> Iterator[str]:
         if limit is not None:
             ignored = f" ({status.ignored[kind]:,} ignored)" if status.ignored.get(kind) else ""
             yield f"{limit['most']:,} {kind}, {limit['policy']}{ignored}"
+
+
+def _text(text: dict[str, Any]) -> str:
+    """Return the fields that are text, and what was chosen of the rest."""
+    fields = text.get("fields")
+    named = ", ".join(fields) if fields else "no field" if fields == [] else ""
+    long = f"strings of more than {text['longer_than']:,} characters" if text.get("longer_than") is not None else ""
+    return " and ".join(filter(None, (named, long)))
 
 
 def _params(params: dict[str, Any] | None) -> str:

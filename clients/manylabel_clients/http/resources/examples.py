@@ -29,9 +29,10 @@ class SparseRow(Protocol):
     def tocsr(self) -> Any: ...
 
 
-Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow
-"""One example: numbers by name, all numbers in order, or numbers by column; or several views of one, each in one of
-these forms: ``{"views": {"text": ..., "image": ...}}``. None, or NaN in an array, is a value that is missing."""
+Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | str
+"""One example: numbers by name, all numbers in order, or numbers by column; or a record, which has strings, lists of
+strings, bools and mappings beside numbers, or a text; or several views of one, each in one of the forms of numbers:
+``{"views": {"text": ..., "image": ...}}``. None, or NaN in an array, is a value that is missing."""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
@@ -91,6 +92,8 @@ def _features(x: Any) -> Any:
     TypeError
         If `x` has none of the forms of an example.
     """
+    if isinstance(x, str):
+        return x
     if isinstance(x, Mapping):
         return dict(x)
     if isinstance(x, Sparse):
@@ -107,7 +110,7 @@ def _features(x: Any) -> Any:
     if hasattr(x, "tolist") and isinstance(plain := x.tolist(), list):
         return [None if value != value else value for value in plain]
     raise TypeError(
-        "must be a mapping of names to numbers, a sequence of numbers, an array of one dimension, "
+        "must be a mapping of names to numbers, a record, a text, a sequence of numbers, an array of one dimension, "
         f"Sparse(indices, values) or one sparse row, not {type(x).__name__}"
     )
 

@@ -26,6 +26,8 @@ class ModelSummary:
     """Of features and labels, as given."""
     missing: str | None = field(default=None, kw_only=True)
     """Where a quantity stands that most examples have and one lacks: ``mean`` or ``zero``."""
+    text: dict[str, Any] | None = field(default=None, kw_only=True)
+    """How texts in records are read, every choice made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ class ServerRequests(Requests):
         labels: Sequence[str] | None = None,
         scaling: str | None = None,
         missing: str | None = None,
+        text: Mapping[str, Any] | None = None,
         durability: str | None = None,
         window: int | None = None,
         limits: Mapping[str, Any] | None = None,
@@ -61,6 +62,9 @@ class ServerRequests(Requests):
             ``auto``, ``none``, ``unit`` or ``standard``.
         missing : str, optional
             Where a quantity stands that most examples have and one lacks: ``mean`` (with scaling ``auto``) or ``zero``.
+        text : mapping, optional
+            How texts in records are read, as ``{"fields": ["title", "body"], "ngrams": 2}``. None: bare strings and
+            strings of more than 200 characters are texts, other strings are categories.
         durability : str, optional
             What an update has survived when it is answered: ``log`` or ``fsync``.
         window : int, optional
@@ -90,6 +94,7 @@ class ServerRequests(Requests):
             "labels": labels,
             "scaling": scaling,
             "missing": missing,
+            "text": text,
             "durability": durability,
             "window": window,
             "limits": limits,
@@ -152,5 +157,9 @@ class ServerRequests(Requests):
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}
         if "limits" in spec:  # the server names those too that are not given
             asked["limits"] = {"features": None, "labels": None, **spec["limits"]}
-        compared = ("updates", "algorithm", "params", "scaling", "missing", "limits", "durability")
+        if "text" in spec:  # likewise
+            from manylabel_core.records import TextSettings  # with SciPy, which other calls need not wait for
+
+            asked["text"] = TextSettings.from_json(spec["text"]).to_json()
+        compared = ("updates", "algorithm", "params", "scaling", "missing", "text", "limits", "durability")
         return all(asked[part] == getattr(status, part) for part in compared if part in asked)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters, refuse_parameters
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
+from manylabel_service.api.web.validation import Path
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
@@ -33,7 +34,6 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.storage import POSITION
-from manylabel_service.trained.model import TrainedModel
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
@@ -95,8 +95,9 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
-    to_any = to_inputs if isinstance(hosted, TrainedModel) else to_features
-    convert = partial(to_any, max_features=settings.max_features)
+    convert: Callable[[Any, Path], Any] = partial(to_inputs, max_features=settings.max_features)
+    if isinstance(hosted, Replica):
+        convert = partial(to_features, max_features=settings.max_features, records=hosted.records)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities = take_flag(document, "probabilities")
@@ -198,7 +199,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"
-    convert = partial(to_example, max_features=settings.max_features)
+    convert = partial(to_example, max_features=settings.max_features, records=replica.records)
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency.idempotency_key(request, operation, raw)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from manylabel_core.records import RecordEncoder
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.from_json import to_example
@@ -81,7 +82,7 @@ async def stream(request: Request, name: str) -> Response:
     if wanted.probabilities and not replica.has_probabilities:
         raise wrong("probabilities", NoProbabilities().detail)
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities)
-    return _StreamAnswer(context, learner, wanted.first)
+    return _StreamAnswer(context, learner, replica.records, wanted.first)
 
 
 class _StreamAnswer(Response):
@@ -91,8 +92,9 @@ class _StreamAnswer(Response):
     client does not read its answers, nothing is learnt, and then nothing is read.
     """
 
-    def __init__(self, context: Context, learner: LineLearner, number: int) -> None:
+    def __init__(self, context: Context, learner: LineLearner, records: RecordEncoder, number: int) -> None:
         self._context = context
+        self._records = records
         self._learner = learner
         self._number = number
         self.background = None
@@ -116,7 +118,7 @@ class _StreamAnswer(Response):
             await writer.end()
 
     def _example(self, line: bytes) -> Example:
-        return to_example(json_value(line, A_LINE), (), self._context.settings.max_features)
+        return to_example(json_value(line, A_LINE), (), self._context.settings.max_features, self._records)
 
     async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
         try:

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.online.spec.limits import Limits
+from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
 
 
@@ -146,6 +147,8 @@ class _Spec(Answer):
     params: dict[str, Any]
     scaling: str
     missing: str
+    text: Text
+    """Texts in records are read so."""
     limits: Limits | None
     """The limits are as they were given."""
     durability: Durability

@@ -66,6 +66,28 @@ def _form_of_labels(y: Any) -> str | None:
     return "partial" if isinstance(y, dict) else None
 
 
+def form_of_item(x: Any) -> str | None:
+    """Return which form the features of an example have; a record is an object with anything but numbers, or a text."""
+    if isinstance(x, str):
+        return "text"
+    return "record" if isinstance(x, dict) and _is_record(x) else _form_of_features(x)
+
+
+def _is_record(x: dict[str, Any]) -> bool:
+    kinds = set(map(type, x.values()))
+    if kinds.isdisjoint((str, bool, dict, list)):
+        return False
+    if _form_of_features(x) == "named":
+        return True
+    # Fields of a record may have the names of the two lists.
+    has_more = not kinds.isdisjoint((str, bool, dict)) or any(map(_has_strings, x.values()))
+    return has_more and not x.keys() <= {"indices", "values"}
+
+
+def _has_strings(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, str) for one in value)
+
+
 FeaturesBody = Annotated[
     Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
     | Annotated[SparseFeatures, Tag("sparse")]
@@ -88,12 +110,35 @@ LabelsBody = Annotated[
 ]
 
 
+ItemBody = Annotated[
+    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
+    | Annotated[SparseFeatures, Tag("sparse")]
+    | Annotated[dict[Name, Value], Tag("named")]
+    | Annotated[dict[str, Any], Tag("record")]
+    | Annotated[str, Field(strict=True), Tag("text")],
+    Discriminator(
+        form_of_item,
+        custom_error_type="features",
+        custom_error_message="must be a list of numbers, an object with indices and values, "
+        "an object of names and numbers, a record, or a text",
+    ),
+]
+
+
+class PredictNumbers(_Request):
+    """An example to predict that has numbers alone: most have, and are validated in less time so."""
+
+    x: FeaturesBody
+    y: Any = None
+
+
 class PredictItem(_Request):
     """An example to predict."""
 
-    x: FeaturesBody
-    """A number for every column, or some columns with their values, or numbers by name. A number that is null, or that
-    is not named, is missing; a 0 is a value."""
+    x: ItemBody
+    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
+    numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
+    that is not named, is missing; a 0 is a value."""
     y: Any = None
     """The truth is ignored in a prediction."""
 
@@ -151,12 +196,20 @@ class TrainedRequest(_Predicting, TrainedItem):
     """An example to predict by a trained model, which has no probabilities."""
 
 
+class UpdateNumbers(_Request):
+    """An example to learn that has numbers alone: most have, and are validated in less time so."""
+
+    x: FeaturesBody
+    y: LabelsBody
+
+
 class UpdateItem(_Request):
     """An example to learn."""
 
-    x: FeaturesBody
-    """A number for every column, or some columns with their values, or numbers by name. A number that is null, or that
-    is not named, is missing; a 0 is a value."""
+    x: ItemBody
+    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
+    numbers, true and false, strings, lists of strings, null, and objects of these; or a text. A number that is null, or
+    that is not named, is missing; a 0 is a value."""
     y: LabelsBody
     """A list of names is the complete set: every other label is false. An object is partial: labels that it
     does not name are unknown, and nothing is learnt about them."""

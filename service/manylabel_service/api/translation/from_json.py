@@ -1,13 +1,22 @@
 """Items of a request as the examples that models take."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from manylabel_service.api.schemas import PredictItem, SparseFeatures, TrainedItem, UpdateItem
+from manylabel_core.records import RecordEncoder, RecordError
+from manylabel_service.api.schemas import (
+    PredictItem,
+    PredictNumbers,
+    SparseFeatures,
+    TrainedItem,
+    UpdateItem,
+    UpdateNumbers,
+    form_of_item,
+)
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -16,6 +25,8 @@ from manylabel_service.storage import position_key
 from manylabel_service.trained.inputs import Inputs, Views
 
 MAX_POSITION_CHARACTERS = 64
+
+ItemT = TypeVar("ItemT", PredictItem, UpdateItem)
 
 
 def read_position(value: str) -> str:
@@ -29,7 +40,7 @@ def read_position(value: str) -> str:
     raise ValueError("must be a position that an answer of this model had")
 
 
-def to_features(item: Any, at: Path, max_features: int) -> Features:
+def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
     """Return the features of an item to predict, which stands at the path `at` of the body.
 
     Raises
@@ -38,9 +49,9 @@ def to_features(item: Any, at: Path, max_features: int) -> Features:
         invalid_request, with the place.
     """
     try:
-        x = PredictItem.model_validate(item).x
+        x = PredictNumbers.model_validate(item).x
     except ValidationError as error:
-        raise invalid_body(error, at, path_in_item) from error
+        return _record(_valid_record(PredictItem, item, error, at).x, (*at, "x"), max_features, records)
     return _features(x, (*at, "x"), max_features)
 
 
@@ -59,13 +70,34 @@ def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
     return Views({view: _features(x, (*at, *path, view), max_features) for view, x in views.items()}, path)
 
 
-def to_example(item: Any, at: Path, max_features: int) -> Example:
+def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Example:
     """Return an item to learn, with its labels; raises as `to_features`."""
     try:
-        valid = UpdateItem.model_validate(item)
+        valid = UpdateNumbers.model_validate(item)
     except ValidationError as error:
-        raise invalid_body(error, at, path_in_item) from error
+        record = _valid_record(UpdateItem, item, error, at)
+        x = _record(record.x, (*at, "x"), max_features, records)
+        return Example(x, to_labels(record.y, (*at, "y")))
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")))
+
+
+def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path) -> ItemT:
+    """Return an item that is not of numbers alone if it has a record or a text, else raise a Problem of the error."""
+    if not (isinstance(item, dict) and form_of_item(item.get("x")) in ("record", "text")):
+        raise invalid_body(error, at, path_in_item) from error
+    try:
+        return kind.model_validate(item)
+    except ValidationError as other:
+        raise invalid_body(other, at, path_in_item) from other
+
+
+def _record(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
+    try:
+        features = records.encode(x)
+    except RecordError as error:
+        raise invalid((*at, *error.path), error.detail) from error
+    _check_count(features, at, max_features)
+    return Features(tuple(features), None, np.array(list(features.values()), dtype=np.float32))
 
 
 def _features(

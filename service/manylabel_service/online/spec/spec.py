@@ -24,6 +24,7 @@ from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
 from manylabel_service.online.spec.limits import LimitsField
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
+from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -99,6 +100,9 @@ class ModelSpec(BaseModel):
     missing: Literal["mean", "zero"] | None = None
     """Where a quantity stands that most examples have and an example lacks: at the mean of those that have it (only
     with the scaling auto), or at 0. Null takes mean with the scaling auto, and zero with any other."""
+    text: Text | None = None
+    """Settings say how texts in records are read. Null: bare strings and strings of more than 200 characters are texts,
+    other strings are categories."""
     durability: Durability | None = None
     """How safe an update is when it is answered; null takes the server's setting."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000
@@ -122,6 +126,7 @@ class ModelSpec(BaseModel):
         object.__setattr__(self, "params", self.params.model_copy(update=params))
         object.__setattr__(self, "scaling", resolved["scaling"])
         object.__setattr__(self, "missing", resolved["missing"])
+        object.__setattr__(self, "text", self.text or Text())
         return self
 
     @classmethod

@@ -28,6 +28,7 @@ class TrainedSpec(BaseModel):
     features: ClassVar[None] = None
     labels: ClassVar[None] = None
     limits: ClassVar[None] = None
+    text: ClassVar[None] = None
     durability: ClassVar[None] = None
     window: ClassVar[int] = WINDOW
 

@@ -1,0 +1,200 @@
+"""Records over HTTP: read as core reads them, on every path, and refused with the place."""
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_core.records import RecordEncoder, TextSettings
+
+TEXT = {"fields": ["title", "author.bio"], "ngrams": 2, "stop_words": ["the"]}
+RECORDS: list[Any] = [
+    {"title": "The Quick fox", "section": "games", "size_kb": 124, "homepage": True, "tags": ["a", "b"], "none": None},
+    {"title": "Ein Zug, ein Zug", "author": {"bio": "writes café", "age": 0.1}, "homepage": False},
+    "a bare text about foxes",
+    {"size_kb": 3, "homepage": 1},
+    {"indices": ["red"], "values": ["low", "high"], "title": "fields like the sparse form"},
+    {"section": "x" * 300, "emoji": "\U0001f44d\U0001f3fd", "title": "שלום हिन्दी"},
+    {},
+]
+LABELS = [["role"], ["role", "kind"], ["kind"], [], ["role"], ["kind"], ["role"]]
+NUMBERS = itertools.count()
+ITEMS = [{"x": x, "y": y} for x, y in zip(RECORDS, LABELS, strict=True)]
+
+
+@pytest.fixture
+def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+    """Make models, each under another name."""
+    return lambda **spec: create(client, f"records-{next(NUMBERS)}", **spec)
+
+
+def encoded(items: list[Any], text: dict[str, Any]) -> list[Any]:
+    """Give items as numbers by name, which core has read."""
+    encoder = RecordEncoder(TextSettings.from_json(text))
+    return [{**item, "x": encoder.encode(item["x"])} for item in items]
+
+
+def state_of(client: TestClient, address: str) -> Any:
+    status = client.get(address).json()
+    return {part: status[part] for part in ("updates", "labels", "features", "metrics")}
+
+
+def ok(response: Any) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize("algorithm", ["falt", "salt"])
+@pytest.mark.parametrize("limits", [None, {"features": {"most": 64, "policy": "hash"}}])
+def test_every_call_reads_a_record_as_core_does(
+    client: TestClient, made: Callable[..., str], algorithm: str, limits: Any
+) -> None:
+    spec = {"algorithm": algorithm, "text": TEXT, "limits": limits}
+    one, batch, lines, both, plain = (made(**spec) for _ in range(5))
+    numbers = encoded(ITEMS, TEXT)
+    for item in ITEMS:
+        ok(client.post(f"{one}/update", json=item))
+    ok(client.post(f"{batch}/update", json={"examples": ITEMS}))
+    ok(client.post(f"{both}/predict-update", json={"examples": ITEMS}))
+    streamed = client.post(
+        f"{lines}/stream",
+        content="".join(json.dumps(item) + "\n" for item in ITEMS),
+        headers={"Content-Type": "application/x-ndjson"},
+    )
+    assert '"error"' not in streamed.text
+    ok(client.post(f"{plain}/update", json={"examples": numbers}))
+
+    expected = state_of(client, plain)
+    assert expected["updates"] == len(ITEMS)
+    for address in (one, batch, lines, both):
+        assert state_of(client, address) == expected
+        asked = [{"x": item["x"]} for item in ITEMS]
+        assert (
+            ok(client.post(f"{address}/predict", json={"examples": asked}))["predictions"]
+            == (ok(client.post(f"{plain}/predict", json={"examples": numbers}))["predictions"])
+        )
+        single = ok(client.post(f"{address}/predict", json={"x": ITEMS[0]["x"]}))
+        assert single["scores"] == ok(client.post(f"{plain}/predict", json={"x": numbers[0]["x"]}))["scores"]
+
+
+def test_a_record_that_was_kept_is_learnt_from_its_features(client: TestClient, made: Callable[..., str]) -> None:
+    kept, plain = made(text=TEXT), made(text=TEXT)
+    for address, items in ((kept, ITEMS), (plain, encoded(ITEMS, TEXT))):
+        for item in items:
+            (id,) = [ok(client.post(f"{address}/predict?keep=true", json={"x": item["x"]}))["id"]]
+            ok(client.post(f"{address}/labels", json={"id": id, "y": item["y"]}))
+    assert state_of(client, kept) == state_of(client, plain)
+
+
+def test_the_spec_shows_what_was_decided(client: TestClient, made: Callable[..., str]) -> None:
+    plain, given = made(), made(text=TEXT)
+    assert ok(client.get(plain))["text"] == TextSettings().to_json()
+    shown = ok(client.get(given))["text"]
+    assert shown == TextSettings.from_json(TEXT).to_json()
+    again = made(text=shown)  # what was shown can be asked for
+    assert ok(client.get(again))["text"] == shown
+
+
+def test_without_settings_short_strings_are_categories(client: TestClient, made: Callable[..., str]) -> None:
+    address = made()
+    ok(client.post(f"{address}/update", json={"x": {"a": "two words", "b": "long " * 41}, "y": ["p"]}))
+    assert ok(client.get(address))["features"] == 2  # a=two words, b=long
+
+
+@pytest.mark.parametrize(
+    ("x", "pointer", "detail"),
+    [
+        ({"a": "b", "c": 1e16}, "/x/c", "must be finite and at most 1e+15 in absolute value"),
+        ({"a": "b", "c": {"d": [{}]}}, "/x/c/d/0", "must be a string"),
+        ({"a": [1]}, "/x/a/0", "must be a string"),
+        ({"a": "b", "": 1}, "/x/", "must have a name of 1 to 256 bytes"),
+        ({"a.b": "x", "a": {"b": "y"}}, "/x/a/b", "must not have the name 'a.b', which another field has too"),
+        ({"a/b": {"c~": [True]}}, "/x/a~1b/c~0/0", "must be a string"),
+        ({"a": "x" * 100_001}, "/x", "must have at most 100,000 characters in all its strings together"),
+        ("xy " * 33_334, "/x", "must have at most 100,000 characters in all its strings together"),
+        (
+            {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {}}}}}}}}},
+            "/x/a/b/c/d/e/f/g/h",
+            "must be at most 8 objects deep, the record included",
+        ),
+    ],
+)
+def test_a_refusal_names_the_place(
+    client: TestClient, made: Callable[..., str], x: Any, pointer: str, detail: str
+) -> None:
+    address = made()
+    for call, at, body in (
+        ("update", "", {"x": x, "y": ["p"]}),
+        ("predict", "", {"x": x}),
+        ("update", "/examples/1", {"examples": [{"x": "good", "y": []}, {"x": x, "y": []}]}),
+    ):
+        response = client.post(f"{address}/{call}", json=body)
+        assert response.status_code == 422
+        assert response.json()["errors"] == [{"pointer": at + pointer, "detail": detail}]
+    assert ok(client.get(address))["updates"] == 0
+
+
+def test_what_stands_beside_a_record_is_still_checked(client: TestClient, made: Callable[..., str]) -> None:
+    address = made()
+    for body, pointer in (
+        ({"x": "text"}, "/y"),
+        ({"x": {"a": "b"}, "y": [1]}, "/y/0"),
+        ({"x": {"a": "b"}, "y": [], "z": 1}, "/z"),
+        ({"x": {"a": "b"}, "y": ["p", "p"]}, "/y/1"),
+    ):
+        response = client.post(f"{address}/update", json=body)
+        assert (response.status_code, [one["pointer"] for one in response.json()["errors"]]) == (422, [pointer])
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer", "words"),
+    [
+        ({"fields": "title"}, "/text/fields", "a list"),
+        ({"ngrams": 9}, "/text/ngrams", "1 to 5"),
+        ({"tokeniser": 2}, "/text/tokeniser", "only version"),
+        ({"field": ["title"]}, "/text/field", "not a known field"),
+        (["title"], "/text", "an object"),
+    ],
+)
+def test_settings_that_are_not_allowed(client: TestClient, text: Any, pointer: str, words: str) -> None:
+    response = client.post("/v1/models", json={"name": "wrong", "algorithm": "falt", "text": text})
+    assert response.status_code == 422
+    (error,) = response.json()["errors"]
+    assert error["pointer"] == pointer
+    assert words in error["detail"]
+
+
+def test_the_limits_are_settings(serve: Callable[..., Any]) -> None:
+    with serve(max_record_characters=20, max_record_tokens=3, max_record_depth=2) as client:
+        assert client.post("/v1/models", json={"name": "small", "algorithm": "falt"}).status_code == 201
+        for x, detail in (
+            ("x" * 21, "must have at most 20 characters in all its strings together"),
+            ("aa bb cc dd", "must have at most 3 tokens in all its texts together"),
+            ({"a": {"b": {}}}, "must be at most 2 objects deep, the record included"),
+        ):
+            response = client.post("/v1/models/small/predict", json={"x": x})
+            assert [error["detail"] for error in response.json()["errors"]] == [detail]
+        assert client.post("/v1/models/small/predict", json={"x": "aa bb cc"}).status_code == 200
+
+
+def test_a_model_goes_on_reading_as_it_did(serve: Callable[..., Any], tmp_path: Any) -> None:
+    settings = {"data_dir": tmp_path / "data"}
+    with serve(**settings) as client:
+        spec = {"name": "kept", "algorithm": "falt", "text": TEXT}
+        assert client.post("/v1/models", json=spec).status_code == 201
+        ok(client.post("/v1/models/kept/update", json={"examples": ITEMS}))
+        before = ok(client.get("/v1/models/kept"))
+        predicted = ok(client.post("/v1/models/kept/predict", json=ITEMS[0]))
+    with serve(**settings) as client:
+        after = ok(client.get("/v1/models/kept"))
+        assert after["text"] == before["text"]
+        assert ok(client.post("/v1/models/kept/predict", json=ITEMS[0])) == predicted
+
+
+def test_values_are_kept_as_32_bit_floats() -> None:
+    values = np.array(list(RecordEncoder().encode(RECORDS[1]).values()))
+    assert (values.astype(np.float32) != values).any()  # what is compared above was rounded on both paths
