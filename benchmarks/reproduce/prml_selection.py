@@ -61,7 +61,7 @@ class Form(NamedTuple):
     """Whether features get a constant one, in place of intercepts."""
 
     def scores(self, half: Half, rho: float, tol: float) -> Matrix:
-        model = self.estimator(rho=rho, C=self.multiple * rho, tol=tol, **self.params)
+        model = self.estimator(rho=rho, C=self.multiple * rho, tol=tol, optimise="none", **self.params)
         X, other = (_with_constant(half.X), _with_constant(half.X_other)) if self.constant else (half.X, half.X_other)
         return np.asarray(model.fit(X, half.Y).decision_function(other))
 

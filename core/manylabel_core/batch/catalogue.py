@@ -170,6 +170,27 @@ _RELATIONS_END = (
     ),
     Parameter("max_iter", 200, (ROUNDS,), "A fit makes at most this many rounds of weights and label covariance."),
 )
+_DECISIONS = (
+    Parameter(
+        "optimise",
+        "micro_f1",
+        (Choice(("micro_f1", "macro_f1", "hamming", "none")),),
+        "The thresholds of labels are chosen for this measure, one for all or one for each as validation says, on"
+        " scores of rows that were not learnt; with none, a label is predicted where its score is above 0.",
+    ),
+    Parameter(
+        "calibrate",
+        None,
+        (Flag(), Null()),
+        "If true, predictions have probabilities; null: where thresholds are chosen.",
+    ),
+    Parameter(
+        "folds",
+        3,
+        (Number(integer=True, least=2, most=100),),
+        "So many further fits are made for thresholds and probabilities; each of them leaves out a part of the rows.",
+    ),
+)
 _GAP = Parameter("tol", 1e-3, (TOLERANCE,), "The fit stops at this relative duality gap.")
 _SWEEPS = Parameter("max_iter", 10_000, (ITERATIONS,), "The solver makes at most this many sweeps.")
 _PRIVILEGED = (
@@ -231,6 +252,7 @@ _M3L = Trainer(
         Parameter("fit_intercept", True, (Flag(),), "If true, a constant feature is added."),
         _GAP,
         _SWEEPS,
+        *_DECISIONS,
     ),
 )
 _MLRL = Trainer(
@@ -247,6 +269,7 @@ _MLRL = Trainer(
             "This weighs the regularisation; what suits falls with the number of rows, from 0.1/n to 1/n.",
         ),
         *_RELATIONS_END,
+        *_DECISIONS,
     ),
     passes=30,
 )
@@ -265,6 +288,7 @@ _SSMLRL = Trainer(
             "This is the price of the scores of unlabelled examples; what suits falls with their number.",
         ),
         *_RELATIONS_END,
+        *_DECISIONS,
     ),
     unlabelled=True,
     passes=30,
@@ -291,6 +315,7 @@ _PRML = Trainer(
         ),
         replace(_GAP, default=1e-2, description="Each round is solved to this relative duality gap."),
         replace(_SWEEPS, default=1000),
+        *_DECISIONS,
     ),
     exact=True,
 )
@@ -298,7 +323,7 @@ _PRBR = Trainer(
     "prbr",
     "PrBR",
     "PrBR: labels as privileged information, each label with weights of its own.",
-    (_SCALING, *_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000)),
+    (_SCALING, *_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000), *_DECISIONS),
     exact=True,
 )
 _LSA_MML = Trainer(
@@ -371,6 +396,7 @@ _LSA_MML = Trainer(
             "tol", 1e-4, (TOLERANCE,), "The fit stops when an iteration lowers the objective by this share or less."
         ),
         Parameter("max_iter", 200, (ROUNDS,), "A fit makes at most this many iterations."),
+        *_DECISIONS,
     ),
     views=True,
     unlabelled=True,

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
+from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.checks import check_flag, check_positive
 from manylabel_core.mercer import KernelFunction
 from manylabel_core.priors import Prior, matrix
@@ -61,10 +62,12 @@ class M3L(BatchLearner):
         Keep the dual variables (`alpha_`), and go on from them when `fit` is called again with Y of the same
         shape: to resume a stopped fit, after small changes of C or R, or on changed examples.
     %(resources)s
+    %(decisions)s
 
     Attributes
     ----------
     %(model)s
+    %(decided)s
     prior_eps_ : float
         What the prior has on its diagonal to be positive definite; 0 for a matrix.
     primal_objective_, dual_objective_ : float
@@ -107,7 +110,11 @@ class M3L(BatchLearner):
     cache_mb: float = 2000.0
     n_threads: int = 1
     random_state: Any = 0
+    optimise: str = "micro_f1"
+    calibrate: bool | None = None
+    folds: int = 3
 
+    @deciding
     def fit(
         self,
         X: ArrayLike,

@@ -12,6 +12,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.documentation import documented
+from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.relations.learner import RelationshipLearner
 from manylabel_core.checks import check_positive
 from manylabel_core.mercer import KernelFunction
@@ -55,6 +56,7 @@ class MLRL(RelationshipLearner):
         Keep the dual variables (`alpha_`), and go on from them and `label_covariance_` when `fit` is called
         again with Y of the same shape.
     %(resources)s
+    %(decisions)s
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class MLRL(RelationshipLearner):
         best covariance for them. Weights that do not lower it are not taken, so `primal_objective_` is the least value,
         not always the last.
     %(model)s
+    %(decided)s
     primal_objective_, dual_objective_ : float
         (6) at the end, and a lower bound for its minimum over everything, Omega included.
     duality_gap_ : float
@@ -93,7 +96,7 @@ class MLRL(RelationshipLearner):
     >>> Y = np.column_stack([first, ~first, X[:, 0] > 0]).astype(int)
     >>> model = MLRL(lam=1e-3).fit(X, Y)
     >>> print(f"{(model.predict(X) == Y).mean():.2f}, {model.label_correlation_[0, 1]:.2f}")
-    1.00, -1.00
+    0.99, -1.00
     """
 
     lam: float = 1e-4
@@ -109,7 +112,11 @@ class MLRL(RelationshipLearner):
     cache_mb: float = 2000.0
     n_threads: int = 1
     random_state: Any = 0
+    optimise: str = "micro_f1"
+    calibrate: bool | None = None
+    folds: int = 3
 
+    @deciding
     def fit(
         self,
         X: ArrayLike,

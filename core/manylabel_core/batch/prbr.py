@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
+from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
@@ -44,11 +45,13 @@ class PrBR(PrivilegedLearner):
         Over labels.
     random_state : int, RandomState or None, default=0
         Order in which the solver visits the variables.
+    %(decisions)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_labels, n_features), float64
     intercept_ : ndarray of shape (n_labels,), float64
+    %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
         w~ of each label, the constant's last; 0 for labels that are no privileged features.
     primal_objective_, dual_objective_ : float
@@ -89,7 +92,11 @@ class PrBR(PrivilegedLearner):
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0
+    optimise: str = "micro_f1"
+    calibrate: bool | None = None
+    folds: int = 3
 
+    @deciding
     def fit(
         self,
         X: ArrayLike,

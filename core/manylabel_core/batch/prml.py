@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
+from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.privileged.factors import Factors, leading
 from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads
 from manylabel_core.batch.privileged.rounds import Reached, Rounds, Settings
@@ -79,11 +80,13 @@ class PrML(PrivilegedLearner):
         Over labels. The time of a pass grows with the number of labels, and with how many of them an example has.
     random_state : int, RandomState or None, default=0
         Order in which the solver visits the variables.
+    %(decisions)s
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_labels, n_features), float64
     intercept_ : ndarray of shape (n_labels,), float64
+    %(decided)s
     dictionary_ : ndarray of shape (rank, n_features), float64
         D.
     label_factors_ : ndarray of shape (rank, n_labels), float64
@@ -144,7 +147,11 @@ class PrML(PrivilegedLearner):
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0
+    optimise: str = "micro_f1"
+    calibrate: bool | None = None
+    folds: int = 3
 
+    @deciding
     def fit(
         self,
         X: ArrayLike,

@@ -138,6 +138,10 @@ class _Segment:
         self.stopped = False
 
     def tell(self, at: Progress) -> bool:
+        if at.fold:  # of the cuts, which are chosen once the last segment is done
+            if self._progress is not None:
+                self._progress(at)
+            return False
         self._iteration = at.iteration
         self.stopped = self.stopped or at.iteration >= self._length
         if self._progress is not None:

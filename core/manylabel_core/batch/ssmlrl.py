@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.problem import SemiSupervisedProblem
+from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.relations.learner import RelationshipLearner
 from manylabel_core.checks import check_positive, is_sparse
 from manylabel_core.mercer import KernelFunction
@@ -39,6 +40,8 @@ class SSMLRL(RelationshipLearner):
         Price of the scores of the unlabelled examples, a sum over them: what suits falls with their number.
     scaling : {"none", "auto", "standard", "max_abs"}, default="none"
         As for `MLRL`, by the labelled examples.
+    optimise, calibrate, folds
+        As for `MLRL`.
     kernel, gamma, degree, coef0, covariance_init, tol, max_iter, warm_start, n_threads, random_state
         As for `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
         row holds the kernel values with all examples, labelled ones first.
@@ -72,7 +75,7 @@ class SSMLRL(RelationshipLearner):
     >>> Y = (X @ rng.normal(size=(4, 3)) > 0).astype(int)
     >>> model = SSMLRL(lam1=1e-3, lam2=1e-5).fit(X[:50], Y[:50], X[50:])
     >>> print(f"{(model.predict(X) == Y).mean():.2f}")
-    0.97
+    0.95
     """
 
     lam1: float = 1e-4
@@ -88,7 +91,11 @@ class SSMLRL(RelationshipLearner):
     warm_start: bool = False
     n_threads: int = 1
     random_state: Any = 0
+    optimise: str = "micro_f1"
+    calibrate: bool | None = None
+    folds: int = 3
 
+    @deciding
     def fit(
         self,
         X: ArrayLike,

@@ -117,10 +117,10 @@ class FALT(ThresholdingLearner):
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and go on learning from the stream.
 
-        Scores are those of the model, to the precision of `dtype`. One that was learnt with scaling="auto" hands its
-        statistics over, and the stream goes on with them. One with scaling="none" was learnt on features scaled as the
-        stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1, so that the first
-        examples do not undo what the batch has found; a small `eta` keeps it longest.
+        Scores are those of the model less its cuts, to the precision of `dtype`. One that was learnt with
+        scaling="auto" hands its statistics over, and the stream goes on with them. One with scaling="none" was learnt
+        on features scaled as the stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1,
+        so that the first examples do not undo what the batch has found; a small `eta` keeps it longest.
 
         Parameters
         ----------
@@ -187,6 +187,7 @@ def _linear_parts(model: FittedLinear) -> tuple[NDArray[np.float64], NDArray[np.
     if not hasattr(model, "coef_") or not hasattr(model, "intercept_"):
         raise ValueError(f"model must be fitted and linear, with coef_ and intercept_; {model!r} has none")
     coef, intercept = (np.asarray(part, dtype=np.float64) for part in (model.coef_, model.intercept_))
+    intercept = intercept - getattr(model, "threshold_", 0.0)
     if coef.ndim != 2 or not coef.size or intercept.shape != coef.shape[:1]:
         raise ValueError(
             f"model must have coef_ of shape (n_labels, n_features) and as many intercepts, got "

@@ -28,6 +28,8 @@ class Progress:
         Share of the variables that have a part in the gap: all that are not at the bound where they belong.
     seconds : float
         Since the start.
+    fold : int
+        Counts from 1 in the fits that leave out a fold of the rows, for cuts and probabilities; 0 in the model's own.
     """
 
     iteration: int
@@ -35,6 +37,7 @@ class Progress:
     gap: float
     active: float
     seconds: float
+    fold: int = 0
 
 
 ProgressCallback = Callable[[Progress], bool | None]

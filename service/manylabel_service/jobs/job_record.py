@@ -299,6 +299,8 @@ class JobRecord(_StoredModel):
             objective=reported.get("objective"),
             gap=reported.get("gap"),
             seconds=reported.get("seconds", 0.0),
+            fold=reported.get("fold"),
+            folds=reported.get("folds"),
             checkpoint=None if unfinished.checkpoint is None else unfinished.checkpoint.iteration,
             trials=Trials(done=done, total=len(trials)) if trials else None,
             best=self.best(),

@@ -34,6 +34,8 @@ class Detail:
     ----------
     version : which one.
     label_scores : on rows held out, by label; None if there were none.
+    label_decisions : by label, the ``threshold`` of its scores, and the ``calibration`` of its probability, a slope and
+        an intercept, or None.
     label_correlation : of learners that learn it, else None.
     view_weights : by view, of learners that have them, else None.
     convergence : of the fit.
@@ -41,6 +43,7 @@ class Detail:
 
     version: Version
     label_scores: dict[str, dict[str, float]] | None
+    label_decisions: dict[str, dict[str, Any]]
     label_correlation: LabelCorrelation | None
     view_weights: dict[str, float] | None
     convergence: Convergence
@@ -57,10 +60,20 @@ def read_detail(name: str, version: Version, data: bytes) -> Detail:
     return Detail(
         version,
         None if scores is None else {label: dict(measures) for label, measures in scores.items()},
+        _decisions(estimator, contents.labels),
         _correlation(estimator, contents.labels),
         _view_weights(estimator),
         contents.convergence,
     )
+
+
+def _decisions(estimator: Any, labels: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    curves = estimator.curves_
+    known = [None] * len(labels) if curves is None else [{"slope": a, "intercept": b} for a, b in curves.T.tolist()]
+    return {
+        label: {"threshold": threshold, "calibration": calibration}
+        for label, threshold, calibration in zip(labels, estimator.threshold_.tolist(), known, strict=True)
+    }
 
 
 def _correlation(estimator: Any, labels: tuple[str, ...]) -> LabelCorrelation | None:

@@ -14,7 +14,6 @@ import structlog
 from manylabel_service.errors import (
     ModelDamaged,
     ModelGone,
-    NoProbabilities,
     NoVersionServed,
     ServiceError,
     StorageGone,
@@ -298,23 +297,21 @@ class TrainedModel(HostedModel):
         ----------
         xs : examples.
         at_least : a position that the answer must not be older than; waited for, within limits.
-        probabilities : there are none.
+        probabilities : whether the predictions have them.
 
         Raises
         ------
         NotReady, InvalidExample, NoProbabilities, NoVersionServed, VersionDamaged
         """
         self.check_serving()
-        if probabilities:
-            raise NoProbabilities()
         if at_least is not None:
             await self.wait_until(at_least)
         serving, position = self._active.on()
         if len(xs) <= INLINE_EXAMPLES and serving.work(xs) <= INLINE_WORK:
-            predictions = serving.predict(xs)
+            predictions = serving.predict(xs, probabilities=probabilities)
         else:
             async with self._long:
-                predictions = await asyncio.to_thread(serving.predict, xs)
+                predictions = await asyncio.to_thread(serving.predict, xs, probabilities=probabilities)
         return PredictResult(predictions, position, self._store_health.stale_seconds, serving.version.number)
 
     async def keep(

@@ -12,7 +12,7 @@ import numpy as np
 from manylabel_core import batch
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, State
-from manylabel_service.errors import InvalidExample
+from manylabel_service.errors import InvalidExample, NoProbabilities
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Predictions
 from manylabel_service.trained.artifact import ModelArtifact
@@ -43,6 +43,7 @@ class Predictor:
         names = sum(columns.nbytes for columns in self.views.values()) + sum(map(len, self.labels))
         self.nbytes = sum(array.nbytes for array in arrays) + names
         self._is_linear = hasattr(self.estimator, "coef_") and not self._takes_views
+        self._shared, self._own = self._thresholds()
         self._most_work = int(sum(array.size for array in arrays))
         self._try()
 
@@ -66,18 +67,34 @@ class Predictor:
             return len(inputs) * self._most_work
         return sum(len(x.values) for x in inputs if isinstance(x, Features)) * len(self.labels)
 
-    def predict(self, inputs: Sequence[Inputs]) -> Predictions:
-        """Return labels and scores of examples, all from one call of the estimator.
+    def predict(self, inputs: Sequence[Inputs], *, probabilities: bool = False) -> Predictions:
+        """Return labels and scores of examples, and probabilities if asked for, all from one call of the estimator.
 
         Raises
         ------
         InvalidExample
+        NoProbabilities
         """
+        if probabilities and self.estimator.curves_ is None:
+            raise NoProbabilities()
         for index, each in enumerate(inputs):
             self._check(index, each)
-        scores = np.zeros((len(inputs), 1 + len(self.labels)))  # the threshold stands first, and is 0
-        scores[:, 1:] = self._scores(inputs)
-        return Predictions(list(scores), self.labels)
+        raw = self._scores(inputs)
+        scores = np.empty((len(inputs), 1 + len(self.labels)))
+        scores[:, 0] = self._shared  # the threshold of all labels stands first
+        scores[:, 1:] = raw - self._own
+        likely = list(self.estimator.probabilities(raw)) if probabilities else None
+        return Predictions(list(scores), self.labels, likely)
+
+    def _thresholds(self) -> tuple[float, Any]:
+        """Return the threshold of all labels, 0 if each has its own, and what those of labels are above it."""
+        threshold: Any = getattr(self.estimator, "threshold_", None)
+        curves: Any = getattr(self.estimator, "curves_", None)
+        n_labels = len(self.labels)
+        if np.shape(threshold) != (n_labels,) or (curves is not None and np.shape(curves) != (2, n_labels)):
+            raise DamagedState("the estimator has no thresholds or probabilities that fit its labels")
+        shared = float(threshold[0]) if np.ptp(threshold) == 0 else 0.0
+        return shared, threshold - shared
 
     def _try(self) -> None:
         """Predict an example of zeros: what does not fit together is found before anybody asks."""
@@ -121,18 +138,18 @@ class Predictor:
         return next(iter(self.views))
 
     def _scores(self, inputs: Sequence[Inputs]) -> Any:
-        """Return scores of shape (n_samples, n_labels), float64."""
+        """Return scores before thresholds, of shape (n_samples, n_labels), float64."""
         rows = [{self._first: each} if isinstance(each, Features) else each.features for each in inputs]
         if not self._takes_views:
             matrix = self.views[self._first].matrix([row[self._first] for row in rows])
-            return self.estimator.decision_function(as_taken(matrix, self.estimator.scaling))
+            return self.estimator.label_scores(as_taken(matrix, self.estimator.scaling))
         X, missing = {}, {}
         for view, columns in self.views.items():
             xs = [row.get(view) for row in rows]
             lacking = np.array([x is None for x in xs])
             if not lacking.all():
                 X[view], missing[view] = as_taken(columns.matrix(xs), self.estimator.scaling), lacking
-        return self.estimator.decision_function(X, missing=missing)
+        return self.estimator.label_scores(X, missing=missing)
 
 
 def takes_views(estimator: Any) -> bool:

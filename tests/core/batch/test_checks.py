@@ -30,16 +30,34 @@ PRECOMPUTED = {
     "check_fit2d_predict1d": NUMBERS,
     "check_dict_unchanged": NUMBERS,
 }
+TWO_CLASSES = "wants the probabilities of two classes from a single label"
+PROBABILITIES = {
+    "check_estimator_sparse_array": TWO_CLASSES,
+    "check_estimator_sparse_matrix": TWO_CLASSES,
+    "check_classifier_multioutput": TWO_CLASSES,
+    "check_decision_proba_consistency": TWO_CLASSES,
+}
 
 
 def exceptions(estimator) -> dict[str, str]:
-    return EXCEPTIONS | (PRECOMPUTED if estimator.kernel == "precomputed" else {})
+    more = PRECOMPUTED if estimator.kernel == "precomputed" else {}
+    return EXCEPTIONS | more | (PROBABILITIES if hasattr(estimator, "predict_proba") else {})
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # random labels, features up to 100
 @parametrize_with_checks(
-    [M3L(), M3L(kernel="rbf"), M3L(kernel="precomputed"), MLRL(), MLRL(kernel="rbf"), SSMLRL(), PrML(), PrBR()],
+    [
+        M3L(),
+        M3L(optimise="none"),
+        M3L(optimise="none", kernel="rbf"),
+        M3L(optimise="none", kernel="precomputed"),
+        MLRL(optimise="none"),
+        MLRL(optimise="none", kernel="rbf"),
+        SSMLRL(optimise="none"),
+        PrML(optimise="none"),
+        PrBR(optimise="none"),
+    ],
     expected_failed_checks=exceptions,
 )
 def test_scikit_learn(estimator, check):

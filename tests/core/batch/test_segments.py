@@ -23,7 +23,7 @@ LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 def learner(name: str) -> Any:
     make, params = LEARNERS[name]
-    return make(**params)
+    return make(**params, optimise="none")
 
 
 def run(name: str, estimator: Any, first: int, **options: Any) -> Reached:

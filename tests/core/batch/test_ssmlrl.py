@@ -29,7 +29,7 @@ def optimum(X: np.ndarray, Y: np.ndarray, U: np.ndarray) -> float:
 
 def test_the_optimum_is_that_of_the_paper_s_problem():
     X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, tol=TOL, max_iter=1000).fit(X, Y, U)
+    model = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL, max_iter=1000).fit(X, Y, U)
     best = optimum(X, Y, U)
     assert model.dual_objective_ <= best * (1 + 1e-7)
     assert best * (1 - 1e-7) <= model.primal_objective_ <= best * (1 + TOL)
@@ -37,7 +37,7 @@ def test_the_optimum_is_that_of_the_paper_s_problem():
 
 def test_the_objective_reported_is_that_of_the_model():
     X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, tol=TOL).fit(X, Y, U)
+    model = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(X, Y, U)
     W = model.coef_.T
     F = U @ W
     loss = np.maximum(0, 1 - (2.0 * Y - 1) * model.decision_function(X)).sum() / len(X)
@@ -49,7 +49,7 @@ def test_the_objective_reported_is_that_of_the_model():
 def test_the_two_prices_are_one_of_the_other_kernel(kernel):
     """lam1 W'W + lam2 F'F = Omega T' K'_ll T Omega / lam1, for the weights that the dual variables T stand for."""
     X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, kernel=kernel.shape, gamma=0.1, warm_start=True, max_iter=1, tol=0.999)
+    model = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel.shape, gamma=0.1, warm_start=True, max_iter=1, tol=0.999)
     model.fit(X, Y, U)
     S = np.eye(4) / 4 / LAM1  # of the first round
     T = (2.0 * Y - 1) * model.alpha_
@@ -66,14 +66,14 @@ def test_the_two_prices_are_one_of_the_other_kernel(kernel):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_new_examples_are_predicted_with_the_other_kernel(kernel):
     X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, kernel=kernel, gamma=0.1, tol=1e-5, max_iter=2000).fit(X, Y, U)
+    model = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, gamma=0.1, tol=1e-5, max_iter=2000).fit(X, Y, U)
     base = Kernel(kernel, gamma=0.1)
     M = np.linalg.inv(LAM1 / LAM2 * np.eye(len(U)) + gram(base, U))
 
     def other(A, B):
         return base(A, B) - base(A, U) @ M @ base(U, B)
 
-    supervised = MLRL(LAM1, kernel=other, tol=1e-5, max_iter=2000).fit(X, Y)
+    supervised = MLRL(LAM1, optimise="none", kernel=other, tol=1e-5, max_iter=2000).fit(X, Y)
     new = np.random.default_rng(9).normal(size=(20, X.shape[1]))
     assert model.primal_objective_ == pytest.approx(supervised.primal_objective_, rel=2e-5)
     np.testing.assert_allclose(model.decision_function(new), supervised.decision_function(new), atol=2e-2)
@@ -83,21 +83,21 @@ def test_new_examples_are_predicted_with_the_other_kernel(kernel):
 @pytest.mark.parametrize("nothing", [None, np.zeros((0, 5)), sp.csr_array((0, 5))])
 def test_without_unlabelled_examples_it_is_mlrl(kernel, nothing):
     X, Y, _ = data()
-    semi = SSMLRL(LAM1, LAM2, kernel=kernel, tol=1e-5, max_iter=2000).fit(X, Y, nothing)
-    supervised = MLRL(LAM1, kernel=kernel, tol=1e-5, max_iter=2000).fit(X, Y)
+    semi = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, tol=1e-5, max_iter=2000).fit(X, Y, nothing)
+    supervised = MLRL(LAM1, optimise="none", kernel=kernel, tol=1e-5, max_iter=2000).fit(X, Y)
     assert semi.primal_objective_ == pytest.approx(supervised.primal_objective_, rel=2e-5)
     np.testing.assert_allclose(semi.decision_function(X), supervised.decision_function(X), atol=2e-2)
 
 
 def test_the_trace_holds_every_half_step():
     X, Y, U = data()
-    check_relations_trace(SSMLRL(LAM1, LAM2, kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
+    check_relations_trace(SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
 
 
 def test_unlabelled_examples_change_the_relations():
     X, Y, U = data()
-    few, many = (SSMLRL(1e-3, lam2, tol=1e-4).fit(X, Y, U).label_covariance_ for lam2 in (1e-12, 1e-2))
-    np.testing.assert_allclose(few, MLRL(1e-3, tol=1e-4).fit(X, Y).label_covariance_, atol=1e-2)
+    few, many = (SSMLRL(1e-3, lam2, optimise="none", tol=1e-4).fit(X, Y, U).label_covariance_ for lam2 in (1e-12, 1e-2))
+    np.testing.assert_allclose(few, MLRL(1e-3, optimise="none", tol=1e-4).fit(X, Y).label_covariance_, atol=1e-2)
     assert np.abs(many - few).max() > 0.02
 
 
@@ -106,16 +106,16 @@ def test_sparse_examples_give_the_model_of_dense_ones():
     X[np.abs(X) < 0.5] = 0
     U[np.abs(U) < 0.5] = 0
     for kernel in ("linear", "rbf"):
-        dense = SSMLRL(LAM1, LAM2, kernel=kernel, tol=1e-5).fit(X, Y, U)
+        dense = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, tol=1e-5).fit(X, Y, U)
         for labelled, unlabelled in ((sp.csr_array(X), sp.csr_array(U)), (X, sp.csr_array(U))):
-            sparse = SSMLRL(LAM1, LAM2, kernel=kernel, tol=1e-5).fit(labelled, Y, unlabelled)
+            sparse = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, tol=1e-5).fit(labelled, Y, unlabelled)
             np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=2e-2)
 
 
 def test_the_width_is_over_all_examples():
     X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, kernel="rbf", gamma="mean_distance").fit(X, Y, 10 * U)
-    assert model.gamma_ == MLRL(kernel="rbf").fit(np.vstack([X, 10 * U]), np.ones((110, 1))).gamma_
+    model = SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", gamma="mean_distance").fit(X, Y, 10 * U)
+    assert model.gamma_ == MLRL(optimise="none", kernel="rbf").fit(np.vstack([X, 10 * U]), np.ones((110, 1))).gamma_
 
 
 def test_a_precomputed_matrix_holds_the_kernel_values_with_all_examples():
@@ -123,14 +123,14 @@ def test_a_precomputed_matrix_holds_the_kernel_values_with_all_examples():
     kernel = Kernel("rbf", gamma=0.1)
     everything = np.vstack([X, U])
     K = gram(kernel, everything)
-    direct = SSMLRL(LAM1, LAM2, kernel="rbf", gamma=0.1).fit(X, Y, U)
-    given = SSMLRL(LAM1, LAM2, kernel="precomputed").fit(K[: len(X)], Y, K[len(X) :])
+    direct = SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", gamma=0.1).fit(X, Y, U)
+    given = SSMLRL(LAM1, LAM2, optimise="none", kernel="precomputed").fit(K[: len(X)], Y, K[len(X) :])
     new = np.random.default_rng(9).normal(size=(20, X.shape[1]))
     np.testing.assert_allclose(
         given.decision_function(kernel(new, everything)), direct.decision_function(new), atol=1e-9
     )
     with pytest.raises(ValueError, match="X must be a square Gram matrix"):
-        SSMLRL(kernel="precomputed").fit(K[: len(X)], Y)
+        SSMLRL(optimise="none", kernel="precomputed").fit(K[: len(X)], Y)
 
 
 @pytest.mark.parametrize(
@@ -144,4 +144,4 @@ def test_a_precomputed_matrix_holds_the_kernel_values_with_all_examples():
 def test_wrong_unlabelled_examples_are_refused_by_name(unlabelled, message):
     X, Y, _ = data()
     with pytest.raises(ValueError, match=message):
-        SSMLRL().fit(X, Y, unlabelled)
+        SSMLRL(optimise="none").fit(X, Y, unlabelled)

@@ -67,7 +67,7 @@ def test_names_of_features_are_kept():
 
 
 def test_a_model_without_support_comes_back():
-    model = M3L(kernel="rbf", fit_intercept=False).fit(np.vstack([X, X]), np.zeros((60, 1)))
+    model = M3L(kernel="rbf", fit_intercept=False, optimise="none").fit(np.vstack([X] * 2), np.zeros((60, 3)))
     model._keep_model(Expansion(X, np.zeros((30, 3)), np.zeros(3)))
     back = M3L.from_bytes(model.to_bytes())
     np.testing.assert_array_equal(back.decision_function(X), np.zeros((30, 3)))
@@ -136,4 +136,4 @@ def test_an_unfitted_learner_has_no_state():
 
 def test_the_arrays_alone_can_be_had():
     model = M3L().fit(X, Y)
-    assert set(model.state()) == {"coef_", "intercept_", "classes_"}
+    assert set(model.state()) == {"coef_", "intercept_", "threshold_", "curves_", "classes_"}

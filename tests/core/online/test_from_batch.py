@@ -121,6 +121,6 @@ def test_what_cannot_be_a_start_is_refused_by_name(model, parameters, message):
 
 
 def test_a_model_without_intercepts_needs_no_constant_feature():
-    model = M3L(fit_intercept=False).fit(X, Y)
+    model = M3L(fit_intercept=False, optimise="none").fit(X, Y)
     started = FALT.from_linear(model, fit_intercept=False)
     np.testing.assert_array_equal(started.predict(X), model.predict(X))

@@ -10,8 +10,9 @@ from tests.service.jobs.conftest import request_of, songs
 
 from manylabel_core.batch import LSAMML, M3L, SSMLRL
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.batch.decisions.choice import validated_scores
 from manylabel_core.datasets import Dataset
-from manylabel_core.datasets.division import folds
+from manylabel_core.division import folds
 from manylabel_core.metrics import hamming_loss, micro_f1
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.priors import label_correlation
@@ -42,22 +43,70 @@ def estimator(place):
     return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 
-def test_a_trial_scores_each_fold_and_goes_on_between_them(place):
-    trial = {"kind": "trial", "params": {"C": 2.0}, "rows": ALL, "segment_work": 1e9}
+def out_of_fold(parts, **params):
+    """Scores of each row by a model that has not learnt it."""
+    scores = np.empty(DATA.Y.shape)
+    for learnt, held in parts:
+        model = M3L(**params, scaling="auto", optimise="none").fit(DATA.X[learnt], DATA.Y[learnt])
+        scores[held] = model.decision_function(DATA.X[held])
+    return scores
+
+
+@pytest.mark.parametrize("optimise", ["none", "micro_f1", "hamming"])
+def test_a_trial_scores_each_fold_and_goes_on_between_them(place, optimise):
+    """Thresholds for the rows of a fold are chosen by the other folds."""
+    trial = {"kind": "trial", "params": {"C": 2.0, "optimise": optimise}, "rows": ALL, "segment_work": 1e9}
     told = work(place, **trial)
-    expected = []
-    for learnt, held in folds(120, 3, seed=0):
-        model = M3L(C=2.0, scaling="auto").fit(DATA.X[learnt], DATA.Y[learnt])
-        expected.append(micro_f1(DATA.Y[held], model.predict(DATA.X[held])))
+    parts = folds(120, 3, seed=0)
+    scores = out_of_fold(parts, C=2.0)
+    if optimise != "none":
+        scores = validated_scores(scores, DATA.Y.toarray() > 0, parts, optimise)
     assert told[-1][0] == "result"
-    assert told[-1][1]["scores"] == expected
+    assert told[-1][1]["scores"] == [micro_f1(DATA.Y[held], scores[held] > 0) for _, held in parts]
     files = [said["file"] for event, said in told if event == "checkpoint"]
     assert len(files) == 2
     (place / files[-1]).rename(place / "checkpoint")
-    assert FitCheckpoint.from_bytes((place / "checkpoint").read_bytes()).scores == expected[:2]
+    assert len(FitCheckpoint.from_bytes((place / "checkpoint").read_bytes()).scores) == 2
     again = work(place, **trial)
     assert again[-1][1] == {**told[-1][1], "seconds": again[-1][1]["seconds"]}
     assert "checkpoint" not in dict(again)
+
+
+def test_thresholds_and_probabilities_are_those_of_the_estimator(place):
+    told = work(place, params={"C": 0.02}, rows=ALL, segment_work=1e9)
+    expected = M3L(C=0.02, scaling="auto").fit(DATA.X, DATA.Y, label_names=DATA.label_names)
+    assert expected.threshold_.any()
+    assert estimator(place) == expected.to_bytes()
+    where = [(said["fold"], said["folds"]) for event, said in told if event == "progress"]
+    assert list(dict.fromkeys(where)) == [(1, 3), (2, 3), (3, 3), (None, 3)]
+    work(place, params={"C": 0.02, "optimise": "none"}, rows=ALL, segment_work=1e9)
+    plain = M3L(C=0.02, scaling="auto", optimise="none").fit(DATA.X, DATA.Y, label_names=DATA.label_names)
+    assert estimator(place) == plain.to_bytes()
+
+
+def test_a_fit_goes_on_within_and_after_its_folds(place):
+    order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
+    told = work(place, **order)
+    expected = estimator(place)
+    files = [said["file"] for event, said in told if event == "checkpoint"]
+    assert {file.split("-")[1] for file in files} == {"0", "1", "2", "3"}
+    for file in (next(file for file in files if file.startswith(f"checkpoint-{done}-")) for done in range(4)):
+        (place / "checkpoint").write_bytes((place / file).read_bytes())
+        again = work(place, **order)
+        assert estimator(place) == expected
+        begun = next(said["fold"] for event, said in again if event == "progress")
+        assert begun == {"0": 1, "1": 2, "2": 3, "3": None}[file.split("-")[1]]
+        (place / "checkpoint").unlink()
+
+
+def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place):
+    views = {"sound": np.hstack([DATA.X[:, :3]] * 20), "text": np.hstack([DATA.X] * 20)}
+    (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names).to_bytes())
+    params = {"n_components": 100, "limit_components": False, "max_iter": 2}
+    told = work(place, trainer="lsa_mml", params=params, rows=ALL)
+    texts = [said["text"] for event, said in told if event == "log"]
+    assert any(text.startswith("neither thresholds nor probabilities: a fold cannot be learnt") for text in texts)
+    assert LSAMML.from_bytes(estimator(place)).curves_ is None
 
 
 def test_a_fit_goes_on_within_a_fold(place, monkeypatch):
@@ -225,9 +274,11 @@ def test_a_trace_is_thinned_and_stays_even():
     assert TRACE_POINTS / 2 <= len(seen) <= TRACE_POINTS
     assert set(np.diff(seen)) == {16}
     assert seen[0] == 16  # the first had no objective yet
-    checkpoint = FitCheckpoint([0.5], [1.0], trace=trace, estimator=b"\x00\x01")
+    checkpoint = FitCheckpoint([np.eye(2)], [1.0], trace=trace, estimator=b"\x00\x01")
     restored = FitCheckpoint.from_bytes(checkpoint.to_bytes())
-    assert restored == checkpoint
+    assert restored.to_bytes() == checkpoint.to_bytes()
+    assert (restored.seconds, restored.trace, restored.estimator) == ([1.0], trace, b"\x00\x01")
+    np.testing.assert_array_equal(restored.scores, [np.eye(2)])
 
 
 @pytest.mark.parametrize("name", TRAINERS)

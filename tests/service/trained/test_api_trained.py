@@ -60,7 +60,8 @@ class TestPredict:
         assert list(single.json()["scores"].items()) == list(
             zip(("rock", "jazz", "pop"), one.scores(one.X[:1])[0], strict=True)
         )
-        assert single.json()["threshold"] == 0
+        found = set(one.estimator.threshold_.tolist())
+        assert single.json()["threshold"] == (found.pop() if len(found) == 1 else 0)
 
     def test_every_form(self, served: TestClient, one: Any) -> None:
         x = {name: value for name, value in zip("abcd", one.X[1].tolist(), strict=True) if value}
@@ -127,7 +128,19 @@ class TestPredict:
         )
         refused(answer, 422, "invalid_request", "/x/1")
 
-    def test_there_are_no_probabilities(self, served: TestClient, refused: Any) -> None:
+    def test_probabilities_are_told_if_asked_for(self, served: TestClient, one: Any) -> None:
+        item, due = {"x": one.X[0].tolist()}, one.estimator.predict_proba(one.X[:1])[0].tolist()
+        single = served.post(f"{ONE}/predict", json={**item, "probabilities": True}).json()
+        assert single["probabilities"] == dict(zip(("rock", "jazz", "pop"), due, strict=True))
+        batch = served.post(f"{ONE}/predict", json={"examples": [item], "probabilities": True}).json()
+        assert batch["predictions"][0]["probabilities"] == single["probabilities"]
+        answer = served.post(f"{ONE}/predict", json={**item, "probabilities": False})
+        assert (answer.status_code, b"probabilities" in answer.content) == (200, False)
+
+    def test_a_version_without_probabilities_has_none(
+        self, served: TestClient, make: Any, meta_of: Any, refused: Any
+    ) -> None:
+        put(served, "m", make(M3L(optimise="none")).contents, meta_of("job-4"))
         item = {"x": [1, 2, 3, 4]}
         for body in (item, {"examples": [item]}):
             problem = refused(
@@ -135,8 +148,6 @@ class TestPredict:
                 *(422, "invalid_request", "/probabilities"),
             )
             assert "this model has no probabilities" in problem["detail"]
-            answer = served.post(f"{ONE}/predict", json={**body, "probabilities": False})
-            assert (answer.status_code, b"probabilities" in answer.content) == (200, False)
 
     def test_nothing_is_learnt_from_single_examples(self, served: TestClient, refused: Any) -> None:
         item = {"x": [1, 2, 3, 4], "y": ["rock"]}
@@ -308,6 +319,12 @@ class TestDetail:
         assert detail["convergence"]["objective"] == [None, 3.0, 2.5]
         assert detail["label_scores"]["日本"] == {"f1": 0.5, "precision": 0.25, "recall": 1.0, "support": 2.0}
         assert detail["view_weights"] is None
+        assert detail["label_decisions"] == {
+            label: {"threshold": threshold, "calibration": {"slope": slope, "intercept": intercept}}
+            for label, threshold, slope, intercept in zip(
+                NAMES, model.threshold_.tolist(), *model.curves_.tolist(), strict=True
+            )
+        }
         assert served.get(f"{ONE}/detail").json()["version"] == 1
 
     def test_weights_of_views(self, served: TestClient, views: Any) -> None:

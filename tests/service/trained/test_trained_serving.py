@@ -11,9 +11,11 @@ from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import M3L
 from manylabel_core.rows import as_rows
+from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
     InvalidExample,
     ModelNotFound,
+    NoProbabilities,
     NotReady,
     NoVersionServed,
     StorageGone,
@@ -22,6 +24,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.examples import Features
 from manylabel_service.storage import pieces_of, position_key
 from manylabel_service.trained import model as model_module
+from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Views
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
@@ -49,6 +52,12 @@ def named(row: Any, names: tuple[str, ...] = NAMES) -> Features:
 
 def scores(predictions: Any) -> list[list[float]]:
     return [list(prediction.scores.values()) for prediction in predictions]
+
+
+def artifact_of(trained: Any) -> bytes:
+    """The estimator as it is now, in an artifact with the same names."""
+    before = ModelArtifact.from_bytes(trained.contents)
+    return ModelArtifact(trained.estimator.to_bytes(), before.labels, before.features).to_bytes()
 
 
 @pytest.fixture
@@ -84,12 +93,11 @@ class TestScores:
         for trained in (one, curved):
             predictions = serving(trained).predict([dense(row) for row in trained.X[:n]])
             assert scores(predictions) == trained.scores(trained.X[:n])
-            assert predictions[0].threshold == 0
+            shared = np.ptp(trained.estimator.threshold_) == 0
+            assert predictions[0].threshold == (trained.estimator.threshold_[0] if shared else 0)
 
     @pytest.mark.parametrize("n", [1, 2, 60])
     def test_sparse_and_named(self, one: Any, curved: Any, make: Any, serving: Any, n: int) -> None:
-        from manylabel_core.batch import M3L
-
         fitted_sparse = make(M3L(kernel="rbf"), sparse=True)
         for trained in (one, curved, fitted_sparse):
             rows = trained.X[:n]
@@ -105,6 +113,34 @@ class TestScores:
     def test_labels_are_those_above_0(self, one: Any, serving: Any) -> None:
         for prediction in serving(one).predict([dense(row) for row in one.X]):
             assert prediction.labels == [name for name, score in prediction.scores.items() if score > 0]
+
+    @pytest.mark.parametrize("own", [False, True])
+    def test_labels_and_probabilities_are_those_of_the_estimator(self, make: Any, serving: Any, own: bool) -> None:
+        trained = make(M3L(C=0.01))
+        if own:
+            trained.estimator.threshold_[:] = [-0.3, 0.0, 0.2]
+            trained = trained._replace(contents=artifact_of(trained))
+        predictor = serving(trained)
+        X = trained.X
+        found = predictor.predict([dense(row) for row in X], probabilities=True)
+        assert scores(found) == trained.scores(X)
+        assert [each.threshold for each in found] == len(X) * [0.0 if own else trained.estimator.threshold_[0]]
+        labels = [[name in each.labels for name in ("rock", "jazz", "pop")] for each in found]
+        np.testing.assert_array_equal(labels, trained.estimator.predict(X))
+        likely = [list(each.probabilities.values()) for each in found]
+        np.testing.assert_array_equal(likely, trained.estimator.predict_proba(X))
+        assert predictor.predict([dense(X[0])])[0].probabilities is None
+
+    def test_a_version_without_probabilities_says_so(self, make: Any, serving: Any) -> None:
+        with pytest.raises(NoProbabilities):
+            serving(make(M3L(optimise="none"))).predict([], probabilities=True)
+
+    def test_thresholds_that_do_not_fit_the_labels_are_damage(self, make: Any, serving: Any) -> None:
+        for attribute, value in (("threshold_", np.zeros(2)), ("curves_", np.zeros((2, 4))), ("threshold_", None)):
+            trained = make(M3L())
+            setattr(trained.estimator, attribute, value)
+            with pytest.raises(DamagedState, match="thresholds or probabilities"):
+                serving(trained._replace(contents=artifact_of(trained)))
 
     def test_views(self, views: Any, serving: Any) -> None:
         text, image = views.X["text"].toarray(), views.X["image"]
@@ -328,9 +364,9 @@ class TestWithoutAPause:
         to_thread = asyncio.to_thread
         monkeypatch.setattr(model_module, "INLINE_WORK", 10)
 
-        def watched(*args: Any) -> Any:
+        def watched(*args: Any, **more: Any) -> Any:
             used.append(args[0])
-            return to_thread(*args)
+            return to_thread(*args, **more)
 
         monkeypatch.setattr(asyncio, "to_thread", watched)
         assert scores((await model.predict(xs)).predictions) == due
@@ -368,8 +404,6 @@ class TestHosted:
         await lone_server.publish(registry, one)
         model = await registry.get("m")
         assert await registry._eviction.resident_bytes() == model.nbytes > 0
-        from manylabel_core.batch import M3L
-
         await lone_server.publish(registry, make(M3L(kernel="rbf")))
         labels = model.answers.nbytes
         small = model.nbytes - labels

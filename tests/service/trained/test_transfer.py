@@ -28,6 +28,8 @@ from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
+from manylabel_service.trained.artifact import ModelArtifact
+from manylabel_service.trained.predictor import read_estimator
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version_store import VersionStore
 from manylabel_service.transfer.archive import ArchiveReader, ArchiveWriter, BadArchive
@@ -138,7 +140,12 @@ async def test_from_sqlite_to_redis_and_back(
         assert await exported(store, settings, tmp_path / f"back-{name}") == counts
     async with opened(place("last")) as store:
         await imported(store, settings, tmp_path / f"back-{name}")
-        assert await contents(store, settings, tmp_path) == before
+        after = await contents(store, settings, tmp_path)
+        assert after == before
+        moved = read_estimator(ModelArtifact.from_bytes(after["m/1"][1]).estimator)
+        assert moved.threshold_.any()
+        np.testing.assert_array_equal(moved.predict(one.X), one.estimator.predict(one.X))
+        np.testing.assert_array_equal(moved.predict_proba(one.X), one.estimator.predict_proba(one.X))
         record = await store.models.find("m")
         assert record is not None
         await publish(store, settings, "m", one.contents, meta("job-3"), promote=True)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.progress import fold_text
 from manylabel_clients.command.output.text import print_facts, print_table
 from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
 
@@ -35,7 +36,8 @@ def print_job(job: JobStatus) -> None:
     }
     if job.progress is not None and not job.has_ended:
         gap = "" if job.progress.gap is None else f", gap {job.progress.gap:.2g}"
-        facts["progress"] = f"iteration {job.progress.iteration:,}{gap}, {job.progress.seconds:.0f} s"
+        where = fold_text(job.progress.fold, job.progress.folds)
+        facts["progress"] = f"{where}iteration {job.progress.iteration:,}{gap}, {job.progress.seconds:.0f} s"
     print_facts(facts)
     if job.result is not None:
         print_result(job.result)

@@ -7,6 +7,11 @@ from typing import Self
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 
+def fold_text(fold: int | None, folds: int | None) -> str:
+    """Return which fold a fit leaves out, if it leaves out one."""
+    return f"fold {fold} of {folds}, " if fold else ""
+
+
 class FitBar:
     """A bar shows how far a fit is, and a search before it.
 
@@ -23,6 +28,7 @@ class FitBar:
         self._bar = Progress(*columns, transient=True, disable=not visible)
         self._tol = tol
         self._first_gap: float | None = None
+        self._fold = ""
         self._search = self._bar.add_task("search", visible=False)
         self._fit = self._bar.add_task("begins", total=1.0)
 
@@ -31,8 +37,12 @@ class FitBar:
         gap = gap if gap is not None and math.isfinite(gap) and gap > 0 else None
         self._first_gap = gap if self._first_gap is None else self._first_gap
         gap_text = "" if gap is None else f", gap {gap:.2g}"
-        text = f"iteration {iteration:,}{gap_text}, {seconds:.0f} s"
+        text = f"{self._fold}iteration {iteration:,}{gap_text}, {seconds:.0f} s"
         self._bar.update(self._fit, completed=self._share(gap), description=text)
+
+    def update_fold(self, fold: int | None, folds: int | None) -> None:
+        """Say from now on which fold of the rows the fit leaves out; None for none."""
+        self._fold = fold_text(fold, folds)
 
     def update_trials(self, done: int, total: int, best: float | None) -> None:
         """Show how many trials of a search are done, and the best score so far."""

@@ -46,6 +46,7 @@ def fitted(
     with FitBar(visible, getattr(estimator, "tol", 0.0)) as bar, _interruptible() as is_asked_to_stop:
 
         def progress(reached: Reached) -> bool:
+            bar.update_fold(reached.fold, estimator.folds)
             bar.update(reached.iteration, reached.gap, reached.seconds)
             return is_asked_to_stop()
 

@@ -53,6 +53,7 @@ def _show_event(bar: Any, event: JobEvent) -> None:
     if event.kind == "log":
         bar.print(data["text"])
     elif event.kind == "progress":
+        bar.update_fold(data["fold"], data["folds"])
         bar.update(data["iteration"], data["gap"], data["seconds"])
         if data["trials"]:
             best = data["best"] and data["best"]["score"]

@@ -49,6 +49,10 @@ class JobProgress:
     """Of a search: how many are ``done``, and the ``total``."""
     best: dict[str, Any] | None
     """Of a search: ``params`` and ``score`` of the best trial so far."""
+    fold: int | None = None
+    """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
+    folds: int | None = None
+    """How many folds there are, of a trial or for thresholds and probabilities; None for none."""
 
 
 @dataclass(frozen=True, slots=True)

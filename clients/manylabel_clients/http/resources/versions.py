@@ -80,6 +80,8 @@ class ModelDetail:
     """``iteration``, ``objective``, ``gap`` and ``seconds`` along the fit."""
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
+    label_decisions: dict[str, Any] | None = None
+    """By label: the ``threshold`` of its scores, and the ``calibration`` of its probability, None if it has none."""
 
 
 class VersionRequests(Requests):

@@ -26,6 +26,20 @@ cache_mb : float, default=2000
 n_threads : int, default=1
 random_state : int, RandomState or None, default=0
     Order in which the solver visits the examples, and the sample of "mean_distance".""",
+    "decisions": """\
+optimise : {"micro_f1", "macro_f1", "hamming", "none"}, default="micro_f1"
+    The measure that decision thresholds are chosen for: one for all labels, or one for each label, as validation
+    says, on scores of rows that were not learnt. "none": a label is predicted where its score is above 0.
+calibrate : bool, optional
+    Whether `predict_proba` is fitted to the scores of those rows. None: where thresholds are chosen.
+folds : int, default=3
+    For thresholds and probabilities, so many more fits each leave out a part of the rows. With less than 2 rows a
+    fold, or less rows to learn from than labels, there are neither.""",
+    "decided": """\
+threshold_ : ndarray of shape (n_labels,), float64
+    What is taken away from `label_scores`; 0 where no thresholds are chosen, or `fit` was stopped.
+curves_ : ndarray of shape (2, n_labels), float64, or None
+    A label of score s has the probability 1 / (1 + exp(-(slope s + intercept))): slopes, then intercepts.""",
     "model": """\
 coef_ : ndarray of shape (n_labels, n_features), float64
     Linear kernel only.

@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from manylabel_core.batch.base.inputs import check_gram, check_label_names, check_labels
 from manylabel_core.batch.base.problem import Expansion, KernelProblem, LinearProblem, Weights, balanced
 from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
+from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, taken
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, is_sparse
 from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
 from manylabel_core.rows import row_blocks
@@ -34,11 +36,11 @@ MAX_ITERATIONS = 1_000_000
 _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 
 
-class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
+class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABCMeta):
     """A batch learner learns a multi-label model at once from all examples: one score for each label, linear or by a
     kernel.
 
-    A label is predicted when its score is above 0. With a linear kernel the scores are
+    A label is predicted when its score is above its cut. With a linear kernel the scores are
     `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
     """
 
@@ -55,8 +57,8 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
     random_state: Any
     scaling_: FittedScaling | None
 
-    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the scores of the labels.
+    def label_scores(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the scores of the labels, before any cut.
 
         Parameters
         ----------
@@ -82,9 +84,26 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
         scores += self.intercept_
         return scores
 
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return `label_scores` less the cuts, shape (n_samples, n_labels), float64: above 0 where predicted."""
+        return self.label_scores(X) - self.threshold_
+
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Predict label sets: 1 where a score is above 0, shape (n_samples, n_labels), int64."""
+        """Predict label sets: 1 where a score is above its cut, shape (n_samples, n_labels), int64."""
         return (self.decision_function(X) > 0).astype(np.int64)
+
+    @available_if(calibrates)
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the probability of every label, shape (n_samples, n_labels), float64.
+
+        Each label has its own: they do not sum to 1 over the labels of an example.
+
+        Raises
+        ------
+        ValueError
+            As `label_scores`; if no probabilities were fitted.
+        """
+        return self.probabilities(self.label_scores(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -239,6 +258,23 @@ class BatchLearner(ClassifierMixin, Serialisable, metaclass=ABCMeta):
             return np.asarray(X[:, self.support_] @ self.dual_coef_)
         return self._kernel()(X, self.support_vectors_) @ self.dual_coef_
 
+    def _without(self, given: Given, held: NDArray[np.int64]) -> Given:
+        kept = np.setdiff1d(np.arange(np.shape(given["Y"])[0]), held)
+        parts = {**given, "X": taken(given["X"], kept), "Y": taken(given["Y"], kept)}
+        if self.kernel == "precomputed":
+            for name in parts.keys() & {"X", "X_unlabelled"}:
+                parts[name] = _without_columns(parts[name], held)
+        return parts
+
+    def _only(self, given: Given, held: NDArray[np.int64]) -> Given:
+        rows = taken(given["X"], held)
+        return {"X": _without_columns(rows, held) if self.kernel == "precomputed" else rows}
+
     def _row_bytes(self, X: Any) -> int:
         """Return bytes that the scores of one row need on the way."""
         return 8 * max(len(self.intercept_), X.shape[1] if hasattr(self, "coef_") else len(self.dual_coef_))
+
+
+def _without_columns(K: Any, columns: NDArray[np.int64]) -> Any:
+    """Return kernel values without those with some examples."""
+    return None if K is None else np.delete(np.asarray(K), columns, axis=1)

@@ -62,12 +62,12 @@ class PrivilegedLearner(BatchLearner):
     literal: bool
 
     def to_linear(self) -> LinearScores:
-        """Return the weights Z alone, without what only learning needs.
+        """Return the weights Z and intercepts less the cuts alone, without what only learning needs.
 
         `FALT.from_linear` takes them, as it takes the model itself.
         """
         check_is_fitted(self, FITTED_LAST)
-        return LinearScores(self.coef_, self.intercept_, self.scaling_)
+        return LinearScores(self.coef_, self.intercept_ - self.threshold_, self.scaling_)
 
     def _begin_privileged(
         self, X: Any, Y: Any, label_names: Iterable[str] | None

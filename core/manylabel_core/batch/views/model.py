@@ -8,17 +8,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from manylabel_core.batch.base.serialisation import Serialisable
+from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, taken
 from manylabel_core.batch.views.block import Block, Matrix, without_rows
-from manylabel_core.batch.views.inputs import Mask, check_views, seen_blocks
+from manylabel_core.batch.views.inputs import Mask, check_labelled, check_some_labels, check_views, seen_blocks
 from manylabel_core.batch.views.landmarks import LandmarkMap
 from manylabel_core.batch.views.representation import represent, view_factors
 from manylabel_core.scaling.fitted import FittedScaling
 
 
-class ViewModel(Serialisable):
+class ViewModel(DecidingLearner, Serialisable):
     """A view model is fitted to rows in several views; `LSAMML` says what its attributes are."""
 
     _fitted_last = "relative_change_"
@@ -89,6 +91,17 @@ class ViewModel(Serialisable):
         """Predict label sets: 1 where a score is above its threshold, shape (n_samples, n_labels), int64."""
         return (self.decision_function(X, missing) > 0).astype(np.int64)
 
+    @available_if(calibrates)
+    def predict_proba(
+        self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the probability of every label, shape (n_samples, n_labels), float64.
+
+        Each label has its own: they do not sum to 1 over the labels of an example. Parameters and errors are as for
+        `transform`; it is a ValueError, too, if no probabilities were fitted.
+        """
+        return self.probabilities(self.label_scores(X, missing))
+
     @property
     def bases_(self) -> dict[str, Matrix]:
         """Return the bases by view, of shape (n_features of the view, or n_landmarks of its map, n_components)."""
@@ -117,6 +130,27 @@ class ViewModel(Serialisable):
             return [len(root) for root in self.view_roots_]
         return [int(width) for width in self.view_widths_]
 
+    def _forget_decisions(self) -> None:
+        self.curves_ = None  # thresholds have been fitted to the rows learnt
+
+    def _labelled(self, given: Given) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        mask = check_labelled(given.get("labelled"), _n_rows(given))
+        rows = np.flatnonzero(mask)
+        return rows, check_some_labels(given["Y"], mask)[rows].toarray() > 0
+
+    def _without(self, given: Given, held: NDArray[np.int64]) -> Given:
+        mask = check_labelled(given.get("labelled"), _n_rows(given))
+        kept = np.setdiff1d(np.arange(len(mask)), held)
+        Y = check_some_labels(given["Y"], mask)[kept]
+        return {**given, **self._only(given, kept), "Y": Y, "labelled": mask[kept]}
+
+    def _only(self, given: Given, held: NDArray[np.int64]) -> Given:
+        missing = given.get("missing")
+        return {
+            "X": {name: taken(view, held) for name, view in given["X"].items()},
+            "missing": missing and {name: taken(mask, held) for name, mask in missing.items()},
+        }
+
     def _split(self, stacked: Matrix) -> list[Matrix]:
         ends = [0, *np.cumsum(self._n_columns).tolist()]
         return [stacked[first:last] for first, last in pairwise(ends)]
@@ -125,3 +159,7 @@ class ViewModel(Serialisable):
         bases = self._split(self.basis_)
         factors = view_factors(self.view_weights_, self.view_shares_, float(self.r))
         return represent(blocks, [bases[v] for v in which], [float(factors[v]) for v in which], float(self.ridge))
+
+
+def _n_rows(given: Given) -> int:
+    return int(np.shape(next(iter(given["X"].values())))[0])

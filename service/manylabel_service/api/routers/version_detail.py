@@ -1,7 +1,7 @@
 """GET /v1/models/{name}/detail: what there is to see of a version, for people."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import pydantic_core
@@ -56,12 +56,20 @@ def _to_json(detail: Detail) -> bytes:
         "convergence": {name: getattr(trace, name) for name in type(trace).__slots__},
     }
     scores = b"null" if detail.label_scores is None else _object(detail.label_scores)
-    parts = (_json(facts)[:-1], b',"label_scores":', scores, b',"label_correlation":')
+    decisions = _object(detail.label_decisions)
+    parts = (
+        _json(facts)[:-1],
+        b',"label_scores":',
+        scores,
+        b',"label_decisions":',
+        decisions,
+        b',"label_correlation":',
+    )
     return b"".join((*parts, _correlation(detail.label_correlation), b"}"))
 
 
-def _object(scores: dict[str, dict[str, float]]) -> bytes:
-    return b"{" + b",".join(_json(label) + b":" + _json(measures) for label, measures in scores.items()) + b"}"
+def _object(by_label: Mapping[str, Any]) -> bytes:
+    return b"{" + b",".join(_json(label) + b":" + _json(facts) for label, facts in by_label.items()) + b"}"
 
 
 def _correlation(found: LabelCorrelation | None) -> bytes:

@@ -15,7 +15,8 @@ class Prediction(Answer):
     scores: dict[str, float]
     """For each label known: its score minus the threshold; with `optimise`, half its log-odds above its cut."""
     threshold: float
-    """A label is predicted when its raw score exceeds this number."""
+    """A label is predicted when its raw score exceeds this number. A trained model whose labels have thresholds of
+    their own has taken those away already, and says 0 here."""
     probabilities: dict[str, float] | None = None
     """If probabilities were asked for, they say how likely each label is, as far as the model knows."""
     id: str | None = None

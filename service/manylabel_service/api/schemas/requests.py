@@ -193,7 +193,7 @@ class TrainedItem(_Request):
 
 
 class TrainedRequest(_Predicting, TrainedItem):
-    """An example to predict by a trained model, which has no probabilities."""
+    """An example to predict by a trained model, and how."""
 
 
 class UpdateNumbers(_Request):
@@ -286,7 +286,7 @@ class PredictBatch(_Predicting, Batch[PredictItem]):
 
 
 class TrainedBatch(_Predicting, Batch[TrainedItem]):
-    """Examples to predict by a trained model: they have no probabilities."""
+    """Examples to predict by a trained model, and how."""
 
 
 class PromoteRequest(_Request):

@@ -75,6 +75,23 @@ class Convergence(Answer):
     seconds: list[float]
 
 
+class Calibration(Answer):
+    """The probability of a label is the logistic function of slope times score plus intercept."""
+
+    slope: float
+    intercept: float
+    """Here, the score is the one before the threshold was taken away."""
+
+
+class LabelDecision(Answer):
+    """A label is predicted where its score is above its threshold."""
+
+    threshold: float
+    """In scores, this is taken away from those of the label: so predicted labels have scores above 0."""
+    calibration: Calibration | None
+    """Versions without probabilities have none."""
+
+
 class ModelDetail(Answer):
     """The detail of a version is what there is to see of it."""
 
@@ -87,6 +104,8 @@ class ModelDetail(Answer):
     label_scores: dict[str, dict[str, float]] | None
     """Each label has its `f1`, `precision` and `recall` on the rows held out, and `support`, the number of rows with
     it."""
+    label_decisions: dict[str, LabelDecision]
+    """Each label has its threshold, and how its probability is made."""
     label_correlation: LabelCorrelation | None
     """Versions made by mlrl and ssmlrl have correlations, which they learn."""
     view_weights: dict[str, float] | None

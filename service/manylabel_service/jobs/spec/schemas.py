@@ -217,6 +217,10 @@ class Progress(_AnswerModel):
     """The relative distance to the optimum is at most this; null where that is not known."""
     seconds: float
     """Time spent on this fit."""
+    fold: int | None
+    """The fit under way leaves out this fold of the rows, counted from 1; null for the fit of all rows."""
+    folds: int | None
+    """There are so many folds: of a trial, or for the thresholds and probabilities of the model; null for none."""
     checkpoint: int | None
     """The iteration from which it would go on if it were interrupted now; null for the beginning."""
     trials: Trials | None
@@ -299,7 +303,7 @@ class Result(_AnswerModel):
     """Those of the model: of a search, the best."""
     trials: list[Trial]
     seconds: float
-    """Time spent on the fit of the model."""
+    """Time spent on the fit of the model, and on those for its thresholds and probabilities."""
 
 
 class JobFailure(_AnswerModel):

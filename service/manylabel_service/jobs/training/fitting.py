@@ -1,7 +1,9 @@
 """A fit run does the fits of one request, with checkpoints between them and within each.
 
-A model is one fit. A trial of a search is a fit for each fold. Everything that follows depends on the request and its
-files alone; where it was interrupted leaves no trace in the result.
+A model is a fit for each fold that its thresholds and probabilities are chosen with, and then one of all rows. A trial
+of a search is a fit for each fold, whose scores it is measured by, and which choose the thresholds of other folds.
+Everything that follows depends on the request and its files alone; where it was interrupted leaves no trace in the
+result.
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.batch.decisions.choice import Parts, validated_scores
 from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_segments
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
-from manylabel_core.datasets.division import folds
+from manylabel_core.division import folds
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress
 from manylabel_core.state import State
@@ -72,12 +75,14 @@ class FitCheckpoint:
 
     Attributes
     ----------
-    scores, seconds : of the fits that are done.
+    scores, seconds : of the folds that are done, scores of the rows held out, of shape (n_rows, n_labels).
+    undecided : True if a fold cannot be learnt, so that the model has neither thresholds nor probabilities.
     reached, trace, estimator : of the fit under way.
     """
 
-    scores: list[float] = field(default_factory=list)
+    scores: list[NDArray[np.float64]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+    undecided: bool = False
     reached: Reached = field(default_factory=Reached)
     trace: ConvergenceTrace = field(default_factory=ConvergenceTrace)
     estimator: bytes = b""
@@ -86,13 +91,14 @@ class FitCheckpoint:
         """Return all of it, for `from_bytes`."""
         points = np.array(self.trace.points, dtype=np.float64).reshape(-1, 4)
         estimator = np.frombuffer(self.estimator, dtype=np.uint8)
+        scores = {f"scores.{fold}": part for fold, part in enumerate(self.scores)}
         header = {
-            "scores": self.scores,
             "seconds": self.seconds,
+            "undecided": self.undecided,
             "reached": asdict(self.reached),
             "trace": [self.trace.every, self.trace.seen],
         }
-        return State({"estimator": estimator, "points": points}, header).to_bytes()
+        return State({"estimator": estimator, "points": points, **scores}, header).to_bytes()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FitCheckpoint:
@@ -100,8 +106,16 @@ class FitCheckpoint:
         arrays, header = State.from_bytes(data)
         every, seen = header["trace"]
         trace = ConvergenceTrace(every, seen, arrays["points"].tolist())
+        scores = [arrays[f"scores.{fold}"] for fold in range(len(header["seconds"]))]
         reached = Reached(**header["reached"])
-        return cls(header["scores"], header["seconds"], reached, trace, arrays["estimator"].tobytes())
+        return cls(scores, header["seconds"], header["undecided"], reached, trace, arrays["estimator"].tobytes())
+
+
+class Fold(NamedTuple):
+    """A fit leaves out this fold, of so many; number 0 is the fit of all rows."""
+
+    number: int = 0
+    total: int = 0
 
 
 class FitRun:
@@ -122,6 +136,7 @@ class FitRun:
         self.checkpoint = FitCheckpoint.from_bytes(start.read_bytes()) if start.exists() else FitCheckpoint()
         self._reported_at = -math.inf
         self._last: Progress | None = None
+        self._fold = Fold()
         self._converged = True
 
     def run(self) -> None:
@@ -131,19 +146,38 @@ class FitRun:
     def _trial(self) -> None:
         request, data = self.request, self.data.learnt
         parts = folds(data.n_rows, request.folds, request.seed)
-        for learnt, held in parts[len(self.checkpoint.scores) :]:
-            estimator = self._fitted(data.take(learnt))
-            scores = self._scores(estimator, data.take(held))
-            value = measure(request.measure, data.Y[held], scores)
-            done = self.checkpoint
-            self.checkpoint = FitCheckpoint([*done.scores, value], [*done.seconds, done.reached.seconds])
-            if len(self.checkpoint.scores) < request.folds:
-                self._checkpoint()
-        self.report("result", {"scores": self.checkpoint.scores, "seconds": sum(self.checkpoint.seconds)})
+        wanted = self._new(data)
+
+        def score(estimator: Any, rows: Dataset) -> NDArray[np.float64]:
+            return self._label_scores(estimator, rows) if wanted.chooses_cuts else self._scores(estimator, rows)
+
+        held = self._out_of_fold(data, parts, lambda learnt: self._new(learnt).for_fold(), score)
+        decided = self._decided(wanted, held, parts)
+        values = [measure(request.measure, data.Y[rows], decided[rows]) for _, rows in parts]
+        self.report("result", {"scores": values, "seconds": sum(self.checkpoint.seconds)})
+
+    def _decided(self, wanted: Any, scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.float64]:
+        """Return scores of the folds, in the order of the rows, less thresholds that other folds have chosen."""
+        data = self.data.learnt
+        whole = in_order(scores, parts)
+        if not wanted.chooses_cuts:
+            return whole
+        return validated_scores(whole, data.Y.toarray() > 0, parts, wanted.optimise)
 
     def _model(self) -> None:
         learnt, _, held = self.data
-        estimator = self._fitted(learnt)
+        wanted = self._new(learnt)
+        parts = [] if self.checkpoint.undecided else wanted.parts(learnt.n_rows, learnt.n_labels)
+        try:
+            folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
+        except ValueError as error:
+            self.report("log", {"text": f"neither thresholds nor probabilities: a fold cannot be learnt, {error}"})
+            parts, folded = [], []
+            self.checkpoint = FitCheckpoint(undecided=True)
+        estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))
+        estimator.set_params(optimise=wanted.optimise, calibrate=wanted.calibrate)
+        if parts:
+            estimator.fit_decisions(in_order(folded, parts), learnt.Y, parts)
         measured, labels = None, None
         if held is not None and held.n_rows:
             scores = self._scores(estimator, held)
@@ -163,12 +197,29 @@ class FitRun:
         )
         (self.directory / RESULT).write_bytes(artifact.to_bytes())
         facts = {"rows": learnt.n_rows, "held_out": measured, "converged": self._converged, "gap": _gap_of(estimator)}
-        self.report("result", {**facts, "seconds": self.checkpoint.reached.seconds})
+        self.report("result", {**facts, "seconds": sum(self.checkpoint.seconds) + self.checkpoint.reached.seconds})
 
-    def _fitted(self, data: Dataset) -> Any:
+    def _out_of_fold(
+        self,
+        data: Dataset,
+        parts: Parts,
+        new: Callable[[Dataset], Any],
+        score: Callable[[Any, Dataset], NDArray[np.float64]],
+    ) -> list[NDArray[np.float64]]:
+        """Return for each fold the scores of its rows, by an estimator that has learnt the others."""
+        for number, (rows, held) in enumerate(parts[len(self.checkpoint.scores) :], start=len(self.checkpoint.scores)):
+            learnt = data.take(rows)
+            estimator = self._fitted(new(learnt), learnt, Fold(number + 1, len(parts)))
+            scores, done = score(estimator, data.take(held)), self.checkpoint
+            self.checkpoint = FitCheckpoint([*done.scores, scores], [*done.seconds, done.reached.seconds])
+            if number + 1 < len(parts) or self.request.kind == "fit":
+                self._checkpoint()
+        return self.checkpoint.scores
+
+    def _fitted(self, fresh: Any, data: Dataset, fold: Fold) -> Any:
         """Return an estimator that has learnt these rows, from the checkpoint on."""
-        at, estimator_class = self.checkpoint, self.trainer.estimator_class()
-        estimator = estimator_class.from_bytes(at.estimator) if at.estimator else self._new(estimator_class, data)
+        at, self._fold, self._last = self.checkpoint, fold, None
+        estimator = type(fresh).from_bytes(at.estimator) if at.estimator else fresh
 
         def keep(reached: Reached) -> None:
             at.reached, at.estimator = reached, estimator.to_bytes()
@@ -185,12 +236,14 @@ class FitRun:
                 checkpoint=keep,
             )
         self._report_progress()
-        self._warn(estimator, caught)
+        if self.request.kind == "trial" or not fold.number:
+            self._warn(estimator, caught)
         return estimator
 
-    def _new(self, estimator_class: Any, data: Dataset) -> Any:
+    def _new(self, data: Dataset) -> Any:
+        """Return an estimator with the parameters asked for, those that labels decide taken from the data."""
         arguments = PARAMS[self.request.trainer].model_validate(self.request.params).arguments(data.Y)
-        return estimator_class(
+        return self.trainer.estimator_class()(
             **arguments, warm_start=True, random_state=self.request.seed, n_threads=self.request.threads
         )
 
@@ -221,6 +274,12 @@ class FitRun:
             return np.asarray(estimator.decision_function(as_taken(data.views, estimator.scaling), data.missing))
         return np.asarray(estimator.decision_function(as_taken(data.X, estimator.scaling)))
 
+    def _label_scores(self, estimator: Any, data: Dataset) -> NDArray[np.float64]:
+        """Return scores before any threshold."""
+        if self.trainer.views:
+            return np.asarray(estimator.label_scores(as_taken(data.views, estimator.scaling), data.missing))
+        return np.asarray(estimator.label_scores(as_taken(data.X, estimator.scaling)))
+
     def _columns(self, data: Dataset) -> dict[str, tuple[str, ...] | int]:
         """Return the names of the features, or their number, for each view that the estimator knows."""
         if not self.trainer.views:
@@ -248,7 +307,7 @@ class FitRun:
         if at is not None:
             objective, gap = (value if math.isfinite(value) else None for value in (at.objective, at.gap))
             facts = {"iteration": at.iteration, "objective": objective, "gap": gap, "seconds": at.seconds}
-            self.report("progress", facts)
+            self.report("progress", {**facts, "fold": self._fold.number or None, "folds": self._fold.total or None})
 
     def _checkpoint(self) -> None:
         """Write a checkpoint beside the one before, then report it; without room for it, go on."""
@@ -261,6 +320,14 @@ class FitRun:
             self.report("log", {"text": f"goes on without a checkpoint: {error.strerror}"})
             return
         self.report("checkpoint", {"file": name, "iteration": self.checkpoint.reached.iterations})
+
+
+def in_order(scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.float64]:
+    """Return the scores of all folds in the order of the rows, shape (n_rows, n_labels)."""
+    rows = np.concatenate([held for _, held in parts])
+    whole = np.empty((len(rows), scores[0].shape[1]))
+    whole[rows] = np.concatenate(scores)
+    return whole
 
 
 def _gap_of(estimator: Any) -> float | None:

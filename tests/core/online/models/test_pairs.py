@@ -83,7 +83,7 @@ def test_both_start_from_a_model_of_batch() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 5))
     Y = (X @ rng.normal(size=(5, 3)) > 0.2).astype(int)
-    batch = M3L(C=1.0).fit(X, Y)
+    batch = M3L(optimise="none", C=1.0).fit(X, Y)
     model = FALT.from_linear(batch, scaling="none", dtype="float64", calibrate=False)
     for leading in ([[1.0, 2.0], [0.0, 2.0]], [[0.0, 2.0], [1.0, 2.0]]):
         model.restore({**model.state(), "expert_counts": np.array(leading)})

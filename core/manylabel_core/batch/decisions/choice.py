@@ -1,0 +1,65 @@
+"""Cuts and curves are chosen from out-of-fold scores: those of rows by models that have not learnt these rows.
+
+Whether one cut is that of all labels, or each label has its own, is validated on the same scores: the cuts for the rows
+of a fold are chosen on the other folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from manylabel_core.batch.decisions.cuts import Matrix, Truth, best_cuts, value
+from manylabel_core.division import Rows, folds
+
+Parts = Sequence[tuple[Rows, Rows]]
+"""Of each fold, the rows that are learnt and those that are held out of it."""
+
+
+def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
+    """Return random folds of the rows; none where a fold would hold less than 2 rows, or learn less rows than labels.
+
+    The same arguments give the same folds.
+    """
+    if n_samples < 2 * n_folds or n_samples - -(-n_samples // n_folds) < n_labels:
+        return []
+    return folds(n_samples, n_folds, seed)
+
+
+def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> Matrix:
+    """Return the cuts for a measure, shape (n_labels,), float64.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_labels), float64
+        Out of fold.
+    Y : ndarray of shape (n_samples, n_labels), bool
+        The true labels.
+    parts : sequence of (rows learnt, rows held out)
+        The folds that the scores are out of.
+    measure : str
+        One of `manylabel_core.batch.decisions.cuts.MEASURES`.
+    """
+    return best_cuts(scores, Y, measure, shared=_validated(scores, Y, parts, measure)[0])
+
+
+def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> Matrix:
+    """Return scores less cuts that were chosen on other folds, by the kind of cuts that does better so.
+
+    Parameters are as of `choose_cuts`. Measured on them, a model with cuts is not measured on rows that chose them.
+    """
+    return _validated(scores, Y, parts, measure)[1]
+
+
+def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> tuple[bool, Matrix]:
+    """Return whether one cut for all labels does at least as well as one for each, and the scores less such cuts."""
+    found: dict[bool, Matrix] = {}
+    for shared in (True, False):
+        found[shared] = np.empty_like(scores)
+        for rows in range(len(parts)):
+            held = parts[rows][1]
+            others = np.concatenate([part for number, (_, part) in enumerate(parts) if number != rows])
+            found[shared][held] = scores[held] - best_cuts(scores[others], Y[others], measure, shared=shared)
+    one = value(found[True], Y, measure) >= value(found[False], Y, measure)
+    return one, found[one]

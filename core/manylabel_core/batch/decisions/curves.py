@@ -1,0 +1,83 @@
+"""Probabilities of scores: for every label a logistic curve, fitted to scores of rows that were not learnt.
+
+The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). What most labels have is fitted first, one
+pair (a, b) for all; each label's own pair is then held to it by a small price, so that rare labels have a curve too:
+
+    min over a_l, b_l:  sum_i log loss(y_il, a_l s_il + b_l) + 1/2 ((a_l - a)^2 + (b_l - b)^2),      a_l >= 0
+
+for scores divided by their standard deviation.
+
+See Eq. (46) of docs/mathematics.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from manylabel_core.batch.decisions.cuts import Matrix, Truth
+from manylabel_core.rows import row_blocks
+
+PRICE = 1.0
+"""Weighs the distance of a label's curve from that of all labels."""
+LONGEST_STEP = 2.0
+MOST_STEPS = 50
+SMALLEST_STEP = 1e-9
+SAMPLE = 1 << 22
+"""The curve of all labels is fitted to about so many scores at most: to those of evenly spaced rows."""
+
+
+def fit_curves(scores: Matrix, Y: Truth) -> Matrix:
+    """Return slopes, at least 0, and intercepts.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_labels), float64
+    Y : ndarray of shape (n_samples, n_labels), bool
+        The true labels.
+
+    Returns
+    -------
+    ndarray of shape (2, n_labels), float64
+    """
+    some = slice(None, None, -(-scores.size // SAMPLE))
+    width = float(scores[some].std()) or 1.0
+    common = _newton(scores[some].reshape(-1, 1) / width, Y[some].reshape(-1, 1), np.zeros((2, 1)), PRICE)
+    curves = np.empty((2, scores.shape[1]))
+    for labels in row_blocks(scores.shape[1], 8 * len(scores)):
+        z, y = scores[:, labels] / width, Y[:, labels]
+        own = _newton(z, y, common, PRICE)
+        if (falling := own[0] < 0).any():
+            level = common * np.array([[0.0], [1.0]])
+            own[:, falling] = _newton(np.zeros_like(z[:, falling]), y[:, falling], level, PRICE)
+        curves[:, labels] = own
+    curves[0] /= width
+    return curves
+
+
+def probabilities(scores: Matrix, curves: Matrix) -> Matrix:
+    """Return the probabilities of scores, both of shape (n_samples, n_labels), float64."""
+    found: NDArray[np.float64] = expit(scores * curves[0] + curves[1])
+    return found
+
+
+def _newton(z: Matrix, Y: Truth, near: Matrix, price: float) -> Matrix:
+    """Return the curve of each column, held to `near`, of shape (2, 1): ndarray of shape (2, n_columns)."""
+    a, b = (np.repeat(part, z.shape[1]) for part in near)
+    for _ in range(MOST_STEPS):
+        p = expit(z * a + b)
+        error, weight = p - Y, p * (1.0 - p)
+        slope = (error * z).sum(axis=0) + price * (a - near[0])
+        level = error.sum(axis=0) + price * (b - near[1])
+        zz, zo, oo = (weight * z * z).sum(axis=0) + price, (weight * z).sum(axis=0), weight.sum(axis=0) + price
+        determinant = zz * oo - zo * zo
+        steps = np.clip(
+            [(oo * slope - zo * level) / determinant, (zz * level - zo * slope) / determinant],
+            -LONGEST_STEP,
+            LONGEST_STEP,
+        )
+        a, b = a - steps[0], b - steps[1]
+        if np.abs(steps).max(initial=0.0) < SMALLEST_STEP:
+            break
+    return np.stack([a, b])

@@ -1,0 +1,200 @@
+"""Batch learners decide by cuts and tell probabilities, both from fits that leave out a fold of the rows each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from inspect import signature
+from typing import Any, Self, TypeVar, cast
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from manylabel_core.batch.decisions.choice import Parts, choose_cuts, divided
+from manylabel_core.batch.decisions.curves import fit_curves, probabilities
+from manylabel_core.batch.decisions.cuts import MEASURES, Matrix
+from manylabel_core.checks import check_choice, check_count, check_flag, is_sparse
+from manylabel_core.division import Rows
+from manylabel_core.solvers import Progress
+
+MAX_FOLDS = 100
+
+Given = dict[str, Any]
+"""Arguments of `fit`, by name."""
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def calibrates(learner: DecidingLearner) -> bool:
+    """Return whether a learner has probabilities, by its parameters."""
+    return bool(learner.chooses_cuts if learner.calibrate is None else learner.calibrate)
+
+
+class DecidingLearner(BaseEstimator):
+    """A deciding learner predicts a label where its score is above its cut.
+
+    A subclass has `label_scores`, scores before any cut, and a `fit` with `@deciding`.
+    """
+
+    optimise: str
+    calibrate: bool | None
+    folds: int
+    threshold_: NDArray[np.float64]
+    curves_: NDArray[np.float64] | None
+    random_state: Any
+
+    @property
+    def chooses_cuts(self) -> bool:
+        """Return whether cuts are chosen for a measure."""
+        return self.optimise != "none"
+
+    @property
+    def needs_folds(self) -> bool:
+        """Return whether out-of-fold scores are needed, for cuts or for probabilities."""
+        return self.chooses_cuts or bool(self.calibrate)
+
+    def parts(self, n_samples: int, n_labels: int) -> Parts:
+        """Return the folds of labelled rows that `fit` makes out-of-fold scores with; none where none are needed."""
+        if not self.needs_folds:
+            return []
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return divided(n_samples, n_labels, self.folds, seed)
+
+    def for_fold(self) -> Self:
+        """Return a new estimator with these parameters that learns without cuts and probabilities."""
+        return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
+
+    def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts) -> Self:
+        """Choose cuts and curves as the parameters say.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_labels)
+            `label_scores` of the labelled rows, by estimators `for_fold` that have not learnt them.
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            Their labels.
+        parts : sequence of (rows learnt, rows held out)
+            `parts` of the number of these rows and labels.
+
+        Returns
+        -------
+        self
+        """
+        found, true = np.asarray(scores, dtype=np.float64), as_bool(Y)
+        if self.chooses_cuts:
+            self.threshold_ = choose_cuts(found, true, parts, self.optimise)
+        if calibrates(self):
+            self.curves_ = fit_curves(found, true)
+        return self
+
+    def probabilities(self, scores: Matrix) -> Matrix:
+        """Return the probabilities of `label_scores`, both of shape (n_samples, n_labels), float64.
+
+        Raises
+        ------
+        ValueError
+            If there are none.
+        """
+        if self.curves_ is None:
+            raise ValueError(
+                "no probabilities were fitted: calibrate must be True, or None and optimise not 'none', and `fit` "
+                "needs at least 2 rows a fold, and no fewer others than labels"
+            )
+        return probabilities(scores, self.curves_)
+
+    def _check_decisions(self) -> None:
+        check_choice("optimise", self.optimise, ("none", *MEASURES))
+        if self.calibrate is not None:
+            check_flag("calibrate", self.calibrate)
+        if check_count("folds", self.folds, MAX_FOLDS) < 2:
+            raise ValueError(f"folds must be at least 2, not {self.folds!r}")
+
+    def _decide(self, given: Given, told: _Told) -> None:
+        """Find out-of-fold scores, and choose by them; leave it if a fold cannot be learnt, or was stopped."""
+        rows, Y = self._labelled(given)
+        parts = self.parts(len(rows), Y.shape[1])
+        scores = np.empty(Y.shape)
+        for told.fold, (_, held) in enumerate(parts, start=1):
+            fold = self.for_fold()
+            try:
+                fold.fit(**self._without(given, rows[held]))
+            except ValueError as error:
+                warnings.warn(f"neither cuts nor probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                return
+            if told.stopped:
+                return
+            scores[held] = fold.label_scores(**self._only(given, rows[held]))
+        if parts:
+            self.fit_decisions(scores, Y, parts)
+
+    def _forget_decisions(self) -> None:
+        """Let a label be predicted where its score is above 0, without probabilities."""
+        self.threshold_ = np.zeros(len(self.intercept_))
+        self.curves_ = None
+
+    def _labelled(self, given: Given) -> tuple[Rows, NDArray[np.bool_]]:
+        """Return the rows that are divided into folds, and their labels, of shape (n_rows, n_labels)."""
+        Y = as_bool(given["Y"])
+        return np.arange(len(Y)), Y
+
+    def _without(self, given: Given, held: Rows) -> Given:
+        """Return the arguments of `fit` without these rows."""
+        raise NotImplementedError
+
+    def _only(self, given: Given, held: Rows) -> Given:
+        """Return the arguments of `label_scores` for these rows."""
+        raise NotImplementedError
+
+
+class _Told:
+    """A fit tells its progress through this to its caller's callback, with the fold, until that asks for the end."""
+
+    def __init__(self, callback: Any) -> None:
+        self._callback = callback
+        self.fold = 0
+        self.stopped = False
+
+    def __call__(self, at: Progress) -> bool:
+        told = replace(at, fold=self.fold) if self.fold else at
+        self.stopped = bool(self._callback(told)) or self.stopped
+        return self.stopped
+
+
+def deciding(fit: Fit) -> Fit:
+    """Let a `fit` choose cuts and curves when it has learnt, if that is asked for and it was not stopped."""
+    parameters = signature(fit)
+
+    @wraps(fit)
+    def fit_and_decide(self: DecidingLearner, *args: Any, **kwargs: Any) -> Any:
+        self._check_decisions()
+        bound = parameters.bind(self, *args, **kwargs)
+        given = {name: value for name, value in bound.arguments.items() if name != "self"}
+        told = _Told(given.get("progress"))
+        if given.get("progress") is not None:
+            given["progress"] = told
+        fit(self, **given)
+        self._forget_decisions()
+        if not told.stopped and self.needs_folds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # the fit of all rows has said so
+                self._decide(given, told)
+        return self
+
+    return cast(Fit, fit_and_decide)
+
+
+def taken(matrix: Any, rows: Rows) -> Any:
+    """Return some rows of what a fit takes for a matrix."""
+    if is_sparse(matrix):
+        return sp.csr_array(matrix)[rows]
+    return matrix.iloc[rows] if hasattr(matrix, "iloc") else np.asarray(matrix)[rows]
+
+
+def as_bool(Y: Any) -> NDArray[np.bool_]:
+    """Return an indicator matrix as an array of shape (n_samples, n_labels), bool."""
+    return np.asarray(Y.toarray() if is_sparse(Y) else Y) > 0
