@@ -160,7 +160,7 @@ def prml(args: argparse.Namespace) -> None:
     curves = privileged.scaling(args)
     if args.out is not None:
         _plot(curves, args.out, "batch-prml-scaling")
-    _verdict("eurlex-sized: seconds", privileged.large(args).clock, at_most=300)
+    _verdict("eurlex-sized: seconds", privileged.large(args).clock, at_most=120)
 
 
 def scaling(args: argparse.Namespace) -> None:
