@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from manylabel_clients import river
 from manylabel_core import FALT
+from manylabel_core.records import RecordEncoder
 from manylabel_core.rows import as_rows, as_targets
 from manylabel_service.api.translation.from_json import to_example, to_features
 from manylabel_service.online.spec.spec import ModelSpec
@@ -66,9 +67,9 @@ def of_the_service(X: Any, Y: Any, form: Any, size: int, missing: str) -> Iterat
     items = [{"x": form(x), "y": [LABELS[j] for j in np.flatnonzero(y)]} for x, y in zip(X, Y, strict=True)]
     for first in range(0, len(items), size):
         block = items[first : first + size]
-        examples = tuple(to_example(json.loads(json.dumps(item)), (), 100) for item in block)
+        examples = tuple(to_example(json.loads(json.dumps(item)), (), 100, RecordEncoder()) for item in block)
         entry = LogEntry(str(first + 1), decode(encode(Update(examples, "log", want_predictions=True))))
-        before = [each.scores for each in model.predict([to_features({"x": block[0]["x"]}, (), 100)])]
+        before = [each.scores for each in model.predict([to_features({"x": block[0]["x"]}, (), 100, RecordEncoder())])]
         fold = Fold(model, [entry])
         while fold.step(3):
             pass

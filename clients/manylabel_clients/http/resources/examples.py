@@ -55,7 +55,10 @@ def encode_example(x: Features, y: Labels | None = None) -> bytes:
     views = _views(x)
     name = "x" if views is None else "views"
     with located(f"/{name}"):
-        value = _features(x) if views is None else {view: _features(one) for view, one in views.items()}
+        if views is None:
+            value = x if isinstance(x, str) else _features(x)
+        else:
+            value = {view: _features(one) for view, one in views.items()}
         x_bytes = b'"%b":%b' % (name.encode(), encode(value))
     if y is None:
         return b"{%b}" % x_bytes
@@ -92,8 +95,6 @@ def _features(x: Any) -> Any:
     TypeError
         If `x` has none of the forms of an example.
     """
-    if isinstance(x, str):
-        return x
     if isinstance(x, Mapping):
         return dict(x)
     if isinstance(x, Sparse):

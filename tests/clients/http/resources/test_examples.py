@@ -79,7 +79,13 @@ def test_views_are_written_each_in_its_form() -> None:
         encode_example({"views": {"text": "cat"}})
 
 
-@pytest.mark.parametrize("x", ["cat", b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
+def test_a_text_and_a_record_are_written_as_they_are() -> None:
+    record = {"title": "Café", "tags": ["a", "b"], "in": {"flag": True, "count": np.int64(2)}, "none": None}
+    assert json.loads(encode_example("a text")) == {"x": "a text"}
+    assert json.loads(encode_example(record)) == {"x": {**record, "in": {"flag": True, "count": 2}}}
+
+
+@pytest.mark.parametrize("x", [b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
 def test_what_is_no_example_is_refused(x: Any) -> None:
     with pytest.raises(TypeError, match=r"^/x must be"):
         encode_example(x)

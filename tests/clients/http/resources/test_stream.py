@@ -138,4 +138,4 @@ def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
         with pytest.raises(ValueError, match=r"first|batch_size|key"):
             calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
     with pytest.raises(TypeError, match=r"^/examples/1/x "):
-        FakeServer()(calls.stream([([1], []), ("cat", [])], batch_size=2).next_answers())
+        FakeServer()(calls.stream([([1], []), (3, [])], batch_size=2).next_answers())
