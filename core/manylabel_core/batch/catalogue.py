@@ -358,13 +358,6 @@ _LSA_MML = Trainer(
             "Views weigh more that predict the labels of rows left out (with 50 labelled rows that have all views, or"
             " more), all the same, or more the better they are reproduced, as in the paper.",
         ),
-        Parameter(
-            "bases_from",
-            "auto",
-            (Choice(("auto", "all")),),
-            "With auto, what views have in common is learnt from rows that have all views, if these are at least twice"
-            " as many as components, and a view has no more features than that; else, and with all, from every row.",
-        ),
         Parameter("centre", True, (Flag(),), "If true, the mean of every feature is taken away."),
         Parameter(
             "refit",

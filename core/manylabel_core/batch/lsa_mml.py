@@ -18,7 +18,7 @@ from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.views import parameters as checks
 from manylabel_core.batch.views.alternation import Alternation, Model, ViewsState
-from manylabel_core.batch.views.block import Block, Matrix, learnt_rows
+from manylabel_core.batch.views.block import Matrix
 from manylabel_core.batch.views.inputs import (
     Mask,
     check_labelled,
@@ -91,11 +91,6 @@ class LSAMML(ViewModel):
         labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
         labelled rows that have all views they are equal. "equal" leaves them at 1. Both keep alpha all through the
         alternation. "errors" is the paper's rule: a view that is reproduced well weighs more.
-    bases_from : {"auto", "all"}, default="auto"
-        The rows that the objective is about. With "auto" these are the rows that have all views, if there are at
-        least twice as many as components and a view has no more columns than that: rows that lack views then pull
-        towards components of single views, which tell nothing of others. Bases found, every labelled row counts for
-        the weights of labels. "all" takes every row, as "auto" does in other cases.
     centre : bool, default=True
         Take the mean of every column away. Sparse views stay sparse all the same.
     refit : bool, default=True
@@ -143,11 +138,10 @@ class LSAMML(ViewModel):
     view_names_ : ndarray of shape (n_views,), object
         In the order in which they were given.
     view_weights_ : ndarray of shape (n_views,), float64
-        alpha. If rows lack views, the sum of alpha_v times its share in `view_shares_` is 1.
+        alpha. If rows lack views, the sum of alpha_v times the share of rows that have v is 1.
     view_widths_ : ndarray of shape (n_views,), int64
     view_shares_, view_scales_ : ndarrays of shape (n_views,), float64
-        Share of the rows that the bases are learnt from that had the view (see `bases_from`); root mean energy that its
-        rows are divided by.
+        Share of the rows of `fit` that had the view; root mean energy that its rows are divided by.
     view_scalings_ : tuple of FittedScaling or None
         How the features of each view are scaled.
     view_landmarks_, view_roots_ : tuples of matrices of shapes (n_landmarks, n_features of the view) and (n_landmarks,
@@ -211,7 +205,6 @@ class LSAMML(ViewModel):
     label_ridge: float = 1.0
     view_floor: float = 1.0
     view_weights: str = "labels"
-    bases_from: str = "auto"
     centre: bool = True
     refit: bool = True
     threshold: str = "f1"
@@ -284,13 +277,10 @@ class LSAMML(ViewModel):
             blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
             labels, energy = label_block(indicators, mask)
             prices = prices._replace(beta=prices.beta / energy)
+            run = Alternation(blocks, labels, prices, Reporter(progress), weigh=self.view_weights == "errors")
             rows = np.flatnonzero(mask)
             truth = indicators[mask].toarray()
-            seen = learnt_rows(blocks, n_components, everything=self.bases_from == "all")
-            some = [block if seen is None else block.rows(seen) for block in (*blocks, labels)]
-            weigh = self.view_weights == "errors"
-            run = Alternation(some[:-1], some[-1], prices, Reporter(progress), weigh=weigh)
-            alpha = self._given_weights(blocks, run.shares, truth, rows)
+            alpha = self._given_weights(run, truth, rows)
             before, trace = self._before(tuple(views), run, n_components, alpha)
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
@@ -298,19 +288,19 @@ class LSAMML(ViewModel):
             self._describe(tuple(views), run, names, widths)
             self._keep_maps([*maps.values()])
             self._keep(reached, run)
-            self._fit_labels([block.rows(rows) for block in blocks], run, truth)
+            self._fit_labels(run, truth, rows)
         self.relative_change_ = reached.gap
         return self
 
-    def _given_weights(
-        self, blocks: Sequence[Block], shares: Matrix, Y: Matrix, rows: NDArray[np.int64]
-    ) -> Matrix | None:
+    def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix | None:
         """Return alpha where the errors of views do not change it, so that the factors f_v are what they are to be."""
         if self.view_weights == "errors":
             return None
-        factors = label_weights(blocks, Y, rows) if self.view_weights == "labels" else np.ones(len(blocks))
+        factors = np.ones(len(run.views))
+        if self.view_weights == "labels":
+            factors = label_weights(run.views, Y, rows)
         alpha = factors ** (1.0 / float(self.r))
-        return np.asarray(alpha / (shares @ alpha))
+        return np.asarray(alpha / (run.shares @ alpha))
 
     def _before(
         self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix | None
@@ -366,9 +356,9 @@ class LSAMML(ViewModel):
         self.objective_trace_ = np.array(reached.trace)
         self.n_iter_ = reached.total
 
-    def _fit_labels(self, labelled: Sequence[Block], run: Alternation, Y: Matrix) -> None:
-        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of labelled rows."""
-        P = self._represent(labelled, range(len(labelled)))
+    def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
+        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
+        P = self._represent(run.views, range(len(run.views)))[rows]
         if self.refit:
             root = gauge(self._split(self.basis_), run.factors(self.view_weights_))
             fitted = fit_ridge(P @ root, Y)

@@ -160,11 +160,11 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
             views = {"sound": x[:2].tolist(), **({"text": x[2:].tolist()} if row % 3 else {})}
             relevant = [name for name, one in zip(NAMES, y, strict=True) if one]
             file.write(json.dumps({"x": {"views": views}, "y": relevant}) + "\n")
-    options = ("--trainer", "lsa_mml", "--param", "n_components=1", "--threads", "1", "--out", str(out))
+    options = ("--trainer", "lsa_mml", "--param", "n_components=2", "--threads", "1", "--out", str(out))
     done = command("train", str(path), *options)
     assert done.status == 0, done.err
     data = read_dataset(path, "ndjson")
-    direct = batch.LSAMML(1, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+    direct = batch.LSAMML(2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
     learnt = batch.LSAMML.from_bytes(out.read_bytes())
     assert np.array_equal(learnt.view_shares_, direct.view_shares_)
     assert learnt.view_shares_[1] < 1

@@ -111,7 +111,6 @@ BAD_PARAMETERS = [
     ],
     *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "limit_components", "warm_start")],
     ("view_weights", "best", "view_weights must be one of 'labels', 'equal', 'errors', not 'best'"),
-    ("bases_from", "some", "bases_from must be one of 'auto', 'all', not 'some'"),
     ("threshold", "best", "threshold must be one of 'f1', 'errors', 'prevalence', 'half', not 'best'"),
     *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
     *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],

@@ -12,7 +12,6 @@ from manylabel_core.batch.views.block import Block
 from manylabel_core.batch.views.label_weights import RATIO, doubled_or_halved, label_weights, principal_axes
 from manylabel_core.batch.views.representation import gauge
 from manylabel_core.batch.views.ridge import PENALTIES, fit_ridge, rotate
-from manylabel_core.metrics import macro_auc
 
 
 def literal(F, Y, penalty):
@@ -191,9 +190,10 @@ def test_rows_that_lack_views_do_not_say_what_these_tell():
     whole = {name: view[~lacks] for name, view in X.items()}
     expected = LSAMML(20).fit(whole, Y[~lacks]).view_weights_
     np.testing.assert_allclose(found / found[0], expected / expected[0])
-    X["loud"], never = np.zeros((240, 1)) + lacks[:, None], {"loud": np.arange(240) < 200}
-    few = LSAMML(20, bases_from="all").fit(X, Y, None, never)  # all but 40 lack a view
-    np.testing.assert_allclose(few.view_weights_, 1 / (2 + 1 / 6))
+    never = {"loud": np.arange(240) < 200}  # of the labelled rows, all but 40
+    np.testing.assert_allclose(
+        LSAMML(20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_, 1 / (2 + 1 / 6)
+    )
 
 
 def test_no_weight_could_be_doubled_or_halved():
@@ -239,53 +239,3 @@ def test_principal_axes_hold_what_a_view_holds(sparse):
         np.testing.assert_allclose(F.sum(axis=0), 0, atol=1e-7)
     F = principal_axes(block, 2)
     np.testing.assert_allclose((F**2).sum(), (np.linalg.svd(whole)[1][:2] ** 2).sum(), rtol=1e-9)
-
-
-def apart(seed=0):
-    """Labelled rows have one view, rows asked about the other, and unlabelled ones both."""
-    rng = np.random.default_rng(seed)
-    which = np.repeat([0, 1, 2], [200, 200, 100])
-    P = rng.normal(size=(500, 3))
-    X = {name: P @ rng.normal(size=(3, 20)) + 2 * rng.normal(size=(500, 20)) for name in ("a", "b")}
-    Y = (P @ rng.normal(size=(3, 5)) > 0.3).astype(int)
-    return X, Y, which, {"a": which == 1, "b": which == 0}
-
-
-def test_bases_are_learnt_from_rows_that_have_all_views():
-    X, Y, which, missing = apart()
-    model = LSAMML().fit(X, Y, which == 0, missing)
-    np.testing.assert_array_equal(model.view_shares_, 1.0)
-    means = {name: view[~missing[name]].mean(axis=0) for name, view in X.items()}
-    scales = dict(zip(X, model.view_scales_, strict=True))
-    for name, view in X.items():
-        energy = ((view[~missing[name]] - means[name]) ** 2).sum() / 300
-        assert energy == pytest.approx(scales[name] ** 2)  # of all rows that have the view
-    P = model.transform({"a": X["a"][which == 0]})
-    root = gauge([*model.bases_.values()], (2 * model.view_weights_) ** 2)
-    np.testing.assert_allclose(model.coef_, fit_ridge(P @ root, Y[which == 0].astype(float)).coef @ root, rtol=1e-6)
-
-
-def test_rows_apart_are_predicted_better_by_bases_of_rows_that_have_all_views():
-    gains = []
-    for seed in range(4):
-        X, Y, which, missing = apart(seed)
-        asked, truth = {"b": X["b"][which == 1]}, Y[which == 1]
-        auc = [
-            macro_auc(truth, LSAMML(bases_from=rows).fit(X, Y, which == 0, missing).label_scores(asked))
-            for rows in ("auto", "all")
-        ]
-        gains.append(auc[0] - auc[1])
-    assert min(gains) > 0
-    assert np.mean(gains) > 0.01
-
-
-@pytest.mark.parametrize(("n_components", "n_whole"), [(20, 39), (19, 100)])
-def test_every_row_counts_where_few_have_all_views_or_each_view_suffices(n_components, n_whole):
-    X, Y, which, missing = apart()
-    missing["b"] = missing["b"] | ((which == 2) & (np.cumsum(which == 2) > n_whole))
-    models = [LSAMML(n_components, bases_from=rows).fit(X, Y, which == 0, missing) for rows in ("auto", "all")]
-    np.testing.assert_array_equal(models[0].basis_, models[1].basis_)
-    assert models[0].view_shares_.max() < 1
-    if n_components == 20:
-        missing["b"][np.flatnonzero(which == 2)[n_whole]] = False
-        assert LSAMML(n_components).fit(X, Y, which == 0, missing).view_shares_.min() == 1

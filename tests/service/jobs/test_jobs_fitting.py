@@ -184,11 +184,11 @@ def test_rows_may_lack_views(place):
     }
     for name, part in parts.items():
         (place / name).write_bytes(part.to_bytes())
-    order = {"trainer": "lsa_mml", "params": {"n_components": 1}}
+    order = {"trainer": "lsa_mml", "params": {"n_components": 3}}
     unlabelled, held = Part(file="unlabelled", split=None), Part(file="held", split=None)
     told = work(place, rows=ALL, unlabelled=unlabelled, held=held, **order)
     labelled, has_text = rows[:90] < 60, rows[:90] >= 60
-    direct = LSAMML(n_components=1, scaling="auto", random_state=0)
+    direct = LSAMML(n_components=3, scaling="auto", random_state=0)
     views = {"sound": sound[:90], "text": sp.csr_array(np.where(has_text[:, None], text[:90], 0))}
     direct.fit(views, DATA.Y[:90], labelled, {"text": ~has_text}, label_names=DATA.label_names)
     learnt = LSAMML.from_bytes(estimator(place))

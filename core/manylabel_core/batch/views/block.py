@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,6 @@ from numpy.typing import NDArray
 
 from manylabel_core.checks import is_sparse
 from manylabel_core.rows import row_blocks
-
-ENOUGH = 2
-"""For each component, so many rows that have all views are enough to learn bases from them alone."""
 
 Matrix = NDArray[np.float64]
 
@@ -74,18 +70,6 @@ class Block:
         """Return the sum of its squares, without the cancellation of a difference of two large sums."""
         total = _sparse_energy(self) if is_sparse(self.X) else _dense_energy(self)
         return total / self.scale**2
-
-
-def learnt_rows(views: Sequence[Block], n_components: int, *, everything: bool) -> NDArray[np.int64] | None:
-    """Return the rows that have all views, if bases are to be learnt from them alone; None for every row.
-
-    A view with fewer columns than there are components leaves some of these open where a row has no other.
-    """
-    if n_components < min(view.X.shape[1] for view in views):
-        return None
-    present = [view.present for view in views if view.present is not None]
-    whole = np.flatnonzero(np.all(present, axis=0)) if present and not everything else np.zeros(0, np.int64)
-    return whole if len(whole) >= ENOUGH * n_components else None
 
 
 def column_means(X: Any, n_present: int) -> Matrix:

@@ -33,7 +33,6 @@ def check_parameters(learner: Any) -> Prices:
     check_choice("kernel", learner.kernel, VIEW_KERNELS)
     check_count("n_landmarks", learner.n_landmarks, MAX_LANDMARKS)
     check_choice("view_weights", learner.view_weights, VIEW_WEIGHTS)
-    check_choice("bases_from", learner.bases_from, ("auto", "all"))
     check_choice("threshold", learner.threshold, THRESHOLDS)
     if check_positive("tol", learner.tol) >= 1:
         raise ValueError(f"tol must be below 1, not {learner.tol!r}")
