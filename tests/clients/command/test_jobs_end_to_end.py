@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from river import datasets
+from tests.support.rows import csr_of_all
 from threadpoolctl import threadpool_limits
 
 from manylabel_clients import Client, Conflict, Job, JobFailed, Prediction
@@ -160,7 +160,7 @@ def test_rows_lack_views_from_the_file_to_the_prediction(
 def test_named_examples_score_as_sparse_ones(client: Client, jobs: dict[str, Job], yeast: Dataset) -> None:
     jobs["m3l"].wait(WAIT_SECONDS)
     model = client.model("by-m3l")
-    direct = batch.M3L.from_bytes(model.download_version(1)).decision_function(sp.csr_array(yeast.X[N_TRAIN:]))
+    direct = batch.M3L.from_bytes(model.download_version(1)).decision_function(csr_of_all(yeast.X[N_TRAIN:]))
     scores = scores_of(model.predict_many(named_rows(yeast)[N_TRAIN:]), yeast.label_names)
     assert np.array_equal(scores, direct)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from tests.support.rows import csr_of_all
 
 from manylabel_clients.command.output.progress import FitBar
 from manylabel_core import batch, metrics
@@ -57,11 +57,6 @@ def files(songs: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
     return paths
 
 
-def _listed(X: np.ndarray) -> sp.csr_array:
-    """The rows as a file of libsvm lists them: each value is stored, zeros too."""
-    return sp.csr_array((X.ravel(), np.tile(np.arange(4), len(X)), np.arange(0, X.size + 1, 4)), shape=X.shape)
-
-
 def _line(*parts: list[Any]) -> str:
     return ",".join(str(value) for part in parts for value in part)
 
@@ -87,7 +82,7 @@ def test_every_format_gives_the_model_of_the_estimator(
     model = batch.M3L.from_bytes(out.read_bytes())
     X, Y = songs
     order = [int(label) if label.isdecimal() else NAMES.index(label) for label in model.label_names_]
-    direct = batch.M3L(C=0.5, scaling="auto").fit(_listed(X) if name == "libsvm" else X, Y[:, order])
+    direct = batch.M3L(C=0.5, scaling="auto").fit(csr_of_all(X) if name == "libsvm" else X, Y[:, order])
     assert sorted(order) == [0, 1]
     assert np.array_equal(model.decision_function(X), direct.decision_function(X))
 

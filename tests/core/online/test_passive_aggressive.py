@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
+from tests.support.rows import csr_of_all
 
 from manylabel_core import FALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
 from manylabel_core.rows import MAX_MAGNITUDE
@@ -99,7 +100,7 @@ def test_a_step_does_what_the_loss_demands_and_no_more(seed: int, variant: str, 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_sparse_and_dense_are_one(variant: str) -> None:
     dense = PassiveAggressive(variant=variant).partial_fit(X, Y)
-    sparse = PassiveAggressive(variant=variant).partial_fit(sp.csr_array(X), sp.csr_array(Y))
+    sparse = PassiveAggressive(variant=variant).partial_fit(csr_of_all(X), sp.csr_array(Y))
     assert dense.state()["weights"].tobytes() == sparse.state()["weights"].tobytes()
 
 

@@ -38,7 +38,7 @@ def test_predictions_and_updates_are_counted_by_model(client: TestClient, create
         client.post(f"{address}/predict", json={"examples": [item] * 5 * n})
     for _ in range(2):
         client.post("/v1/models/a/update", json=item, headers={"Idempotency-Key": "k"})
-    client.post("/v1/models/a/update", json={"x": {"word=cat": "1"}, "y": []})
+    client.post("/v1/models/a/update", json={"x": {"word=cat": [{}]}, "y": []})
     client.post("/v1/models/a/update", content=b"{", headers={"Content-Type": "application/json"})
     client.post("/v1/models/nobody/update", json=item)
 
