@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 
 PATIENCE_SECONDS = 300.0
 ROWS = 2_000
-SLOW = {"scaling": "none", "C": 1e5, "tol": 1e-9, "max_iter": 40_000}
+SLOW = {"scaling": "none", "optimise": "none", "C": 1e5, "tol": 1e-9, "max_iter": 40_000}
 """Of m3l: some 10 seconds on one core, with checkpoints on the way."""
 
 
