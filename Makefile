@@ -26,6 +26,7 @@ types: $(INSTALLED)
 # What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
 compiled: $(INSTALLED)
 	$(BIN)/python -m tests.support.loaded_server
+	$(BIN)/python -m manylabel_service.jobs.training.warmup
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed.
 test-long: $(INSTALLED)
