@@ -15,6 +15,10 @@ FAR, EARLY = 10.0, 10.0
 """After EARLY values, one further from their mean than FAR deviations is taken for one that far: a wild value does not
 spoil the scale for good, and a scale that changes is followed all the same, by leaps."""
 
+FEW, FAR_OF_FEW = 10, 5.0
+"""Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.
+Nor does an own length then make up for a deviation that is too large after a wild value, hence a shorter reach."""
+
 VARIES = 1e-6
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
 
@@ -54,6 +58,7 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         n = count[0] + 1
         out_indices, out_values = _with_room(out_indices, out_values, end + n_dense[0] + len(indices[row]))
         start, p, q, n_next = end, 0, 0, 0
+        n_quantities, n_others = 0, 0
         features, given = indices[row], values[row]
         while p < len(features) or q < n_dense[0]:
             if p < len(features) and given[p] == 0.0 and (q == n_dense[0] or features[p] < dense[q]):
@@ -74,13 +79,15 @@ def scale_automatically(  # type: ignore[no-untyped-def]
                 n_values, mean, squares = moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES]
                 n_having = moments[feature, HAVING]
             if has:
-                value = _within_reach(n_values, mean, squares, value)
+                far = FAR_OF_FEW if was_dense and n_dense[0] <= FEW else FAR
+                value = _within_reach(n_values, mean, squares, value, far)
                 n_values, mean, squares = _include(n_values, mean, squares, value)
                 n_having += 1.0
                 if store:
                     moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES] = n_values, mean, squares
                     moments[feature, HAVING] = n_having
             is_dense = _is_dense(n_values, mean, squares, n)
+            n_quantities += is_dense
             if store and is_dense:
                 next_dense[n_next] = feature
                 n_next += 1
@@ -88,9 +95,10 @@ def scale_automatically(  # type: ignore[no-untyped-def]
                 n_known = np.float64(n) if missing_is_zero else n_having
                 scaled = _scaled(value if has else 0.0, n_values, mean, squares, n_known, is_dense)
                 if scaled != 0.0:
+                    n_others += not is_dense
                     out_indices[end], out_values[end] = feature, scaled
                     end += 1
-        _to_unit_norm(out_values[start:end])
+        _divide_by_length(out_values[start:end], n_quantities, n_others)
         out_indptr[i + 1] = end
         if store:
             count[0], n_dense[0] = n, n_next
@@ -128,12 +136,12 @@ def _next(features, values, p, dense, q):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _within_reach(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
+def _within_reach(n_values, mean, squares, value, far):  # type: ignore[no-untyped-def]
     """Return a value as it counts. One value does not make a quantity of a feature that has said only yes or no."""
     if value == 0.0 or n_values < EARLY:
         return value
     varies = squares > VARIES * n_values * mean * mean
-    reach = FAR * np.sqrt(squares / n_values) if varies else 0.5 * np.sqrt(VARIES * n_values) * abs(mean)
+    reach = far * np.sqrt(squares / n_values) if varies else 0.5 * np.sqrt(VARIES * n_values) * abs(mean)
     return min(max(value, mean - reach), mean + reach)
 
 
@@ -169,11 +177,17 @@ def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _to_unit_norm(values):  # type: ignore[no-untyped-def]
-    """Divide by the Euclidean norm; values are far from overflow, as multiples of deviations or of usual sizes."""
-    total = 0.0
-    for value in values:
-        total += value * value
+def _divide_by_length(values, n_quantities, n_others):  # type: ignore[no-untyped-def]
+    """Divide by the usual length of a few dense features if no more others are beside them, else by the Euclidean norm.
+
+    Values are far from overflow, as multiples of deviations or of usual sizes.
+    """
+    if 0 < n_quantities <= FEW and n_others <= n_quantities:
+        total = float(n_quantities)
+    else:
+        total = 0.0
+        for value in values:
+            total += value * value
     if total > 0.0:
         norm = np.sqrt(total)
         for p in range(len(values)):

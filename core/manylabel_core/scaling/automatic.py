@@ -15,7 +15,7 @@ from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
 
 class AutomaticScaling(Scaling):
-    """Every feature is scaled by the statistics of the stream so far, then every example to unit norm.
+    """Every feature is scaled by the statistics of the stream so far, then every example to a length of about 1.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
     standardised by the values that examples had, zeros included. Any other feature is divided by the root mean square
@@ -24,6 +24,10 @@ class AutomaticScaling(Scaling):
 
     A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
     `missing="zero"`. Any other feature that is missing is a 0.
+
+    An example is divided by its Euclidean norm. That would throw away how large a few quantities are: with one to ten
+    dense features, and no more others in the example, it is divided by the square root of the number of dense ones,
+    which is what their norm usually is.
 
     At most twice as many features are dense as an example has values on average, so that an example costs time and
     memory in proportion to its values, however many features there are.

@@ -32,16 +32,43 @@ def mixed_matrix(seed: int, n: int = 40) -> Array:
     )
 
 
-def scaled_last(X: Array) -> Array:
-    """The last row, by the statistics of all rows."""
-    x, z = X[-1], np.zeros(X.shape[1])
-    for feature, values in enumerate(X.T):
-        given = values[values != 0]
-        if 2 * len(given) > len(values) and given.var() > 1e-6 * given.mean() ** 2:
-            z[feature] = (x[feature] - values.mean()) / values.std()
-        elif len(given):
-            z[feature] = x[feature] / np.sqrt(np.mean(given**2))
+def divided_by_length(z: Array, quantities: NDArray[np.bool_]) -> Array:
+    """Up to ten quantities, with no more others beside them, keep their magnitude."""
+    if 1 <= quantities.sum() <= 10 and np.count_nonzero(z[~quantities]) <= quantities.sum():
+        return z / np.sqrt(quantities.sum())
     return z / max(np.linalg.norm(z), 1e-300)
+
+
+def within_reach(known: list[float], value: float, far: float) -> float:
+    """A value as it counts after those known: after ten, one beyond the reach is taken for one at its end."""
+    given = np.array([v for v in known if v != 0])
+    if value == 0 or len(given) < 10:
+        return value
+    mean, varies = given.mean(), given.var() > 1e-6 * given.mean() ** 2
+    reach = far * given.std() if varies else 0.5 * np.sqrt(1e-6 * len(given)) * abs(mean)
+    return float(np.clip(value, mean - reach, mean + reach))
+
+
+def transcription(X: Array) -> Array:
+    """Each row by the statistics of the values that are not NaN up to it: a quantity that it lacks is at the mean."""
+    known: list[list[float]] = [[] for _ in X.T]
+    quantities, Z = np.zeros(X.shape[1], dtype=bool), np.zeros(X.shape)
+    for i, x in enumerate(X):
+        far = [5.0 if quantity and quantities.sum() <= 10 else 10.0 for quantity in quantities]
+        for feature in range(X.shape[1]):
+            if not np.isnan(x[feature]):
+                known[feature].append(within_reach(known[feature], x[feature], far[feature]))
+            values = np.array(known[feature])
+            given = values[values != 0]
+            quantities[feature] = 2 * len(given) > i + 1 and given.var() > 1e-6 * given.mean() ** 2
+            if np.isnan(x[feature]):
+                continue
+            if quantities[feature]:
+                Z[i, feature] = (values[-1] - values.mean()) / values.std()
+            elif len(given):
+                Z[i, feature] = values[-1] / np.sqrt(np.mean(given**2))
+        Z[i] = divided_by_length(Z[i], quantities)
+    return Z
 
 
 def dense(rows: Rows, n_features: int) -> Array:
@@ -58,8 +85,7 @@ def test_each_row_by_the_stream_up_to_it(seed: int) -> None:
     scaling = AutomaticScaling()
     scaling.grow(X.shape[1])
     scaled = scaling.learn(as_rows(X, "float64")[0])
-    expected = np.array([scaled_last(X[: i + 1]) for i in range(len(X))])
-    np.testing.assert_allclose(dense(scaled, X.shape[1]), expected, atol=1e-7)
+    np.testing.assert_allclose(dense(scaled, X.shape[1]), transcription(X), atol=1e-7)
     assert scaled.values.all(), "what is 0 is not stored"
 
 
@@ -74,34 +100,18 @@ def test_scoring_is_learning_without_a_trace() -> None:
         np.testing.assert_array_equal(array, before[name])
     for i in (20, 21):  # each as if it came next, with two features not seen before
         past = np.hstack([X[:20, :5], np.zeros((20, 2))])
-        np.testing.assert_allclose(scored[i - 20], scaled_last(np.vstack([past, X[i]])), atol=1e-9)
-
-
-def scaled_last_of_known(X: Array) -> Array:
-    """The last row, by the statistics of the values that are not NaN: a quantity that it lacks stands at the mean."""
-    x, z = X[-1], np.zeros(X.shape[1])
-    for feature, values in enumerate(X.T):
-        known = values[~np.isnan(values)]
-        given = known[known != 0]
-        if np.isnan(x[feature]):
-            continue
-        if 2 * len(given) > len(values) and given.var() > 1e-6 * given.mean() ** 2:
-            z[feature] = (x[feature] - known.mean()) / known.std()
-        elif len(given):
-            z[feature] = x[feature] / np.sqrt(np.mean(given**2))
-    return z / max(np.linalg.norm(z), 1e-300)
+        np.testing.assert_allclose(scored[i - 20], transcription(np.vstack([past, X[i]]))[-1], atol=1e-9)
 
 
 @given(st.integers(0, 1000))
 def test_a_missing_quantity_stands_at_the_mean(seed: int) -> None:
     X = mixed_matrix(seed)
     X[np.random.default_rng(seed).random(X.shape) < 0.2] = np.nan
-    expected = np.array([scaled_last_of_known(X[: i + 1]) for i in range(len(X))])
     scaling, none_learnt = AutomaticScaling(), AutomaticScaling()
     for each in (scaling, none_learnt):
         each.grow(X.shape[1])
     scaled = scaling.learn(as_rows(X, "float64")[0])
-    np.testing.assert_allclose(dense(scaled, X.shape[1]), expected, atol=1e-7)
+    np.testing.assert_allclose(dense(scaled, X.shape[1]), transcription(X), atol=1e-7)
     has = ~np.isnan(X)
     np.testing.assert_array_equal(scaling.state()["scaling.moments"][:, 3], has.sum(axis=0))
     listed = sp.csr_array((X[has], np.nonzero(has)[1], np.concatenate([[0], has.sum(axis=1).cumsum()])), shape=X.shape)
@@ -132,6 +142,27 @@ def test_a_learner_is_not_certain_of_what_it_cannot_see() -> None:
     assert 0.1 < likely.mean() < 0.9
     as_zeros = FALT(missing="zero").partial_fit(X, Y).predict_proba(lacking)
     assert as_zeros.max() < 0.01, "a 0 would be ten deviations below the mean"
+
+
+def test_a_few_quantities_keep_their_magnitude() -> None:
+    """Only by its size can a value at the edge be told from one beyond it."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(100, 10, 4000), rng.normal(5, 1, 4000)])
+    learner = FALT().partial_fit(X, (X[:, :1] > 100).astype(int))
+    at_the_edge, beyond = (learner.predict_proba(np.array([[t, 6.0], [t, 5.0], [t, 4.0]])) for t in (100.0, 115.0))
+    assert at_the_edge.min() > 0.1
+    assert at_the_edge.max() < 0.9
+    assert beyond.min() > 0.95
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 5, 10])
+def test_a_linear_truth_of_few_quantities_is_learnt(n_features: int) -> None:
+    """The edge of the truth lies off the middle, where an example of length 1 does not say on which side it is."""
+    rng = np.random.default_rng(n_features)
+    X = rng.normal(size=(4000, n_features))
+    Y = (X @ rng.normal(size=(n_features, 4)) > rng.normal(size=4) * np.sqrt(n_features)).astype(int)
+    learner = FALT().partial_fit(X[:3000], Y[:3000])
+    assert (learner.predict(X[3000:]) != Y[3000:]).mean() < 0.05
 
 
 def test_words_stay_as_they_are() -> None:
@@ -185,7 +216,7 @@ def test_a_learner_with_it_learns_what_was_scaled(make: type[FALT]) -> None:
     X = mixed_matrix(5)
     Y = (X[:, :3] > np.median(X[:, :3], axis=0)).astype(int)
     by_itself = make(dtype="float64").partial_fit(X, Y)
-    rows = np.array([scaled_last(X[: i + 1]) for i in range(len(X))])
+    rows = transcription(X)
     beforehand = make(scaling="none", dtype="float64").partial_fit(rows, Y)
     name = "weights" if make is FALT else "coefficients"
     np.testing.assert_allclose(by_itself.state()[name], beforehand.state()[name], atol=1e-5)
