@@ -3,9 +3,10 @@
 #   make test   install and run every check
 PYTHON ?= python3
 BIN := .venv/bin
-# Of the tests. With 0 they run in pytest's own process, where a debugger can be used.
+# Of the tests, which wait for others nearly half of their time: one more than two cores. With 0 they run in pytest's own
+# process, where a debugger can be used.
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
-TEST_PROCESSES ?= 2
+TEST_PROCESSES ?= 3
 INSTALLED := .venv/installed
 
 .PHONY: demo test types compiled test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
