@@ -7,8 +7,6 @@ from typing import Any
 
 from manylabel_service.errors import StorageGone
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.online.spec.limits import limits_to_dict
-from manylabel_service.online.spec.text import text_to_dict
 from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
@@ -70,13 +68,7 @@ class Listing:
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}
         return {
-            "name": spec.name,
-            "algorithm": spec.algorithm,
-            "params": spec.params.model_dump(),
-            "scaling": spec.scaling,
-            "missing": spec.missing,
-            "text": text_to_dict(spec.text),
-            "limits": limits_to_dict(spec.limits),
+            **spec.described(),
             "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }

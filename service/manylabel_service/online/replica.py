@@ -37,8 +37,6 @@ from manylabel_service.online.prediction_store import KeptPrediction, Prediction
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.limits import limits_to_dict
-from manylabel_service.online.spec.text import text_to_dict
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.answer import Answer, UpdateResult
 from manylabel_service.online.state.answers import VersionMeasures
@@ -135,13 +133,7 @@ class Replica(HostedModel):
         model = self.model
         spec = model.online_spec
         return {
-            "name": spec.name,
-            "algorithm": spec.algorithm,
-            "params": spec.params.model_dump(),
-            "scaling": spec.scaling,
-            "missing": spec.missing,
-            "text": text_to_dict(spec.text),
-            "limits": limits_to_dict(spec.limits),
+            **spec.described(),
             "durability": self.durability,
             "position": model.position,
             "updates": model.updates,

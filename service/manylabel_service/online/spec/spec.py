@@ -22,9 +22,9 @@ from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
-from manylabel_service.online.spec.limits import LimitsField
+from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
-from manylabel_service.online.spec.text import Text
+from manylabel_service.online.spec.text import Text, text_to_dict
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -137,6 +137,18 @@ class ModelSpec(BaseModel):
     def to_bytes(self) -> bytes:
         """Return the spec as bytes, for `from_bytes`."""
         return self.model_dump_json().encode()
+
+    def described(self) -> dict[str, Any]:
+        """Return what statuses and lists tell of the model, every choice made."""
+        return {
+            "name": self.name,
+            "algorithm": self.algorithm,
+            "params": self.params.model_dump(),
+            "scaling": self.scaling,
+            "missing": self.missing,
+            "text": text_to_dict(self.text),
+            "limits": limits_to_dict(self.limits),
+        }
 
     def learner(self) -> OnlineLearner:
         """Return a new, untrained learner."""
