@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from manylabel_core.checks import is_sparse
@@ -95,10 +95,10 @@ class Kernel:
         return np.asarray(squares + self.constant)
 
 
-def gram(kernel: Kernel, X: Any) -> NDArray[Any]:
-    """Return the Gram matrix (n_samples, n_samples), of the type of X, symmetric to the last bit."""
+def gram(kernel: Kernel, X: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """Return the Gram matrix (n_samples, n_samples), of the type of X or the one given, symmetric to the last bit."""
     n_samples = X.shape[0]
-    K = np.empty((n_samples, n_samples), dtype=X.dtype)
+    K = np.empty((n_samples, n_samples), dtype=X.dtype if dtype is None else dtype)
     with np.errstate(over="ignore", invalid="ignore"):  # who takes the matrix checks it
         for rows in row_blocks(n_samples, n_samples * 8):
             K[rows] = kernel(X[rows], X)

@@ -1,6 +1,6 @@
 """Solvers of the label-coupled dual, which M3L, MLRL and SSMLRL share, and of PrML's SVM+ dual. Knows no estimator."""
 
-from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource
+from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource, StoredGram
 from manylabel_core.solvers.coupled.kernel_dual import solve_kernel_dual
 from manylabel_core.solvers.coupled.linear_dual import solve_linear_dual
 from manylabel_core.solvers.privileged.dual import Privileged, PrivilegedResult, Unbounded, solve_privileged_dual
@@ -14,6 +14,7 @@ __all__ = [
     "Progress",
     "ProgressCallback",
     "RowSource",
+    "StoredGram",
     "Unbounded",
     "solve_kernel_dual",
     "solve_linear_dual",

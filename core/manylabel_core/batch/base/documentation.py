@@ -22,7 +22,8 @@ variance of X); "mean_distance" is 1 / (2 w^2) with w the mean distance of two e
 beyond 10,000), the width in the paper of MLRL.""",
     "resources": """\
 cache_mb : float, default=2000
-    A Gram matrix larger than this is not stored; its rows are computed again when they are needed.
+    A Gram matrix larger than this is not stored; its rows are computed again when they are needed. It is stored
+    in single precision as long as rounding is a small part of the gap asked for, which is measured.
 n_threads : int, default=1
 random_state : int, RandomState or None, default=0
     Order in which the solver visits the examples, and the sample of "mean_distance".""",

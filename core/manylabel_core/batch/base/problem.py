@@ -9,14 +9,21 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.mercer import GramRows, Kernel, gram
 from manylabel_core.rows import row_blocks
-from manylabel_core.solvers import CachedRows, DualResult, ProgressCallback, solve_kernel_dual, solve_linear_dual
+from manylabel_core.solvers import (
+    CachedRows,
+    DualResult,
+    ProgressCallback,
+    StoredGram,
+    solve_kernel_dual,
+    solve_linear_dual,
+)
 
 
 class Expansion(NamedTuple):
@@ -115,10 +122,13 @@ class KernelProblem(Problem):
         super().__init__(signs, equality, n_threads, seed)
         self.kernel = kernel
         self.X = X
-        fits = len(signs) ** 2 * X.dtype.itemsize <= cache_mb * 1e6
-        stored = fits or kernel.shape == "precomputed"
-        self.K: Any = gram(kernel, X) if stored else CachedRows(GramRows(kernel, X), int(cache_mb * 1e6))
-        check_diagonal(self.K.diagonal())
+        self._max_bytes = int(cache_mb * 1e6)
+        self.K: Any
+        if X.dtype == np.float64 and self._fits(np.float32):
+            self.K = StoredGram(GramRows(kernel, X), self._gram)
+        else:
+            self.K = self._gram(X.dtype)
+        check_diagonal(as_given(self.K).diagonal())
 
     def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
         return solve_kernel_dual(self.K, self.signs, S, c, **self._options(), **options)
@@ -126,6 +136,15 @@ class KernelProblem(Problem):
     def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
         B = alpha * self.signs
         return symmetrised(B.T @ times(self.K, B))
+
+    def _gram(self, dtype: DTypeLike) -> NDArray[Any] | CachedRows:
+        if self._fits(dtype):
+            return gram(self.kernel, self.X, dtype)
+        return CachedRows(GramRows(self.kernel, self.X), self._max_bytes)
+
+    def _fits(self, dtype: DTypeLike) -> bool:
+        size = len(self.signs) ** 2 * np.dtype(dtype).itemsize
+        return size <= self._max_bytes or self.kernel.shape == "precomputed"
 
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion:
         A = (result.alpha * self.signs) @ S
@@ -189,7 +208,7 @@ class SemiSupervisedProblem(KernelProblem):
         factor = cho_factor(K_uu + ratio * np.eye(len(K_uu)), lower=True, overwrite_a=True)
         self.reflected = cho_solve(factor, K_ul)
         """inv(ratio I + K_uu) K_ul: minus the coefficients of unlabelled examples for one of each labelled."""
-        self.K = symmetrised(G[:n_labelled, :n_labelled] - K_ul.T @ self.reflected)
+        self.K = StoredGram.of(symmetrised(G[:n_labelled, :n_labelled] - K_ul.T @ self.reflected))
 
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion:
         A = (result.alpha * self.signs) @ S
@@ -198,12 +217,18 @@ class SemiSupervisedProblem(KernelProblem):
 
 def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return `K B` for a Gram matrix or rows of one, in the precision of the kernel values."""
+    K = as_given(K)
     if isinstance(K, np.ndarray):
         return np.asarray(K @ B.astype(K.dtype, copy=False), dtype=np.float64)
     product = np.empty(B.shape)
     for rows in row_blocks(len(B), len(B), 2**23):
         product[rows] = K.rows(np.arange(rows.start, rows.stop)) @ B
     return product
+
+
+def as_given(K: Any) -> Any:
+    """Return a Gram matrix, or rows of one, in the precision that the solver has last worked in."""
+    return K.kept() if isinstance(K, StoredGram) else K
 
 
 def balanced(alpha: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +14,10 @@ SYMMETRY = 1e-3
 """How far a Gram matrix may be from symmetric, relative to its largest entry: rounding is not refused."""
 CHECKED_ROWS = 64
 """Rows of a Gram matrix that are compared with their columns."""
+PROBED_ROWS = 64
+"""Rows of a Gram matrix in single precision that are held against those in double precision."""
+RANGE = (1e-30, 1e30)
+"""Kernel values that single precision holds, well within its exponents."""
 _CHUNK_BYTES = 1 << 24
 
 
@@ -72,6 +77,81 @@ class CachedRows:
         return rows
 
 
+class Probe(NamedTuple):
+    """A probe tells what rounding has done to scores, from a few rows in double precision.
+
+    Attributes
+    ----------
+    points : ndarray of shape (m,), int64
+        Drawn so that one with large kernel values, and so with large rounding errors, is not missed.
+    rows : ndarray of shape (m, n_samples), float64
+    weights : ndarray of shape (m,), float64
+        How many points each stands for.
+    """
+
+    points: NDArray[np.int64]
+    rows: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+
+class StoredGram:
+    """A Gram matrix of values in double precision is stored in single precision until a solver needs the double.
+
+    A solver asks for the double precision when the gap it has been given is below what it makes out of rounding errors;
+    from then on the matrix keeps to it.
+
+    Parameters
+    ----------
+    source : RowSource
+        Rows in double precision.
+    make : callable
+        Makes the matrix in the precision given; in double precision it may make a `RowSource`, where memory is short.
+    """
+
+    def __init__(self, source: RowSource, make: Callable[[type], NDArray[Any] | RowSource]) -> None:
+        self._source = source
+        self._make = make
+        self._kept: NDArray[Any] | RowSource | None = None
+        self._is_single = False
+        self._probe: Probe | None = None
+
+    @classmethod
+    def of(cls, K: NDArray[np.float64]) -> StoredGram:
+        """Make one of a matrix in double precision, which is kept as well."""
+
+        def make(dtype: type) -> NDArray[Any]:
+            with np.errstate(over="ignore"):
+                return K.astype(dtype, copy=False)
+
+        return cls(_StoredRows(K), make)
+
+    def kept(self) -> NDArray[Any] | RowSource:
+        """Return the matrix, or the rows in place of it, as it is now; in single precision at first."""
+        if self._kept is None:
+            single = self._make(np.float32)
+            largest = np.asarray(single.diagonal()).max()
+            self._is_single = bool(RANGE[0] < largest < RANGE[1])
+            self._kept = single if self._is_single else self._make(np.float64)
+        return self._kept
+
+    def probe(self) -> Probe | None:
+        """Return rows to find rounding errors with; None in double precision."""
+        kept = self.kept()
+        if not self._is_single:
+            return None
+        if self._probe is None:
+            points, weights = _drawn(np.asarray(kept.diagonal(), dtype=np.float64))
+            self._probe = Probe(points, np.asarray(self._source.rows(points), dtype=np.float64), weights)
+        return self._probe
+
+    def sharpen(self) -> None:
+        """Turn to double precision, if that is not what it is in."""
+        self.kept()
+        if self._is_single:
+            self._kept = self._probe = None  # both precisions together would need half as much memory again
+            self._kept, self._is_single = self._make(np.float64), False
+
+
 class CheckedRows:
     """Checked rows are in the precision that the solver works in.
 
@@ -83,7 +163,11 @@ class CheckedRows:
         Of the kernel values.
     stored : bool
         Whether they only have to be read.
+    probe : Probe or None
+        What the kernel values were before they were rounded, where they were.
     """
+
+    probe: Probe | None = None
 
     def __init__(self, source: RowSource, n: int, dtype: np.dtype[Any], stored: bool) -> None:
         self._source = source
@@ -118,7 +202,7 @@ class _StoredRows:
         return self._K.diagonal()
 
 
-def as_row_source(K: NDArray[Any] | RowSource) -> CheckedRows:
+def as_row_source(K: NDArray[Any] | RowSource | StoredGram) -> CheckedRows:
     """Check a Gram matrix or a source of rows.
 
     Raises
@@ -126,6 +210,10 @@ def as_row_source(K: NDArray[Any] | RowSource) -> CheckedRows:
     ValueError
         If it is not square, empty, not finite, visibly not symmetric, or has a negative diagonal.
     """
+    if isinstance(K, StoredGram):
+        checked = as_row_source(K.kept())
+        checked.probe = K.probe()
+        return checked
     if not isinstance(K, np.ndarray) and hasattr(K, "rows") and hasattr(K, "diagonal"):
         diagonal = _checked_diagonal(np.asarray(K.diagonal()))
         return CheckedRows(K, len(diagonal), K.rows(np.zeros(1, np.int64)).dtype, stored=False)
@@ -150,3 +238,18 @@ def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
     if not (np.isfinite(diagonal).all() and (diagonal >= 0).all()):
         raise ValueError(f"K must be positive semi-definite, but has {diagonal.min():g} on its diagonal")
     return diagonal
+
+
+def _drawn(diagonal: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return points, and how many each stands for: all, or some in proportion to what rounding may do to their scores.
+
+    Kernel values with other points are at most sqrt(K_ii K_jj), and rounding errors grow with them.
+    """
+    n = len(diagonal)
+    if n <= PROBED_ROWS:
+        return np.arange(n), np.ones(n)
+    lengths = np.sqrt(diagonal)
+    shares = lengths + lengths.mean()
+    ends = np.cumsum(shares / shares.sum())
+    points = np.minimum(np.searchsorted(ends, (np.arange(PROBED_ROWS) + 0.5) / PROBED_ROWS), n - 1)
+    return points, shares.sum() / (PROBED_ROWS * shares[points])

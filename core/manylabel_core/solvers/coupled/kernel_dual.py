@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.solvers._shuffle import random_state
 from manylabel_core.solvers.coupled._block import solve_block
-from manylabel_core.solvers.coupled.gram_rows import CheckedRows, RowSource, as_row_source
-from manylabel_core.solvers.coupled.loop import Loop, joined, precisions, sides_by_thread
+from manylabel_core.solvers.coupled.gram_rows import CheckedRows, RowSource, StoredGram, as_row_source
+from manylabel_core.solvers.coupled.loop import RESOLUTION, Loop, joined, precisions, sides_by_thread
 from manylabel_core.solvers.coupled.problem import Task, make_task, start_from
 from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.inputs import make_control
@@ -24,7 +24,7 @@ BLOCK = 256
 
 
 def solve_kernel_dual(
-    K: NDArray[Any] | RowSource,
+    K: NDArray[Any] | RowSource | StoredGram,
     Y: ArrayLike,
     S: ArrayLike,
     c: float,
@@ -44,9 +44,11 @@ def solve_kernel_dual(
 
     Parameters
     ----------
-    K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource
+    K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource; or StoredGram
         Positive semi-definite. With float32 the work is done in single precision as far as that serves: when the
-        gap asked for is below what it resolves, because tol is small or c large, in double precision.
+        gap asked for is below what it resolves, because tol is small or c large, in double precision. With a
+        StoredGram the kernel values, too, are in single precision as long as their rounding, which is measured and
+        is part of the gap that is reported, is a small part of the gap asked for.
     n_threads : int
         Threads: over labels where S is diagonal, else over the points of the matrix product.
     Y, S, c, equality, tol, max_iter, alpha0, progress, seed
@@ -63,10 +65,19 @@ def solve_kernel_dual(
         If an argument has the wrong shape or values, S is not positive semi-definite, or alpha0 not feasible.
     """
     control = make_control(tol, max_iter, n_threads, seed)
+    if isinstance(K, StoredGram) and control.tol < RESOLUTION:
+        K.sharpen()
     source = as_row_source(K)
     task = make_task(Y, S, c, source.n, equality)
     with workers(control.n_threads) as threads:
-        make_sides = partial(_sides, source, task, threads)
+
+        def make_sides(dtype: np.dtype[Any], B: NDArray[np.float64]) -> list[KernelSide]:
+            rows = source
+            if isinstance(K, StoredGram) and dtype == np.float64:
+                K.sharpen()
+                rows = as_row_source(K)
+            return _sides(rows, task, threads, dtype, B)
+
         loop = Loop(make_sides, precisions(source.dtype), start_from(alpha0, task), control, progress, threads)
         loop.run()
         T = joined([side.gradient() for side in loop.sides])
@@ -103,6 +114,7 @@ class KernelSide(Side):
         self._rows = rows
         self._threads = threads
         self._dtype = dtype
+        self._probe = rows.probe
         self.block_size = BLOCK
         self._T = task.Y.astype(dtype)
         moved = np.flatnonzero(B.any(axis=1))
@@ -122,6 +134,13 @@ class KernelSide(Side):
             K = np.ascontiguousarray(rows[:, block])
             if solve_block(K, self._T[block], self.B, block, self.task, sweeps, state, moves):
                 self._subtract(rows, self.task.times_coupling(moves))
+
+    def rounding(self) -> float:
+        if self._probe is None:
+            return 0.0
+        points, rows, weights = self._probe
+        T = self.task.Y[points] - self.task.times_coupling(rows @ self.B)
+        return float(self.task.c * (weights @ np.abs(T - self._T[points])).sum())
 
     def refresh(self) -> bool:
         return False  # one matrix product from B would round as much as the sum of all the steps

@@ -21,6 +21,8 @@ RESOLUTION = 1e-6
 """A gap per variable, relative to c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
 HALF = 0.5
 """Labels solved to this part of the gap that is asked for leave the rest to pairs that are not active yet."""
+CHECKED = frozenset(2**power for power in range(3, 31))
+"""Passes after which rounding is looked at, though the gap is not small: it may be why."""
 ALONE = 256
 """So many active points are one block, for any solver: it can be solved for good in cache."""
 
@@ -83,7 +85,7 @@ class Loop(Generic[AnySide]):
         """Go on until the gap is small, the caller stops it, or the passes are used up."""
         for iteration in range(self.control.max_iter + 1):
             last = iteration == self.control.max_iter
-            active = self._account(last)
+            active = self._account(iteration, last)
             self.converged = self._is_small()
             stopped = self._report(iteration)
             if self.converged or last:
@@ -111,13 +113,13 @@ class Loop(Generic[AnySide]):
             **model,
         )
 
-    def _account(self, last: bool) -> NDArray[np.int64]:
+    def _account(self, iteration: int, last: bool) -> NDArray[np.int64]:
         """Find the objectives and the gap, and the points that the next pass shall visit.
 
         What may be the end is found as exactly as can be.
         """
         active = self._evaluate()
-        while self._finer and self._is_fine():
+        while self._finer and (self._is_fine() or self._is_rounded(last or iteration in CHECKED)):
             self.sides = self._make_sides(self._finer.pop(0), self.variables())
             active = self._evaluate()
         if (last or self._is_small()) and self._refreshed():
@@ -140,6 +142,17 @@ class Loop(Generic[AnySide]):
         """Return whether the gap that is asked for is too small for single precision."""
         n_variables = sum(side.B.size for side in self.sides)
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.c * n_variables)
+
+    def _is_rounded(self, now: bool) -> bool:
+        """Return whether rounding of the data is much of the gap that is asked for; it is part of the one reported.
+
+        It is looked at now, or where it may be the end.
+        """
+        if not (now or self._is_small()):
+            return False
+        rounding = sum(self.workers.map(lambda side: side.rounding(), self.sides))
+        self.primal += rounding
+        return not rounding <= HALF * self.control.tol * abs(self.primal)  # it may be no number
 
     def _refreshed(self) -> bool:
         return any(self.workers.map(lambda side: side.refresh(), self.sides))

@@ -57,6 +57,10 @@ class Side(ABC):
     def refresh(self) -> bool:
         """Compute the model anew from B; False if that would change nothing worth it."""
 
+    def rounding(self) -> float:
+        """Return how much the gap may be off at most, from rounding of what was given in double precision."""
+        return 0.0
+
     def evaluate(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
         """Write each point's share of the gap; give the gap, the dual objective and the number of open variables.
 
