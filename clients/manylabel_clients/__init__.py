@@ -38,7 +38,7 @@ from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, La
 from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
-from manylabel_clients.http.resources.predictions import Prediction, Updated
+from manylabel_clients.http.resources.predictions import Explanation, FeaturePart, Prediction, Updated
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineAnswer
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
@@ -60,6 +60,8 @@ __all__ = [
     "Drift",
     "Event",
     "Expired",
+    "Explanation",
+    "FeaturePart",
     "FieldError",
     "Invalid",
     "Job",

@@ -164,7 +164,8 @@ class Settings(BaseSettings):
     """Most examples in one request."""
 
     max_answer_scores: PositiveInt = 1_000_000
-    """Most scores (examples times labels) and probabilities in an answer; a batch that would have more: 413."""
+    """Most scores (examples times labels) and probabilities in an answer; a batch that would have more: 413. Also most
+    contributions of explanations in an answer: 422."""
 
     stream_idle_seconds: PositiveFloat = 60.0
     """A stream, an upload or a download is ended when its client sends nothing, or takes nothing, for so long."""

@@ -48,7 +48,17 @@ class Encoder:
         columns = [self.features[name] if name in self.features else next(new) for name in x]
         return _row(columns, numbers)
 
+    def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float]:
+        """Return the features of an example by name, of a record those that it stands for."""
+        known, numbers = self._known(x)
+        return dict(zip(known, numbers.tolist(), strict=True))
+
     def _values(self, x: Mapping[Any, Any] | str) -> tuple[Mapping[Any, Any], NDArray[Any]]:
+        """Return the features by name, and their values as the learner takes them."""
+        known, numbers = self._known(x)
+        return known, numbers.astype(self.dtype)
+
+    def _known(self, x: Mapping[Any, Any] | str) -> tuple[Mapping[Any, Any], NDArray[np.float64]]:
         """Return the features by name, of a record those that it stands for, and their values."""
         given = self._records.encode(x) if isinstance(x, str) else x
         try:
@@ -57,7 +67,7 @@ class Encoder:
             if not is_record(given):
                 raise
             known, numbers = known_values(self._records.encode(given))
-        return known, numbers.astype(self.dtype)
+        return known, numbers
 
 
 _SIGNS = np.array([-1, 1], dtype=np.int8)

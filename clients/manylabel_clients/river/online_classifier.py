@@ -5,12 +5,16 @@ from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
 from river import base
 
+from manylabel_clients.http.resources.predictions import Explanation, FeaturePart
 from manylabel_clients.river.columns import Encoder
 from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
+from manylabel_core.checks import check_count
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records import RecordEncoder, TextSettings
+from manylabel_core.rows import MAX_COLUMNS
 
 P = ParamSpec("P")
 EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
@@ -107,6 +111,41 @@ class OnlineClassifier(base.MultiLabelClassifier):
             raise NotImplementedError("there are no probabilities with calibrate=False")
         probabilities = learner.probabilities(learner.score(self._encoder.row(x)))[0].tolist()
         return PredictedProbabilities(zip(self._encoder.labels, map(both, probabilities), strict=True))
+
+    def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
+        """Say why labels are predicted: which features speak most for each, and against it.
+
+        Parameters
+        ----------
+        x : dict
+            As in `predict_one`; of a record, the features are those that it stands for, as ``"title=cat"``.
+        k : int
+            The most features listed for a label, and the most against it.
+
+        Returns
+        -------
+        dict
+            For each label predicted an `Explanation`; its contributions and its `rest` add up to the label's score
+            less the threshold, with `optimise` half of what its log-odds are above those of its cut.
+
+        Raises
+        ------
+        ValueError
+            `k` is below 1, or the estimator has a kernel.
+        """
+        check_count("k", k, MAX_COLUMNS)
+        row, values = self._encoder.row(x), self._encoder.values(x)
+        scores = self._learner.score(row)[0] if self._encoder.labels else np.zeros(1)
+        labels = np.flatnonzero(scores[1:] > scores[0]).tolist()
+        found = self._learner.explain(row, labels, k)
+        names, features = list(self._encoder.labels), list(self._encoder.features)
+        explanations: dict[Hashable, Explanation] = {}
+        for label, each in zip(labels, found, strict=True):
+            own = [(features[column], part) for column, part in zip(each.features, each.contributions, strict=True)]
+            parts = [FeaturePart(feature, values[feature], float(part)) for feature, part in own]
+            above = [part for part in parts if part.contribution > 0]
+            explanations[names[label]] = Explanation(above, parts[len(above) :][::-1], each.rest)
+        return explanations
 
     @property
     def drift_detected(self) -> bool:

@@ -8,6 +8,7 @@ from river import base
 
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import Explanation
 from manylabel_clients.http.transport.connections import DEFAULT_URL
 from manylabel_clients.river.encoding import (
     PredictedLabels,
@@ -97,6 +98,17 @@ class RemoteModel(base.MultiLabelClassifier):
         """
         likely = self.model.predict(named_values(x), probabilities=True).probabilities
         return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
+
+    def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
+        """Return why the server predicts labels: for each, the k features that speak most for it, and against it.
+
+        Raises
+        ------
+        Invalid
+            The model has a kernel, or `k` is above 100.
+        """
+        found = self.model.predict(named_values(x), explain=k).explanations or {}
+        return {label: explanation for label, explanation in found.items()}  # noqa: C416 - of any key
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return another handle, of the same model unless `new_params` say otherwise."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from manylabel_core.checks import check_choice, check_flag
+from manylabel_core.explanation import Explanation
 from manylabel_core.online.calibration.calibration import Curves, make_calibration
 from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.models.model import Model
@@ -275,6 +276,46 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             If scores are not of this shape; if the learner has calibrate=False.
         """
         return self._in_use().probabilities(scores)
+
+    def explain(self, row: Rows, labels: Sequence[int], k: int) -> list[Explanation]:
+        """Say which features of an example speak for some labels, and which against them.
+
+        A score is that of `decision_function`. A feature contributes its value as the model sees it times the weight
+        of the label less that of the threshold: one that is standardised counts by how far it is from its mean, and
+        with `optimise` all is multiplied by the slope of the label's probability, as the score is.
+
+        Parameters
+        ----------
+        row : Rows of one example
+            As for `score`.
+        labels : columns of labels, below `n_labels_`
+        k : int
+            The most features listed for a label, and the most against it.
+
+        Returns
+        -------
+        list of Explanation
+            One for each of `labels`.
+
+        Raises
+        ------
+        manylabel_core.explanation.NotLinear
+            If the model has no weights of features: those with kernels.
+        ValueError
+            If there is too much to look through.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import as_rows
+        >>> X, Y = np.eye(3), np.eye(3, dtype=int)
+        >>> model = FALT().partial_fit(X, Y)
+        >>> row, _ = as_rows([[1.0, 0.0, 1.0]])
+        >>> model.explain(row, [0], 1)[0].features
+        array([0, 2], dtype=int32)
+        """
+        return self._in_use().explain(row, labels, k)
 
     def curves(self) -> Curves | None:
         """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""

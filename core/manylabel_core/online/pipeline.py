@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.explanation import Explanation, Scorer, explain_scores
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
@@ -169,6 +170,26 @@ class Pipeline:
         if self._calibration is not None:
             self._calibration.decide(scores)
         return scores
+
+    def explain(self, row: Rows, labels: Sequence[int], k: int) -> list[Explanation]:
+        """Explain the scores of one example; see `OnlineLearner.explain`."""
+        row = self._plain(row)
+        columns, values = self._scaling.score(row).row(0)
+        known = columns < self.n_features
+        columns, values = columns[known], values[known]
+        threshold = self.model.scorer(columns, 0)
+        offsets, slopes = np.zeros(self.n_labels), np.ones(self.n_labels)
+        if self._calibration is not None:
+            self._calibration.set_offsets(offsets, slopes)
+
+        def scorer(label: int) -> Scorer:
+            weights, constant = self.model.scorer(columns, 1 + label)
+            slope = slopes[label]
+            margin = constant - threshold.constant
+            return Scorer(slope * (weights - threshold.weights), float(slope * (margin - offsets[label])))
+
+        given = row.indices[~np.isnan(row.values)]
+        return explain_scores(given, (columns, values), scorer, labels, k)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities that belong to what `score` gave at the present state."""

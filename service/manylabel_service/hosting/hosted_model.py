@@ -18,6 +18,7 @@ from manylabel_service.errors import (
     StorageGone,
 )
 from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
@@ -136,9 +137,17 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def predict(
-        self, xs: Sequence[Any], at_least: str | None = None, *, probabilities: bool = False
+        self,
+        xs: Sequence[Any],
+        at_least: str | None = None,
+        *,
+        probabilities: bool = False,
+        explainer: Explainer | None = None,
     ) -> PredictResult:
-        """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer."""
+        """Predict examples, in the form that its kind takes; raise NoProbabilities if it has none to answer.
+
+        An `explainer` says why the labels were predicted, and may raise InvalidField.
+        """
 
     @abstractmethod
     async def keep(

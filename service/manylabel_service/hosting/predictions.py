@@ -7,19 +7,23 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_service.hosting.explanations import Explanations
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """Labels and scores of one example.
 
     `scores` holds, for every label the model knew, its score minus the threshold; a label is in
-    `labels` when that is above 0. `probabilities`, of the same labels, only if they were asked for.
+    `labels` when that is above 0. `probabilities`, of the same labels, and `explanations`, of the labels predicted,
+    only if they were asked for.
     """
 
     labels: list[str]
     scores: dict[str, float]
     threshold: float
     probabilities: dict[str, float] | None = None
+    explanations: Explanations | None = None
 
     @property
     def margins(self) -> NDArray[np.float64]:

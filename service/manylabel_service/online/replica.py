@@ -28,6 +28,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.slices import SliceSize
@@ -93,7 +94,7 @@ class Replica(HostedModel):
         self._admission = Admission(record.name, settings)
         self._keys = InFlightKeys()
         self._prediction_store = PredictionStore(record, store, settings)
-        self._predict_slice = SliceSize()
+        self._predict_slice, self._explain_slice = SliceSize(), SliceSize()
 
     @property
     def model(self) -> OnlineModel:
@@ -238,7 +239,12 @@ class Replica(HostedModel):
         return self.model.learner.calibrate
 
     async def predict(
-        self, xs: Sequence[Features], at_least: str | None = None, *, probabilities: bool = False
+        self,
+        xs: Sequence[Features],
+        at_least: str | None = None,
+        *,
+        probabilities: bool = False,
+        explainer: Explainer | None = None,
     ) -> PredictResult:
         """Predict without learning; a long batch yields to other requests between slices.
 
@@ -247,10 +253,11 @@ class Replica(HostedModel):
         xs : examples.
         at_least : a position that the answer must not be older than; waited for, within limits.
         probabilities : whether to answer them too.
+        explainer : says why the labels were predicted.
 
         Raises
         ------
-        NotReady, InvalidExample, NoProbabilities
+        NotReady, InvalidExample, NoProbabilities, InvalidField
         """
         self.check_serving()
         if probabilities:
@@ -258,24 +265,32 @@ class Replica(HostedModel):
         if at_least is not None:
             await self.wait_until(at_least)
         predictions: list[Prediction] = []
+        slices = self._predict_slice if explainer is None else self._explain_slice
         while (begin := len(predictions)) < len(xs):
             if begin:
                 await asyncio.sleep(0)
-            part = xs[begin : begin + self._predict_slice.examples]
+            part = xs[begin : begin + slices.examples]
             if (learning := self._applier.learning).locked():
                 async with learning:
-                    predictions += self._predict_part(begin, part, probabilities)
+                    predictions += self._predict_part(begin, part, probabilities, explainer)
             else:
-                predictions += self._predict_part(begin, part, probabilities)
+                predictions += self._predict_part(begin, part, probabilities, explainer)
         return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
 
-    def _predict_part(self, begin: int, part: Sequence[Features], probabilities: bool) -> list[Prediction]:
+    def _predict_part(
+        self, begin: int, part: Sequence[Features], probabilities: bool, explainer: Explainer | None
+    ) -> list[Prediction]:
         started, model = time.perf_counter(), self._applier.model
         for index, x in enumerate(part, begin):
             model.features.check(index, x)
         predictions = model.predict(part, probabilities)
-        self._predict_slice.observe(len(part), time.perf_counter() - started)
-        return predictions
+        if explainer is None:
+            self._predict_slice.observe(len(part), time.perf_counter() - started)
+            return predictions
+        pairs = zip(part, predictions, strict=True)
+        explained = [replace(one, explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
+        self._explain_slice.observe(len(part), time.perf_counter() - started)
+        return explained
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:

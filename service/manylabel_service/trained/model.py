@@ -22,6 +22,7 @@ from manylabel_service.errors import (
     VersionServed,
 )
 from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.store_health import StoreHealth
@@ -40,6 +41,9 @@ from manylabel_service.trained.version_store import Promoted, VersionCatalogue, 
 INLINE_EXAMPLES = 100
 INLINE_WORK = 1_000_000
 """So many examples, and multiplications, others can wait for, about a millisecond; more are predicted in a thread."""
+
+EXPLAINING = 20
+"""An example that is explained takes as long as so many."""
 
 END = str(2**63 - 1)
 """Beyond every position of a log: who waits there hears of nothing but that the model was deleted."""
@@ -289,7 +293,12 @@ class TrainedModel(HostedModel):
     # -- predictions ------------------------------------------------------------------------------
 
     async def predict(
-        self, xs: Sequence[Inputs], at_least: str | None = None, *, probabilities: bool = False
+        self,
+        xs: Sequence[Inputs],
+        at_least: str | None = None,
+        *,
+        probabilities: bool = False,
+        explainer: Explainer | None = None,
     ) -> PredictResult:
         """Predict by the version that is served when the prediction begins; long work is done in a thread.
 
@@ -298,20 +307,24 @@ class TrainedModel(HostedModel):
         xs : examples.
         at_least : a position that the answer must not be older than; waited for, within limits.
         probabilities : whether the predictions have them.
+        explainer : says why the labels were predicted.
 
         Raises
         ------
-        NotReady, InvalidExample, NoProbabilities, NoVersionServed, VersionDamaged
+        NotReady, InvalidExample, NoProbabilities, InvalidField, NoVersionServed, VersionDamaged
         """
         self.check_serving()
         if at_least is not None:
             await self.wait_until(at_least)
         serving, position = self._active.on()
-        if len(xs) <= INLINE_EXAMPLES and serving.work(xs) <= INLINE_WORK:
-            predictions = serving.predict(xs, probabilities=probabilities)
+        cost = 1 if explainer is None else EXPLAINING
+        if cost * len(xs) <= INLINE_EXAMPLES and cost * serving.work(xs) <= INLINE_WORK:
+            predictions = serving.predict(xs, probabilities=probabilities, explainer=explainer)
         else:
             async with self._long:
-                predictions = await asyncio.to_thread(serving.predict, xs, probabilities=probabilities)
+                predictions = await asyncio.to_thread(
+                    serving.predict, xs, probabilities=probabilities, explainer=explainer
+                )
         return PredictResult(predictions, position, self._store_health.stale_seconds, serving.version.number)
 
     async def keep(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from manylabel_core import batch
+from manylabel_core.explanation import NOT_LINEAR
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, State
-from manylabel_service.errors import InvalidExample, NoProbabilities
+from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities
 from manylabel_service.hosting.examples import Features
-from manylabel_service.hosting.predictions import Predictions
+from manylabel_service.hosting.explanations import Explainer, Explanations
+from manylabel_service.hosting.predictions import Prediction, Predictions
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Columns, Inputs, Views
 from manylabel_service.trained.version import Version
@@ -39,6 +42,7 @@ class Predictor:
         self.labels = artifact.labels
         self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
         self._takes_views = takes_views(self.estimator)
+        self._columns = {label: column for column, label in enumerate(self.labels)}
         arrays = self.estimator.state().values()
         names = sum(columns.nbytes for columns in self.views.values()) + sum(map(len, self.labels))
         self.nbytes = sum(array.nbytes for array in arrays) + names
@@ -67,13 +71,17 @@ class Predictor:
             return len(inputs) * self._most_work
         return sum(len(x.values) for x in inputs if isinstance(x, Features)) * len(self.labels)
 
-    def predict(self, inputs: Sequence[Inputs], *, probabilities: bool = False) -> Predictions:
+    def predict(
+        self, inputs: Sequence[Inputs], *, probabilities: bool = False, explainer: Explainer | None = None
+    ) -> Sequence[Prediction]:
         """Return labels and scores of examples, and probabilities if asked for, all from one call of the estimator.
 
         Raises
         ------
         InvalidExample
         NoProbabilities
+        InvalidField
+            As `Explainer.explain`.
         """
         if probabilities and self.estimator.curves_ is None:
             raise NoProbabilities()
@@ -84,7 +92,23 @@ class Predictor:
         scores[:, 0] = self._shared  # the threshold of all labels stands first
         scores[:, 1:] = raw - self._own
         likely = list(self.estimator.probabilities(raw)) if probabilities else None
-        return Predictions(list(scores), self.labels, likely)
+        predictions = Predictions(list(scores), self.labels, likely)
+        if explainer is None:
+            return predictions
+        pairs = zip(inputs, predictions, strict=True)
+        return [replace(one, explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
+
+    def _explain(self, inputs: Inputs, labels: Sequence[str], explainer: Explainer) -> Explanations:
+        """Return why labels are predicted for an example."""
+        if not self._is_linear:
+            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}")
+        x = inputs if isinstance(inputs, Features) else inputs.features[self._first]
+        columns = self.views[self._first]
+        matrix = as_taken(columns.matrix([x]), self.estimator.scaling)
+        asked = [self._columns[label] for label in labels]
+        names = None if columns.names is None else columns.names.names
+        name_of: Callable[[int], str | int] = int if names is None else names.__getitem__
+        return explainer.explain(x, labels, lambda k: self.estimator.explain(matrix, asked, k), name_of)
 
     def _thresholds(self) -> tuple[float, Any]:
         """Return the threshold of all labels, 0 if each has its own, and what those of labels are above it."""

@@ -8,7 +8,7 @@ import pytest
 from river import compose, preprocessing
 
 from manylabel_clients import Client
-from manylabel_clients.river import FALT, SALT, RemoteModel, feed
+from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, feed
 from manylabel_core.records import RecordEncoder, TextSettings
 
 TEXT = {"fields": ["title"], "ngrams": 2}
@@ -74,3 +74,42 @@ def test_a_server_reads_the_same(client: Client, name: str, limits: Any) -> None
 def test_a_retried_creation_finds_its_own_model(client: Client, name: str) -> None:
     client.create_model(name, text=TEXT)
     assert client.create_model(name, text=TEXT, exist_ok=True).status().text["ngrams"] == [1, 2]
+
+
+@pytest.mark.parametrize("estimator", [FALT, SALT])
+def test_why_a_label_is_predicted(estimator: type[FALT], client: Client, name: str) -> None:
+    model = estimator(text=TEXT)
+    assert model.explain_one({"title": "fox"}) == {}
+    client.create_model(name, algorithm=estimator.__name__.lower(), text=TEXT)
+    there = RemoteModel(client, name)
+    for x, y in ROWS * 4:
+        model.learn_one(x, y)
+        there.learn_one(x, y)
+    explained = 0
+    for x in RECORDS:
+        found = model.explain_one(x, k=3)
+        assert list(found) == [label for label, predicted in model.predict_one(x).items() if predicted]
+        remote = there.explain_one(x, k=3)
+        assert remote.keys() == found.keys()
+        for label, one in found.items():
+            assert one.rest == remote[label].rest
+            for part, other in zip(one.for_ + one.against, remote[label].for_ + remote[label].against, strict=True):
+                assert (part.feature, part.contribution) == (other.feature, other.contribution)
+                assert part.value == pytest.approx(other.value, rel=1e-6)  # a server keeps float32
+        for one in found.values():
+            assert len(one.for_) <= 3 >= len(one.against)
+            explained += len(one.for_)
+    assert explained
+    with pytest.raises(ValueError, match="k must be"):
+        model.explain_one(RECORDS[0], k=0)
+    with pytest.raises(ValueError, match="linear"):
+        KernelFALT().explain_one({"a": 1.0})
+
+
+def test_an_explanation_has_any_key_and_the_value_that_came_in() -> None:
+    model = FALT(scaling="none", dtype="float64", optimise="none")
+    for _ in range(5):
+        model.learn_one({("a", 1): 0.1, 7: True, "b": None}, {0: True, 1: False})
+    explanation = model.explain_one({("a", 1): 0.1, 7: True, "new": 3.0})[0]
+    assert {part.feature: part.value for part in explanation.for_} == {("a", 1): 0.1, 7: 1.0}
+    assert explanation.against == []

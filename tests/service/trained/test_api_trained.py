@@ -561,3 +561,32 @@ class TestWatched:
             put(client, "idle", one.contents, meta_of("job-i"), promote=False)
             for call in ("metrics", "labels"):
                 refused(client.get(f"/v1/models/idle/{call}"), 409, "no_version_served")
+
+
+class TestExplanations:
+    @pytest.mark.parametrize("scaling", ["none", "auto", "standard"])
+    def test_they_add_up_to_the_scores(self, client: TestClient, make: Any, meta_of: Any, scaling: str) -> None:
+        made = make(M3L(kernel="linear", scaling=scaling), sparse=scaling == "auto")
+        put(client, "m", made.contents, meta_of("job-1"))
+        xs = [dict(zip("abcd", row, strict=True)) for row in made.X[:6].tolist()]
+        answer = client.post(f"{ONE}/predict", json={"examples": [{"x": x} for x in xs], "explain": 2})
+        schemas.PredictBatchAnswer.model_validate_json(answer.content, strict=True)
+        explained = 0
+        for x, prediction in zip(xs, answer.json()["predictions"], strict=True):
+            assert list(prediction["explanations"]) == prediction["labels"]
+            for label, one in prediction["explanations"].items():
+                parts = [*one["for"], *one["against"]]
+                total = sum(part["contribution"] for part in parts) + one["rest"]
+                assert total == pytest.approx(prediction["scores"][label], rel=1e-9, abs=1e-9)
+                assert all(abs(x[part["feature"]] - part["value"]) < 1e-6 for part in parts)
+                explained += len(parts)
+        assert explained
+        client.delete(ONE)
+
+    def test_only_linear_models_have_them(self, served: TestClient, curved: Any, meta_of: Any) -> None:
+        put(served, "m", curved.contents, meta_of("job-4", "mlrl"))
+        bodies = {ONE: {"x": [1, 0, 0, 0]}, VIEWS: {"views": {"image": [1, 0, 0, 0, 0, 0]}}}
+        for address, body in bodies.items():
+            refused = served.post(f"{address}/predict", json={**body, "explain": 3})
+            assert refused.status_code == 422
+            assert refused.json()["errors"][0]["pointer"] == "/explain"

@@ -7,7 +7,7 @@ import typer
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
-from manylabel_clients.command.output.models import label_texts, print_prediction
+from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -26,6 +26,9 @@ def predict(
     ignore: Ignore = None,
     batch_size: BatchSize = 64,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Say how likely each label is, too.")] = False,
+    explain: Annotated[
+        int, typer.Option("--explain", min=0, max=100, help="Name so many features for each label, and against it.")
+    ] = 0,
     keep: Annotated[
         bool, typer.Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
     ] = False,
@@ -35,6 +38,7 @@ def predict(
     """Predict the labels of examples: a table for one, a line for each of many.
 
     With --probabilities, a line says how likely each label in it is; with --keep, it begins with the id of the answer.
+    With --explain, a table says of each label predicted what speaks for it, and what against it.
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
@@ -44,7 +48,7 @@ def predict(
             with placed(chunk):
                 xs = [item.x for item in chunk]
                 predictions = client.model(model).predict_many(
-                    xs, batch_size=len(xs), keep=keep, probabilities=probabilities
+                    xs, batch_size=len(xs), keep=keep, probabilities=probabilities, explain=explain
                 )
             is_alone = done == 0 and len(chunk) == 1 < batch_size
             for prediction in predictions:
@@ -62,3 +66,5 @@ def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:
     else:
         kept = "" if prediction.id is None else f"{prediction.id}  "
         typer.echo(kept + ", ".join(label_texts(prediction)))
+    if not as_json:
+        print_explanations(prediction)

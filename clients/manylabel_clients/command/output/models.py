@@ -106,6 +106,16 @@ def print_prediction(prediction: Prediction) -> None:
         typer.echo(f"and {len(ranked) - MAX_LABELS} labels with lower scores; --json has all")
 
 
+def print_explanations(prediction: Prediction) -> None:
+    """Print why each label was predicted, if that was asked for: what speaks for it, then against it, then the rest."""
+    for label, explanation in (prediction.explanations or {}).items():
+        parts = [*explanation.for_, *reversed(explanation.against)]
+        rows = [(str(part.feature), f"{part.value:.4g}", f"{part.contribution:+.4f}") for part in parts]
+        rows.append(("the rest", "", f"{explanation.rest:+.4f}"))
+        rows.append(("score - threshold", "", f"{prediction.scores[label]:+.4f}"))
+        print_table((label, "value", "contribution"), rows)
+
+
 def label_texts(prediction: Prediction) -> list[str]:
     """Return the labels predicted, each with its probability if there are some."""
     likely = prediction.probabilities

@@ -20,8 +20,13 @@ MAX_LABELS = 20
 def as_json(value: Any) -> str:
     """Return a value, or a dataclass, as JSON on one line."""
     if hasattr(value, "__dataclass_fields__"):
-        value = asdict(value)
+        value = asdict(value, dict_factory=_as_document)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _as_document(facts: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return fields by the names that they have in JSON; `for_` is named so because `for` is a word of Python's."""
+    return {name.rstrip("_"): value for name, value in facts}
 
 
 def print_json(value: Any) -> None:

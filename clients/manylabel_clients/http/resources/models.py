@@ -36,7 +36,7 @@ from manylabel_clients.http.resources.resource import (
 from manylabel_clients.http.resources.snapshots import SnapshotRequests
 from manylabel_clients.http.resources.stream import ExampleStream, LineAnswer
 from manylabel_clients.http.resources.versions import VersionRequests
-from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, with_probabilities
+from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
 from manylabel_clients.http.transport.exchange import Exchange, count_from, read
 from manylabel_clients.http.transport.retry import Retry
@@ -68,7 +68,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         self.name = name
 
     def predict(
-        self, x: Features, *, keep: bool = False, at_least: str | None = None, probabilities: bool = False
+        self,
+        x: Features,
+        *,
+        keep: bool = False,
+        at_least: str | None = None,
+        probabilities: bool = False,
+        explain: int = 0,
     ) -> Exchange[Prediction]:
         """Return labels and scores of one example.
 
@@ -82,14 +88,17 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
         probabilities : bool
             Whether to say how likely each label is, too. As in all calls that answer predictions.
+        explain : int
+            For each label predicted, so many features are named that speak most for it, and as many against it; at
+            most 100. For linear models.
 
         Raises
         ------
         Invalid
-            If the example does not fit the model, or the model has no probabilities (`calibrate` is false, or jobs
-            train it).
+            If the example does not fit the model, the model has no probabilities (`calibrate` is false, or jobs
+            train it), or it is not linear and is to explain.
         """
-        body = with_probabilities(encode_example(x), probabilities)
+        body = asking(encode_example(x), probabilities, explain)
         return read((yield from self._post(self._predict_path(keep, at_least), body)), _only_prediction)
 
     def predict_many(
@@ -100,10 +109,13 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         keep: bool = False,
         at_least: str | None = None,
         probabilities: bool = False,
+        explain: int = 0,
     ) -> Exchange[list[Prediction]]:
         """Return labels and scores of many examples, in their order."""
         batches = Batches(xs, encode_example, batch_size)
-        responses = yield from self._post_many(self._predict_path(keep, at_least), batches, None, probabilities)
+        responses = yield from self._post_many(
+            self._predict_path(keep, at_least), batches, None, probabilities, explain
+        )
         return _all_predictions(responses)
 
     def update(self, x: Features, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
@@ -121,7 +133,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
     ) -> Exchange[tuple[Prediction, Updated]]:
         """Learn one example; return what was predicted before."""
-        body = with_probabilities(encode_example(x, y), probabilities)
+        body = asking(encode_example(x, y), probabilities)
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
@@ -241,7 +253,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
 
     def _post_many(
-        self, path: str, batches: Batches[Any], key: str | None, probabilities: bool = False
+        self, path: str, batches: Batches[Any], key: str | None, probabilities: bool = False, explain: int = 0
     ) -> Exchange[list[httpx2.Response]]:
         """Send as many requests as it takes, one after the other: the server learns in the order given."""
         responses: list[httpx2.Response] = []
@@ -249,7 +261,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
             # Fixed by the key of the call and the place: the same call repeated repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
             try:
-                responses.append((yield from self._post(path, batch.body(probabilities), batch_key)))
+                responses.append((yield from self._post(path, batch.body(probabilities, explain), batch_key)))
             except ManyLabelError as error:
                 count_from(error, batch.start)
                 raise
@@ -330,10 +342,16 @@ class Model(SyncResource[ModelRequests]):
         keep: bool = False,
         at_least: str | None = None,
         probabilities: bool = False,
+        explain: int = 0,
     ) -> list[Prediction]:
         return self._connections.run(
             self._requests.predict_many(
-                xs, batch_size=batch_size, keep=keep, at_least=at_least, probabilities=probabilities
+                xs,
+                batch_size=batch_size,
+                keep=keep,
+                at_least=at_least,
+                probabilities=probabilities,
+                explain=explain,
             )
         )
 

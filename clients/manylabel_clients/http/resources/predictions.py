@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturePart:
+    """A part of a score is what one feature contributes to it."""
+
+    feature: Hashable
+    """The name of the feature, or its number."""
+    value: float
+    """Its value as it came in; of a word in a text 1 + log of how often it is there."""
+    contribution: float
+    """It adds so much to the score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An explanation says why a label was predicted: the score is the sum of all contributions and of the rest."""
+
+    for_: list[FeaturePart]
+    """The features that speak most for the label, the one that does so most first."""
+    against: list[FeaturePart]
+    """Those that speak most against it."""
+    rest: float
+    """All else: the constant, thresholds, and the other features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +51,8 @@ class Prediction:
     """For how long the server has been without its storage, if it is: others may have learnt since."""
     probabilities: dict[str, float] | None = None
     """How likely each label of `scores` is, if it was asked for."""
+    explanations: dict[str, Explanation] | None = None
+    """Why each of `labels` was predicted, if it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +81,22 @@ def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
             answer["position"],
             one.get("id"),
             probabilities=one.get("probabilities"),
+            explanations=_explanations(one.get("explanations")),
             **whole,
         )
         for one in found
     ]
+
+
+def _explanations(answer: Mapping[str, Any] | None) -> dict[str, Explanation] | None:
+    if answer is None:
+        return None
+    return {
+        label: Explanation(
+            [FeaturePart(**part) for part in one["for"]], [FeaturePart(**part) for part in one["against"]], one["rest"]
+        )
+        for label, one in answer.items()
+    }
 
 
 def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from manylabel_clients.http.transport.exchange import Draw, Exchange
-from manylabel_clients.http.transport.json_body import located
+from manylabel_clients.http.transport.json_body import encode, located
 
 T = TypeVar("T")
 
@@ -26,9 +26,9 @@ class Batch(NamedTuple):
     """How many items of the call came before."""
     items: list[bytes]
 
-    def body(self, probabilities: bool) -> bytes:
+    def body(self, probabilities: bool, explain: int = 0) -> bytes:
         """Return the batch as one body of JSON."""
-        return with_probabilities(b'{"examples":[' + b",".join(self.items) + b"]}", probabilities)
+        return asking(b'{"examples":[' + b",".join(self.items) + b"]}", probabilities, explain)
 
 
 class Batches(Generic[T]):
@@ -87,6 +87,10 @@ class Batches(Generic[T]):
         return len(self._batch) == self._batch_size
 
 
-def with_probabilities(body: bytes, probabilities: bool) -> bytes:
-    """Return a body of JSON, of an item or a batch, that asks for probabilities if wanted."""
-    return body[:-1] + b',"probabilities":true}' if probabilities else body
+def asking(body: bytes, probabilities: bool, explain: int = 0) -> bytes:
+    """Return a body of JSON, of an item or a batch, that asks for probabilities and explanations if wanted."""
+    if probabilities:
+        body = body[:-1] + b',"probabilities":true}'
+    if explain:
+        body = body[:-1] + b',"explain":%b}' % encode(explain)
+    return body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABCMeta
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,9 @@ from manylabel_core.batch.base.problem import Expansion, KernelProblem, LinearPr
 from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
 from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, taken
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, is_sparse
+from manylabel_core.explanation import Explanation, NotLinear, Scorer, explain_scores
 from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
-from manylabel_core.rows import row_blocks
+from manylabel_core.rows import as_rows, row_blocks
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
 
 GAMMAS = ("scale", "mean_distance")
@@ -104,6 +105,44 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
             As `label_scores`; if no probabilities were fitted.
         """
         return self.probabilities(self.label_scores(X))
+
+    def explain(self, X: ArrayLike, labels: Sequence[int], k: int) -> list[Explanation]:
+        """Say which features of an example speak for some labels, and which against them.
+
+        A score is that of `decision_function`. A feature contributes its scaled value times its weight: one that is
+        standardised counts by how far it is from its mean.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (1, n_features)
+        labels : columns of labels
+        k : int
+            The most features listed for a label, and the most against it.
+
+        Returns
+        -------
+        list of Explanation
+            One for each of `labels`.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            As `label_scores`; if there is too much to look through.
+        manylabel_core.explanation.NotLinear
+            If the kernel is not linear.
+        """
+        check_is_fitted(self, FITTED_LAST)
+        if not hasattr(self, "coef_"):
+            raise NotLinear()
+        checked = self._checked(X, reset=False)
+        given, _ = as_rows(checked, np.float64)
+        scaled = as_rows(self._scaled(checked), np.float64)[0].without_zeros().row(0)
+        constants = self.intercept_ - self.threshold_
+
+        def scorer(label: int) -> Scorer:
+            return Scorer(self.coef_[label, scaled[0]], float(constants[label]))
+
+        return explain_scores(given.row(0)[0], scaled, scorer, labels, k)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -122,6 +122,19 @@ class Calibration:
         if self._measure != _thresholds.NONE:
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
+    def set_offsets(self, offsets: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
+        """Write how `decide` lowers the margin of every label: by its offset, times its slope; 0 and 1 for not at all.
+
+        Both are of shape (n_labels,).
+        """
+        if self._measure == _thresholds.NONE:
+            offsets[:], slopes[:] = 0.0, 1.0
+            return
+        table = np.ascontiguousarray(self._labels[:, : self._n_labels])
+        rows = table[_logistic.SLOPE], table[_logistic.INTERCEPT], table[_logistic.POSITIVES]
+        counts = np.ascontiguousarray(self._counts[:, : self._n_counted(self._n_labels)])
+        _thresholds.find_offsets(*rows, counts, self._measure, self._patience, offsets, slopes)
+
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
         probabilities = np.empty((len(scores), self._n_labels), dtype=np.float64)
@@ -134,12 +147,8 @@ class Calibration:
         n = self._n_labels
         table = np.ascontiguousarray(self._labels[:, :n])
         slope, intercept = table[_logistic.SLOPE], table[_logistic.INTERCEPT]
-        offsets, threshold = np.zeros(n), np.empty(n)
-        if self._measure != _thresholds.NONE:
-            counts = np.ascontiguousarray(self._counts[:, : self._n_counted(n)])
-            positives = table[_logistic.POSITIVES]
-            how = self._measure, self._patience
-            _thresholds.find_offsets(slope, intercept, positives, counts, *how, offsets, np.empty(n))
+        offsets, threshold = np.empty(n), np.empty(n)
+        self.set_offsets(offsets, np.empty(n))
         _logistic.find_probabilities(slope, intercept, offsets, threshold)
         return Curves(threshold, slope.copy(), intercept.copy())
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.explanation import NotLinear, Scorer
 from manylabel_core.rows import Rows, Targets
 
 
@@ -28,6 +29,10 @@ class Model(Protocol):
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         """Write the scores of rows: the same bits that `learn` would for that example next."""
+
+    def scorer(self, features: NDArray[np.int32], column: int) -> Scorer:
+        """Return by what weights a column is scored now: those of some features that it has; raises NotLinear."""
+        raise NotLinear()
 
     def forget(self, label: int) -> None:
         """Forget what was learnt of a label: it is as a new label."""

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
-from manylabel_service.api.translation.batches import Items, take_flag, to_items
+from manylabel_service.api.translation.batches import Items, take_count, take_flag, to_items
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, receipt
@@ -28,6 +28,7 @@ from manylabel_service.api.web.validation import Path
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
+from manylabel_service.hosting.explanations import MAX_EXPLAIN, Explainer
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.idempotency import IdempotencyKey
@@ -100,7 +101,7 @@ async def predict(request: Request, name: str) -> Response:
         convert = partial(to_features, max_features=settings.max_features, records=hosted.records)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
-        probabilities = take_flag(document, "probabilities")
+        probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
         try:
             items: Items[Any] = await to_items(document, convert, settings.max_batch_examples)
         except Problem:
@@ -108,7 +109,8 @@ async def predict(request: Request, name: str) -> Response:
             raise
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    predicted = await _predict(context, hosted, items, wanted.at_least, probabilities)
+    explainer = Explainer(k, settings.max_answer_scores) if k else None
+    predicted = await _predict(context, hosted, items, wanted.at_least, probabilities, explainer)
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
@@ -155,10 +157,15 @@ async def predict_update(request: Request, name: str) -> Response:
 
 
 async def _predict(
-    context: Context, hosted: HostedModel, items: Items[Any], at_least: str | None, probabilities: bool
+    context: Context,
+    hosted: HostedModel,
+    items: Items[Any],
+    at_least: str | None,
+    probabilities: bool,
+    explainer: Explainer | None,
 ) -> PredictResult:
     def ask(hosted: HostedModel) -> Awaitable[PredictResult]:
-        return hosted.predict(items.values, at_least=at_least, probabilities=probabilities)
+        return hosted.predict(items.values, at_least=at_least, probabilities=probabilities, explainer=explainer)
 
     try:
         return await context.registry.ask(hosted, ask)

@@ -2,9 +2,33 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.api.web.problems import ProblemDocument
 from manylabel_service.storage import Durability
+
+
+class FeaturePart(Answer):
+    """A part of a score is what one feature contributes to it."""
+
+    feature: str | int
+    """The name of the feature, or its number."""
+    value: float
+    """Its value as it came in."""
+    contribution: float
+    """It adds so much to the score."""
+
+
+class Explanation(Answer):
+    """The score of a label is the sum of these contributions and of the rest, to rounding."""
+
+    for_: list[FeaturePart] = Field(alias="for")
+    """These features speak most for the label, the one that does so most first; all are above 0."""
+    against: list[FeaturePart]
+    """These features speak most against it, the one that does so most first; all are below 0."""
+    rest: float
+    """All else: the constant, thresholds, and the other features."""
 
 
 class Prediction(Answer):
@@ -19,6 +43,8 @@ class Prediction(Answer):
     their own has taken those away already, and says 0 here."""
     probabilities: dict[str, float] | None = None
     """If probabilities were asked for, they say how likely each label is, as far as the model knows."""
+    explanations: dict[str, Explanation] | None = None
+    """If `explain` was asked for, these say for each label predicted which features speak for it, and against it."""
     id: str | None = None
     """The id is what the call `labels` takes; it is there when the prediction is kept."""
 

@@ -20,6 +20,7 @@ from pydantic import (
 
 from manylabel_core.rows import MAX_MAGNITUDE
 from manylabel_service import names, ulid
+from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.storage import POSITION
 
@@ -148,7 +149,13 @@ class _Predicting(_Request):
     """Whether each prediction has the probability of every label."""
 
 
-class PredictRequest(_Predicting, PredictItem):
+class _Explaining(_Predicting):
+    explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
+    """For each label predicted, so many features are listed that speak most for it, and as many that speak most against
+    it; 0 lists none. For linear models."""
+
+
+class PredictRequest(_Explaining, PredictItem):
     """An example to predict, with how it is predicted."""
 
 
@@ -192,7 +199,7 @@ class TrainedItem(_Request):
     """The truth is ignored in a prediction."""
 
 
-class TrainedRequest(_Predicting, TrainedItem):
+class TrainedRequest(_Explaining, TrainedItem):
     """An example to predict by a trained model, and how."""
 
 
@@ -281,11 +288,11 @@ class Batch(_Request, Generic[ItemT]):
     examples: Annotated[list[ItemT], Field(min_length=1)]
 
 
-class PredictBatch(_Predicting, Batch[PredictItem]):
+class PredictBatch(_Explaining, Batch[PredictItem]):
     """Examples to predict, with how they are predicted."""
 
 
-class TrainedBatch(_Predicting, Batch[TrainedItem]):
+class TrainedBatch(_Explaining, Batch[TrainedItem]):
     """Examples to predict by a trained model, and how."""
 
 

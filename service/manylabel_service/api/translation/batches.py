@@ -69,6 +69,14 @@ def take_flag(document: Any, name: str) -> bool:
     return flag
 
 
+def take_count(document: Any, name: str, most: int) -> int:
+    """Take a field that is a count, 0 if it is not there, out of a body; raises a Problem invalid_request."""
+    count = document.pop(name, 0) if isinstance(document, dict) else 0
+    if type(count) is not int or not 0 <= count <= most:
+        raise invalid((name,), f"must be an integer from 0 to {most}")
+    return count
+
+
 def _examples(document: dict[str, Any]) -> list[Any]:
     try:
         return _ANY_BATCH.model_validate(document).examples

@@ -11,6 +11,7 @@ import pydantic_core
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.online.state.answer import UpdateResult
 
@@ -58,9 +59,23 @@ def numbers(scores: int, probabilities: bool) -> int:
 
 def to_dict(prediction: Prediction, id: str | None = None) -> dict[str, Any]:
     """Return a prediction as a value of JSON, with its id if it is kept."""
-    document = {"labels": prediction.labels, "scores": prediction.scores, "threshold": prediction.threshold}
+    document: dict[str, Any] = {
+        "labels": prediction.labels,
+        "scores": prediction.scores,
+        "threshold": prediction.threshold,
+    }
     if prediction.probabilities is not None:
         document["probabilities"] = prediction.probabilities
+    if prediction.explanations is not None:
+        document["explanations"] = {label: _explanation(each) for label, each in prediction.explanations.items()}
     if id is not None:
         document["id"] = id
     return document
+
+
+def _explanation(explanation: LabelExplanation) -> dict[str, Any]:
+    """Return an explanation as a value of JSON: what speaks for the label, against it, and the rest."""
+    parts = [part._asdict() for part in explanation.parts]
+    above = [part for part in parts if part["contribution"] > 0]
+    below = [part for part in reversed(parts) if part["contribution"] < 0]
+    return {"for": above, "against": below, "rest": explanation.rest}

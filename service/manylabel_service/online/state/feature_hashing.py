@@ -7,6 +7,8 @@ name in UTF-8, 32 bits, seed 0: the same in every process and on every machine, 
 cryptographic one. It is no protection against a client that looks for collisions; those make its own model worse only.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import murmurhash3_32
@@ -36,6 +38,25 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
     hashes = murmurhash3_32(np.ascontiguousarray(numbers[n_within:], dtype=np.int32)).astype(np.int64)
     columns, values = _placed(hashes, given[n_within:], n_columns)
     return _summed(np.concatenate([numbers[:n_within], columns]), np.concatenate([given[:n_within], values]))
+
+
+def sources(x: Features, n_columns: int) -> dict[int, str | int]:
+    """Return the feature of an example that stands in each of its columns; of several, the one with the largest value.
+
+    NaN, which is what a dense example lacks, comes last.
+    """
+    if x.names is not None:
+        names: list[Any] = list(x.names)
+        hashes = np.fromiter(map(murmurhash3_32, x.names), dtype=np.int64, count=len(names))
+        columns = _placed(hashes, x.values, n_columns)[0]
+    else:
+        numbers = np.arange(len(x.values), dtype=np.int32) if x.indices is None else x.indices
+        n_within = int(np.searchsorted(numbers, n_columns))
+        hashes = murmurhash3_32(np.ascontiguousarray(numbers[n_within:])).astype(np.int64)
+        names = numbers.tolist()
+        columns = np.concatenate([numbers[:n_within], _placed(hashes, x.values[n_within:], n_columns)[0]])
+    order = np.argsort(-np.abs(np.nan_to_num(x.values)), kind="stable")[::-1]
+    return {int(columns[place]): names[place] for place in order.tolist()}
 
 
 def _placed(

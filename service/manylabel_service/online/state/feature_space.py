@@ -4,6 +4,7 @@ So memory follows the features that were seen, however large an index is. In den
 column.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from manylabel_core.rows import MAX_COLUMNS
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, most_of
-from manylabel_service.online.state.feature_hashing import hashed
+from manylabel_service.online.state.feature_hashing import hashed, sources
 
 Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Ascending columns of one example, and their values: what it has, zeros too. NaN is what a dense one lacks."""
@@ -178,6 +179,16 @@ class FeatureSpace:
         but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
         """
         return self._found(x)
+
+    def name_in(self, x: Features) -> Callable[[int], str | int]:
+        """Return what names the feature of an example in one of its columns; of several, that of the largest value."""
+        if self._n_hashed is not None:
+            names: Mapping[int, str | int] = sources(x, self._n_hashed)
+            return names.__getitem__
+        if x.names is not None:
+            return self.names.names.__getitem__
+        indices = self.columns.indices
+        return lambda column: int(indices[column])
 
     def _found(self, x: Features, add: bool = False) -> Columns:
         """Return the columns; with `add`, indices that are new get theirs."""

@@ -17,6 +17,7 @@ from manylabel_core.rows import Rows
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
+from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
@@ -117,6 +118,13 @@ class OnlineModel:
         likely = self.learner.probabilities(scores) if probabilities else repeat(None)
         retired = self.retired
         return [prediction(row, names, own, retired) for row, own in zip(scores, likely, strict=False)]
+
+    def explain(self, x: Features, labels: Sequence[str], explainer: Explainer) -> Explanations:
+        """Return why labels are predicted for an example by the present state; raises InvalidField."""
+        row, columns = as_rows([self.features.find(x)]), self.labels.lookup(labels)
+        learner, name_of = self.learner, self.features.name_in(x)
+        assert isinstance(learner, OnlineLearner)
+        return explainer.explain(x, labels, lambda k: learner.explain(row, columns, k), name_of)
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.models.linear._experts import MAX_COUNTED
+from manylabel_core.explanation import Scorer
+from manylabel_core.online.models.linear._experts import MAX_COUNTED, constant_of, leader
 from manylabel_core.online.models.linear._learn import learn_linear
 from manylabel_core.online.models.linear._metric import SQUARES
-from manylabel_core.online.models.linear._table import PADDING, score_linear
+from manylabel_core.online.models.linear._table import PADDING, planes_scored, score_linear
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
 from manylabel_core.rows import MAX_MAGNITUDE, Rows, Targets
@@ -86,6 +87,16 @@ class LinearModel(Model):
 
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
         score_linear(self._table, self._n_seen, self._counts, self._constant, *rows, scores)
+
+    def scorer(self, features: NDArray[np.int32], column: int) -> Scorer:
+        """Return the weights of the leading expert, or their means where these predict."""
+        expert, planes = leader(self._counts), planes_scored(self._table, self._n_seen, self._counts)
+        rows = np.concatenate([np.zeros(1, np.int32), 1 + features])
+        weights = self._table[rows, planes[expert], column].astype(np.float64)
+        if self._average:
+            accumulated = self._table[rows, planes[len(planes) // 2 + expert], column].astype(np.float64)
+            weights -= accumulated / max(int(self._n_seen[column]), 1)
+        return Scorer(weights[1:], float(constant_of(expert, self._constant) * weights[0]))
 
     def forget(self, label: int) -> None:
         """Forget a label: its column is as that of a new one."""

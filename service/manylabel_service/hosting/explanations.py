@@ -1,0 +1,104 @@
+"""Why labels were predicted: explanations of both kinds of models, by the names that features have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from manylabel_core.explanation import NOT_LINEAR, Explanation, NotLinear
+from manylabel_service.errors import InvalidField
+from manylabel_service.hosting.examples import Features
+
+MAX_EXPLAIN = 100
+"""Most features listed for a label, and most against it."""
+
+Name = str | int
+"""A feature has a name, or a number."""
+
+
+class Part(NamedTuple):
+    """A part of a score is what one feature contributes to it; its value is as it came in."""
+
+    feature: Name
+    value: float
+    contribution: float
+
+
+class LabelExplanation(NamedTuple):
+    """The parts of one label's score, from what speaks most for it to what speaks most against it, and the rest."""
+
+    parts: list[Part]
+    rest: float
+
+
+Explanations = dict[str, LabelExplanation]
+"""Those of the labels predicted for one example."""
+
+
+class Explainer:
+    """An explainer makes the explanations of one answer, which are bounded together.
+
+    Parameters
+    ----------
+    k : how many features are listed for a label, and how many against it, at most.
+    most_parts : contributions in the answer.
+    """
+
+    def __init__(self, k: int, most_parts: int) -> None:
+        self._k = k
+        self._most_parts = self._left = most_parts
+
+    def explain(
+        self,
+        x: Features,
+        labels: Sequence[str],
+        find: Callable[[int], Sequence[Explanation]],
+        name_of: Callable[[int], Name],
+    ) -> Explanations:
+        """Return the explanations of an example.
+
+        Parameters
+        ----------
+        labels : those predicted.
+        find : explains the scores of these labels, given the k features to list.
+        name_of : of a column.
+
+        Raises
+        ------
+        InvalidField
+            The model is not linear, or there is more to explain than can be.
+        """
+        try:
+            found = find(self._k)
+        except NotLinear as error:
+            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}") from error
+        except ValueError as error:
+            raise InvalidField(("explain",), f"cannot be done: {error}") from error
+        self._left -= sum(len(each.features) for each in found)
+        if self._left < 0:
+            detail = f"must be smaller, or for fewer examples: an answer has at most {self._most_parts:,} contributions"
+            raise InvalidField(("explain",), detail)
+        value_of = _values(x)
+        return {
+            label: LabelExplanation(
+                [
+                    Part(name := name_of(column), value_of(name), contribution)
+                    for column, contribution in zip(each.features.tolist(), each.contributions.tolist(), strict=True)
+                ],
+                each.rest,
+            )
+            for label, each in zip(labels, found, strict=True)
+        }
+
+
+def _values(x: Features) -> Callable[[Name], float]:
+    """Return what gives the value of a feature of an example, in as few digits as tell it from others."""
+    if x.names is not None:
+        places = {name: place for place, name in enumerate(x.names)}
+        return lambda name: float(str(x.values[places[str(name)]]))
+    if x.indices is None:
+        return lambda number: float(str(x.values[int(number)]))
+    indices = x.indices
+    return lambda number: float(str(x.values[np.searchsorted(indices, int(number))]))

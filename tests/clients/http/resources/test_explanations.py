@@ -1,0 +1,64 @@
+"""Explanations through the clients: what is asked, and what comes back."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.clients.http.fake_server import FakeServer, ok
+
+from manylabel_clients import AsyncClient, Client, Explanation, FeaturePart, Invalid
+from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.transport.retry import Retry
+
+TOLD = {
+    "for": [{"feature": "word=cat", "value": 1.0, "contribution": 0.75}],
+    "against": [{"feature": 3, "value": 2.0, "contribution": -0.5}],
+    "rest": 0.25,
+}
+ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "explanations": {"a": TOLD}}
+READ = Explanation([FeaturePart("word=cat", 1.0, 0.75)], [FeaturePart(3, 2.0, -0.5)], 0.25)
+
+
+def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
+    calls = ModelRequests("m", Retry(attempts=1))
+    one = FakeServer(ok(ANSWER), ok(ANSWER))
+    assert one(calls.predict({"f": 1}, explain=3)).explanations == {"a": READ}
+    one(calls.predict({"f": 1}, probabilities=True, explain=3))
+    assert one.bodies == [{"x": {"f": 1}, "explain": 3}, {"x": {"f": 1}, "probabilities": True, "explain": 3}]
+    many = FakeServer(*[ok({"predictions": [ANSWER] * 2, **ANSWER})] * 2)
+    found = many(calls.predict_many([{"f": 1}] * 4, batch_size=2, explain=2))
+    assert [each.explanations for each in found] == [{"a": READ}] * 4
+    assert [body["explain"] for body in many.bodies] == [2, 2]
+
+
+@pytest.mark.parametrize("width", [80])
+def test_from_a_real_server(server: Any, client: Client, name: str, manylabel: Callable[..., Any], width: int) -> None:
+    model = client.create_model(name, text={"fields": ["title"]})
+    model.update_many([({"title": "a black cat"}, ["pets"]), ({"title": "a black car"}, ["cars"])] * 9)
+    found = model.predict({"title": "the cat"}, explain=2)
+    assert found.explanations is not None
+    pets = found.explanations["pets"]
+    assert pets.for_[0].feature == "title=cat"
+    total = sum(part.contribution for part in (*pets.for_, *pets.against)) + pets.rest
+    assert total == pytest.approx(found.scores["pets"])
+
+    async def there() -> Any:
+        async with AsyncClient(server.url) as other:
+            return await other.model(name).predict({"title": "the cat"}, explain=2)
+
+    assert asyncio.run(there()) == found
+    record = json.dumps({"x": {"title": "the cat"}})
+    shown = manylabel("predict", name, record, "--explain", "2")
+    assert shown.status == 0, shown.err
+    lines = shown.out.splitlines()
+    assert max(map(len, lines)) <= width
+    facts = [line.split() for line in lines]
+    assert ["pets", "value", "contribution"] in facts
+    assert ["title=cat", "1", f"{pets.for_[0].contribution:+.4f}"] in facts
+    assert ["the", "rest", f"{pets.rest:+.4f}"] in facts
+    document = json.loads(manylabel("predict", name, record, "--explain", "2", "--json").out)
+    assert document["explanations"]["pets"]["for"][0]["feature"] == "title=cat"
+    with pytest.raises(Invalid, match="/explain"):
+        model.predict({"title": "the cat"}, explain=101)

@@ -1,0 +1,121 @@
+"""Explanations add up to the score, whatever the learner, the scaling and the measure; they name what was planted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.core.online.catalogue import EXPANSIONS, FEATURES, LINEAR, Make
+
+from manylabel_core import FALT, SALT
+from manylabel_core.explanation import NotLinear
+from manylabel_core.rows import as_rows
+
+SCALINGS = ({"scaling": "none"}, {"scaling": "unit"}, {"scaling": "standard"}, {"scaling": "auto"})
+SETTINGS = (
+    *SCALINGS,
+    {"scaling": "auto", "missing": "zero"},
+    {"scaling": "auto", "average": True},
+    {"scaling": "auto", "optimise": "macro_f1"},
+    {"scaling": "auto", "optimise": "hamming", "dtype": "float64"},
+    {"scaling": "auto", "calibrate": False, "optimise": "none"},
+)
+
+
+def stream(n: int = 60) -> tuple[sp.csr_array, np.ndarray]:
+    """Quantities with a mean far from 0, words, and labels that depend on both; values are missing here and there."""
+    generator = np.random.default_rng(5)
+    quantities = generator.normal((50.0, -3.0, 0.1), (5.0, 0.2, 2.0), (n, 3))
+    words = generator.random((n, 9)) < 0.3
+    X = np.hstack([quantities * (generator.random((n, 3)) < 0.9), words])
+    Y = np.stack([quantities[:, 0] > 50, words[:, 0], words[:, 1] | (quantities[:, 1] > -3), words[:, 8]], axis=1)
+    return sp.csr_array(X), Y.astype(np.int8)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("make", LINEAR.values(), ids=list(LINEAR))
+def test_adds_up_to_the_score(make: Make, settings: dict[str, object]) -> None:
+    X, Y = stream()
+    model = make(**settings).partial_fit(X[:50], Y[:50])
+    for one in X[50:]:
+        one = sp.csr_array(one.reshape(1, -1))
+        score = model.decision_function(one)[0]
+        for k in (1, 2, 100):
+            for label, explanation in enumerate(model.explain(as_rows(one, model.dtype)[0], range(4), k)):
+                parts = explanation.contributions
+                size = np.abs(parts).sum() + abs(explanation.rest) + 1.0
+                assert abs(parts.sum() + explanation.rest - score[label]) <= 1e-12 * size * (1 + len(parts))
+                assert np.count_nonzero(parts > 0) <= k >= np.count_nonzero(parts < 0)
+                assert (np.diff(parts) <= 0).all()
+                assert set(explanation.features) <= set(one.indices)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_each_contribution_is_what_the_score_loses_without_it(settings: dict[str, object]) -> None:
+    """Without a scaling by length, a feature that is missing takes away just what it contributed."""
+    X, Y = stream()
+    model = SALT(**{**settings, "scaling": "none", "missing": None}).partial_fit(X[:50], Y[:50])
+    one = sp.csr_array(X[51:52])
+    score = model.decision_function(one)[0]
+    for label, explanation in enumerate(model.explain(as_rows(one)[0], range(4), 100)):
+        for feature, part in zip(explanation.features, explanation.contributions, strict=True):
+            without = one.copy()
+            without.data[without.indices == feature] = 0.0
+            assert score[label] - model.decision_function(without)[0, label] == pytest.approx(part, rel=1e-5, abs=1e-6)
+
+
+def test_the_strongest_are_listed() -> None:
+    X, Y = stream()
+    model = FALT().partial_fit(X[:50], Y[:50])
+    row = as_rows(sp.csr_array(X[50:51]))[0]
+    for label in range(4):
+        whole, few = model.explain(row, [label], 100)[0], model.explain(row, [label], 2)[0]
+        parts = dict(zip(whole.features.tolist(), whole.contributions.tolist(), strict=True))
+        above = [f for f in whole.features.tolist() if parts[f] > 0][:2]
+        below = [f for f in whole.features.tolist() if parts[f] < 0][-2:]
+        assert few.features.tolist() == above + below
+
+
+@pytest.mark.parametrize("make", [FALT, SALT])
+def test_names_what_was_planted(make: Make) -> None:
+    """A quantity with a mean of 1,000 says nothing of the labels; three words and one other quantity say all."""
+    generator = np.random.default_rng(3)
+    X = np.hstack(
+        [generator.normal((1000.0, 20.0), (1.0, 3.0), (2000, 2)), (generator.random((2000, 40)) < 0.2).astype(float)]
+    )
+    Y = np.stack([X[:, 1] > 20, X[:, 2] > 0, (X[:, 3] > 0) | (X[:, 4] > 0)], axis=1).astype(int)
+    model = make().partial_fit(sp.csr_array(X), Y)
+    planted = {0: {1}, 1: {2}, 2: {3, 4}}
+    x = np.zeros((1, 42))
+    x[0, [0, 1, 2, 3, 4, 9, 10, 11]] = [1003.0, 26.0, 1, 1, 1, 1, 1, 1]
+    row = as_rows(sp.csr_array(x))[0]
+    assert model.predict(x).tolist() == [[1, 1, 1]]
+    for label, features in planted.items():
+        assert set(model.explain(row, [label], len(features))[0].features[: len(features)].tolist()) == features
+
+
+@pytest.mark.parametrize("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
+def test_is_refused_with_a_kernel(make: Make) -> None:
+    X, Y = stream(10)
+    model = make().partial_fit(X, Y)
+    with pytest.raises(NotLinear, match="linear"):
+        model.explain(as_rows(sp.csr_array(X[:1]))[0], [0], 3)
+
+
+def test_a_restored_learner_explains_alike() -> None:
+    X, Y = stream()
+    model = FALT(average=True).partial_fit(X, Y)
+    other = FALT(average=True)
+    other.restore(model.state())
+    row = as_rows(sp.csr_array(X[:1]))[0]
+    for one, two in zip(model.explain(row, range(4), 5), other.explain(row, range(4), 5), strict=True):
+        assert [part.tolist() for part in one[:2]] == [part.tolist() for part in two[:2]]
+        assert one.rest == two.rest
+
+
+def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y = stream(10)
+    model = FALT().partial_fit(X, Y)
+    monkeypatch.setattr("manylabel_core.explanation.MAX_EXPLAINED_PARTS", 5)
+    with pytest.raises(ValueError, match="too much"):
+        model.explain(as_rows(sp.csr_array(X[:1]))[0], [0, 1], 3)

@@ -1,0 +1,153 @@
+"""Explanations over HTTP add up to the scores of the same answer, and name features as they came in."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.api.routers import learning
+from manylabel_service.hosting.explanations import Explainer
+
+NUMBERS = itertools.count()
+ARTICLES: list[Any] = [
+    {"x": {"title": "cat and dog", "country": "FR", "size": 3.25, "home": True}, "y": ["pets"]},
+    {"x": {"title": "old car", "country": "DE", "size": 900, "home": False}, "y": ["cars"]},
+    {"x": {"title": "a cat in a car", "country": "FR", "size": None}, "y": ["pets", "cars"]},
+    {"x": {"title": "tax law", "country": "DE", "size": 512.5}, "y": ["law"]},
+] * 6
+
+
+@pytest.fixture
+def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+    """Make models, each under another name."""
+    return lambda **spec: create(client, f"explained-{next(NUMBERS)}", **spec)
+
+
+def ok(response: Any) -> Any:
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def check(prediction: Any, k: int) -> None:
+    """Explanations are of the labels predicted, bounded, in order, and add up."""
+    assert list(prediction["explanations"]) == prediction["labels"]
+    for label, one in prediction["explanations"].items():
+        parts = [part["contribution"] for part in (*one["for"], *one["against"])]
+        size = sum(map(abs, parts)) + abs(one["rest"])
+        assert sum(parts) + one["rest"] == pytest.approx(prediction["scores"][label], rel=1e-9, abs=1e-12 * size)
+        for side, sign in (("for", 1), ("against", -1)):
+            sizes = [sign * part["contribution"] for part in one[side]]
+            assert len(sizes) <= k
+            assert sizes == sorted(sizes, reverse=True)
+            assert all(size > 0 for size in sizes)
+
+
+@pytest.mark.parametrize("scaling", ["auto", "none", "unit", "standard"])
+@pytest.mark.parametrize("algorithm", ["falt", "salt", "passive_aggressive"])
+def test_adds_up_and_names_features(client: TestClient, made: Callable[..., str], algorithm: str, scaling: str) -> None:
+    address = made(algorithm=algorithm, scaling=scaling, text={"fields": ["title"]})
+    assert ok(client.post(f"{address}/predict", json={**ARTICLES[0], "explain": 3}))["explanations"] == {}
+    ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
+    answer = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 2})
+    schemas.PredictAnswer.model_validate_json(answer.content, strict=True)
+    prediction = ok(answer)
+    assert "pets" in prediction["labels"]
+    check(prediction, 2)
+    many = client.post(f"{address}/predict", json={"examples": ARTICLES[:4], "explain": 9, "probabilities": True})
+    schemas.PredictBatchAnswer.model_validate_json(many.content, strict=True)
+    for item, one in zip(ARTICLES, ok(many)["predictions"], strict=False):
+        check(one, 9)
+        for explanation in one["explanations"].values():
+            values = {part["feature"]: part["value"] for part in (*explanation["for"], *explanation["against"])}
+            if "size" in values:
+                assert values["size"] == item["x"]["size"]
+            assert values.keys() <= {f"title={word}" for word in item["x"]["title"].split()} | {
+                "size", "home", f"country={item['x']['country']}"
+            }  # fmt: skip
+    named = [part["feature"] for part in ok(many)["predictions"][0]["explanations"]["pets"]["for"]]
+    assert "title=cat" in named
+    # Not asked, not a byte more.
+    plain = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"]})
+    assert "explanations" not in ok(plain)
+    assert client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 0}).content == plain.content
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse", "hashed", "hashed-numbers", "declared"])
+def test_every_form_of_features(client: TestClient, made: Callable[..., str], form: str) -> None:
+    spec: dict[str, Any] = {"hashed": {"limits": {"features": {"most": 3, "policy": "hash"}}}}.get(form, {})
+    if form == "hashed-numbers":
+        spec = {"limits": {"features": {"most": 4, "policy": "hash"}}}
+    if form == "declared":
+        spec = {"features": ["a", "b", "c"]}
+    xs: list[Any] = {
+        "dense": [[0.1, 2.0, 0.0], [-0.1, 0.5, None]],
+        "sparse": [{"indices": [7, 1000000], "values": [0.1, -2]}, {"indices": [5, 7], "values": [1, 0.25]}],
+        "hashed": [{f"word{n}": n - 4.5 for n in range(9)}, {"word1": 1, "word3": 3}],
+        "hashed-numbers": [{"indices": [0, 3, 99, 1234], "values": [1, 2, 3, 4]}, {"indices": [5], "values": [1]}],
+        "declared": [{"a": 0.1, "c": 2}, {"b": 1}],
+    }[form]
+    address = made(**spec, scaling="none")
+    for _ in range(5):
+        ok(client.post(f"{address}/update", json={"examples": [{"x": x, "y": [f"l{n}"]} for n, x in enumerate(xs)]}))
+    answer = ok(client.post(f"{address}/predict", json={"examples": [{"x": x} for x in xs], "explain": 5}))
+    explained = 0
+    for x, prediction in zip(xs, answer["predictions"], strict=True):
+        check(prediction, 5)
+        given = dict(enumerate(x)) if isinstance(x, list) else x
+        if "indices" in given:
+            given = dict(zip(given["indices"], given["values"], strict=True))
+        for one in prediction["explanations"].values():
+            for part in (*one["for"], *one["against"]):
+                assert given[part["feature"]] == part["value"]
+                explained += 1
+    assert explained
+
+
+def test_the_same_after_a_restart(client: TestClient, made: Callable[..., str], state_of: Any) -> None:
+    address = made(text={"fields": ["title"]})
+    ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
+    before = ok(client.post(f"{address}/predict", json={"examples": ARTICLES[:4], "explain": 4}))["predictions"]
+    copied = f"/v1/models/explained-{next(NUMBERS)}"
+    state = state_of(client, address)
+    assert client.put(copied, content=state, headers={"Content-Type": "application/octet-stream"}).status_code == 201
+    after = ok(client.post(f"{copied}/predict", json={"examples": ARTICLES[:4], "explain": 4}))["predictions"]
+    assert before == after
+    client.delete(copied)
+
+
+@pytest.mark.parametrize("algorithm", ["kernel_falt", "kernel_salt", "kernel_passive_aggressive"])
+def test_kernels_are_refused(client: TestClient, made: Callable[..., str], algorithm: str) -> None:
+    params = {"budget": 10} if algorithm == "kernel_salt" else {}
+    address = made(algorithm=algorithm, params=params)
+    ok(client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": ["a"]}))
+    refused = client.post(f"{address}/predict", json={"x": [1.0, 2.0], "explain": 3})
+    assert refused.status_code == 422
+    assert "/explain" in refused.json()["detail"]
+    assert "linear" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("wrong", [-1, 101, 1.5, True, "3", None, [3]])
+def test_what_is_no_count_is_refused(client: TestClient, made: Callable[..., str], wrong: Any) -> None:
+    refused = client.post(f"{made()}/predict", json={"x": [1.0], "explain": wrong})
+    assert refused.status_code == 422
+    assert refused.json()["errors"] == [{"pointer": "/explain", "detail": "must be an integer from 0 to 100"}]
+
+
+def test_an_answer_has_a_bound(client: TestClient, made: Callable[..., str], monkeypatch: Any) -> None:
+    address = made(scaling="none")
+    x = {f"w{n}": 1 for n in range(20)}
+    ok(client.post(f"{address}/update", json={"examples": [{"x": x, "y": ["a"]}] * 3}))
+    monkeypatch.setattr(learning, "Explainer", lambda k, most: Explainer(k, most // 33_333))
+    ok(client.post(f"{address}/predict", json={"x": x, "explain": 20}))
+    refused = client.post(f"{address}/predict", json={"examples": [{"x": x}] * 2, "explain": 20})
+    assert refused.status_code == 422
+    assert "at most 30 contributions" in refused.json()["detail"]
+
+
+def test_predict_update_does_not_know_it(client: TestClient, made: Callable[..., str]) -> None:
+    refused = client.post(f"{made()}/predict-update", json={"x": [1.0], "y": [], "explain": 1})
+    assert refused.status_code == 422
+    assert refused.json()["errors"][0]["pointer"] == "/explain"
