@@ -7,6 +7,7 @@ from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
 from benchmarks.online import budget, calibration, drift, missing, speed, streams, text
+from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
 
@@ -20,6 +21,7 @@ BENCHMARKS = {
     "text": text,
     "http": parts,
     "batch": sections,
+    "peers": peers,
     "reproduce": papers,
     "same-bits": compare,
 }

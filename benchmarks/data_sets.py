@@ -46,6 +46,14 @@ def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
     return X, Y
 
 
+def load_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """The training and test rows of a set that comes with such halves; else None."""
+    if name == "debtags":
+        return None
+    file = _open(folder, name)
+    return tuple(file[key].astype(np.int64) for key in ("train_idx", "test_idx")) if "train_idx" in file else None
+
+
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
     """The views of a data set by name, sparse ones in CSR, and its labels.
 
@@ -70,10 +78,7 @@ def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8
 
 def load_views_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """The official training and test rows of a data set that has nothing else to do with views; else None."""
-    if name != "corel5k_inria":
-        return None
-    file = _open(folder, name)
-    return file["train_idx"], file["test_idx"]
+    return load_split(folder, name) if name == "corel5k_inria" else None
 
 
 def _root_histograms(counts: NDArray[Any]) -> Any:

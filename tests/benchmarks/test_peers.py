@@ -1,0 +1,113 @@
+"""`python -m benchmarks peers` on generated data, with what a developer has installed."""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.__main__ import BENCHMARKS
+from benchmarks.peers import compare
+from benchmarks.peers.contenders import Scored, varying
+from benchmarks.peers.selection import choose_and_measure
+from benchmarks.peers.tasks import Problem, Task, load_task
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a small set in the format of the public ones."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 6)).astype(np.float32)
+    Y = (X[:, :3] + 0.3 * rng.normal(size=(150, 3)) > 0.4).astype(np.int8)
+    order = rng.permutation(150)
+    view = {"view_id": np.arange(6) // 3, "view_names": np.array(["rhythm", "timbre"])}
+    np.savez(tmp_path / "emotions.npz", X=X, Y=Y, train_idx=order[:90], test_idx=order[90:], **view)
+    return tmp_path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*words: str) -> str:
+        parser = argparse.ArgumentParser()
+        compare.add_arguments(parser)
+        compare.run(parser.parse_args(words))
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_it_is_a_benchmark() -> None:
+    assert BENCHMARKS["peers"] is compare
+
+
+def test_runs_goes_on_and_prints(folder: Path, command: Command) -> None:
+    raw = folder / "raw.jsonl"
+    given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--seconds", "120"]
+    command(*given, "--only", "M3L, linear")
+    printed = command(*given, "--only", "M3L, linear", "OneVsRest, LinearSVC", "BOOMER")
+    lines = [json.loads(line) for line in raw.read_text().splitlines()]
+    assert [line["contender"] for line in lines] == ["M3L, linear", "OneVsRest, LinearSVC", "BOOMER"]
+    assert [line["ended"] for line in lines] == ["in good order"] * 2 + ["not run: needs --boomer"]
+    assert lines[0]["measured"]["micro_f1"]["micro_f1"] > 0.8
+    assert "emotions: 90 + 60 rows, 6 features (dense), 3 labels" in printed
+    assert "in one of the two: " in printed
+    assert f"commits: {lines[0]['commit'][:8]}" in printed
+    assert command("--from", str(raw)).count("OneVsRest, LinearSVC") == 3  # its row, and best for both measures
+
+
+def test_what_takes_too_long_is_said(folder: Path, command: Command) -> None:
+    raw = folder / "raw.jsonl"
+    given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--only", "M3L, linear"]
+    command(*given, "--seconds", "1")  # less than it takes to load
+    assert [json.loads(line)["ended"] for line in raw.read_text().splitlines()] == ["did not finish in 1 s"]
+    assert compare.read(raw)[0]["budget"] == 1.0
+
+
+def test_settings_and_cuts_are_chosen_without_the_test_half(folder: Path) -> None:
+    """A setting that scores by the labels of the test half is not chosen: its out-of-fold scores are noise."""
+    task = load_task(folder, "emotions")
+
+    def run(problem: Problem, setting: dict[str, bool]) -> Scored:
+        rng = np.random.default_rng(1)
+        if not setting["cheats"]:
+            return Scored(problem.other[:, :3].astype(float), 0.0, 0.0)
+        of_test = len(problem.other) == len(task.truth)
+        return Scored(task.truth.astype(float) if of_test else rng.normal(size=(len(problem.other), 3)), 0.0, 0.0)
+
+    found = choose_and_measure(task, [{"cheats": True}, {"cheats": False}], run, 60.0)
+    assert found["measured"]["micro_f1"]["setting"] == {"cheats": False}
+    assert found["measured"]["macro_f1"]["setting"] == {"cheats": False}
+    assert found["measured"]["default"]["setting"] == {"cheats": True}
+    assert 0.8 < found["measured"]["micro_f1"]["micro_f1"] < 1.0
+
+
+def test_a_search_stops_where_the_rest_would_take_longer(folder: Path) -> None:
+    def run(problem: Problem, setting: dict[str, int]) -> Scored:
+        return Scored(problem.other[:, :3].astype(float), 0.0, 0.0)
+
+    found = choose_and_measure(load_task(folder, "emotions"), [{"at": at} for at in range(5)], run, 0.0)
+    assert (len(found["trials"]), found["left_out"]) == (1, 4)
+
+
+def test_labels_that_do_not_vary_score_outside_of_all_others() -> None:
+    rng = np.random.default_rng(0)
+    Y = np.column_stack([np.zeros(9), np.ones(9), rng.permutation(9) < 4]).astype(np.int8)
+
+    def run(problem: Problem, setting: dict[str, int]) -> Scored:
+        assert problem.Y.shape == (9, 1)
+        return Scored(rng.normal(size=(4, 1)), 0.0, 0.0)
+
+    scores = varying(run)(Problem(np.zeros((9, 1)), Y, np.zeros((4, 1)), {}), {}).scores
+    assert scores.shape == (4, 3)
+    assert scores[:, 0].max() < scores[:, 2].min() <= scores[:, 2].max() < scores[:, 1].min()
+
+
+def test_views_are_columns_side_by_side(folder: Path) -> None:
+    task: Task = load_task(folder, "emotions")
+    assert {name: list(columns) for name, columns in task.problem.views.items()} == {
+        "rhythm": [0, 1, 2],
+        "timbre": [3, 4, 5],
+    }
