@@ -55,9 +55,10 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         "scaling": (
             '{"auto", "none", "unit", "standard"}',
             'Scaling of features as part of the model. "auto": quantities that most examples have are standardised '
-            "over the stream so far, other features divided by their usual size, and every example brought to unit "
-            'norm (about that, if it is one of up to ten quantities). "none": features as they are. "unit": every '
-            'example to unit norm. "standard": standardisation over the stream so far (which makes examples dense).',
+            "over the stream so far, other features divided by their usual size and weighed by their rarity, and "
+            "every example brought to unit norm (about that, if it is one of up to ten quantities). "
+            '"none": features as they are. "unit": every example to unit norm. "standard": standardisation over the '
+            "stream so far (which makes examples dense).",
         ),
         "missing": (
             '{"mean", "zero"}',

@@ -93,7 +93,7 @@ def scale_automatically(  # type: ignore[no-untyped-def]
                 n_next += 1
             if has or missing_is_zero:
                 n_known = np.float64(n) if missing_is_zero else n_having
-                scaled = _scaled(value if has else 0.0, n_values, mean, squares, n_known, is_dense)
+                scaled = _scaled(value if has else 0.0, n_values, mean, squares, n, n_known, is_dense)
                 if scaled != 0.0:
                     n_others += not is_dense
                     out_indices[end], out_values[end] = feature, scaled
@@ -157,17 +157,20 @@ def _include(n_values, mean, squares, value):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _scaled(value, n_values, mean, squares, n_known, is_dense):  # type: ignore[no-untyped-def]
+def _scaled(value, n_values, mean, squares, n, n_known, is_dense):  # type: ignore[no-untyped-def]
     """Return a value as the model sees it: in deviations from the mean if the feature is dense, else by its size.
 
-    `n_known` examples have had the feature, of which `n_values` had a value other than 0.
+    `n_known` of `n` examples have had the feature, of which `n_values` had a value other than 0. A rare one weighs
+    more, as by an inverse document frequency: by a root, which has the same bits on any machine, unlike a logarithm.
     """
     if is_dense:  # the variance of the values, and that between them and the zeros
         share = n_values / n_known
         shift, deviation = share * mean, np.sqrt(squares / n_known + mean * mean * share * (1.0 - share))
+        rarity = 1.0
     else:
         shift, deviation = 0.0, np.sqrt(squares / max(n_values, 1.0) + mean * mean)
-    return (value - shift) / deviation if deviation > 0.0 else 0.0
+        rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values + 1.0))))
+    return rarity * (value - shift) / deviation if deviation > 0.0 else 0.0
 
 
 @compiled

@@ -19,8 +19,9 @@ class AutomaticScaling(Scaling):
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
     standardised by the values that examples had, zeros included. Any other feature is divided by the root mean square
-    of its values that are not 0: it stays sparse, and a word or a category stays 1. Each example is scaled by the
-    statistics that include it.
+    of its values that are not 0, and weighs the more the rarer it is, as by an inverse document frequency: times the
+    eighth root of (n + 1) / (n_f + 1), where n_f of n examples so far have had it. It stays sparse. Each example is
+    scaled by the statistics that include it.
 
     A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
     `missing="zero"`. Any other feature that is missing is a 0.

@@ -66,7 +66,7 @@ def transcription(X: Array) -> Array:
             if quantities[feature]:
                 Z[i, feature] = (values[-1] - values.mean()) / values.std()
             elif len(given):
-                Z[i, feature] = values[-1] / np.sqrt(np.mean(given**2))
+                Z[i, feature] = values[-1] / np.sqrt(np.mean(given**2)) * ((i + 2) / (len(given) + 1)) ** 0.125
         Z[i] = divided_by_length(Z[i], quantities)
     return Z
 
@@ -165,13 +165,16 @@ def test_a_linear_truth_of_few_quantities_is_learnt(n_features: int) -> None:
     assert (learner.predict(X[3000:]) != Y[3000:]).mean() < 0.05
 
 
-def test_words_stay_as_they_are() -> None:
-    """Of examples with as many words each, automatic scaling is unit norm."""
-    rng = np.random.default_rng(2)
-    X = np.array([rng.permutation(30) < 5 for _ in range(50)], dtype=float)
+def test_a_rare_word_weighs_more() -> None:
+    """By the eighth root of how much rarer it is; of words that all examples have, automatic scaling is unit norm."""
+    X = np.ones((512, 4))
+    X[:-1, 0] = 0.0
     scaling = AutomaticScaling()
-    scaling.grow(30)
-    np.testing.assert_allclose(dense(scaling.learn(as_rows(X, "float64")[0]), 30), X / np.sqrt(5.0), atol=1e-12)
+    scaling.grow(4)
+    scaled = dense(scaling.learn(as_rows(X, "float64")[0]), 4)
+    np.testing.assert_allclose(scaled[:-1, 1:], 1 / np.sqrt(3.0), atol=1e-12)
+    np.testing.assert_allclose(scaled[-1, 0] / scaled[-1, 1:], (513 / 2) ** 0.125, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1.0, atol=1e-12)
 
 
 def test_the_work_is_in_proportion_to_the_values() -> None:

@@ -9,9 +9,9 @@ from typing import TypeVar
 SHARED = {
     "scaling": """\
 How features are scaled before anything else, by the examples of `fit`: "none"; "auto", as the online
-learners scale the next example (quantities in deviations from their mean, others by their usual size, rows to
-unit length), for which a NaN, or what sparse X does not store, is missing: a quantity then stands at its mean;
-"standard", deviations from the mean, which fills sparse rows up; "max_abs", by the largest
+learners scale the next example (quantities in deviations from their mean, others by their usual size and
+rarity, rows to unit length), for which a NaN, or what sparse X does not store, is missing: a quantity then
+stands at its mean; "standard", deviations from the mean, which fills sparse rows up; "max_abs", by the largest
 absolute value, which leaves zeros. What is fitted is kept as `scaling_` (None for "none"), also in bytes.""",
     "kernel": """\
 "linear" works on weights of features and takes sparse X without a Gram matrix. A callable takes two
