@@ -6,10 +6,11 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
-from benchmarks.online import budget, calibration, drift, missing, speed, streams, text
+from benchmarks.online import budget, calibration, drift, missing, speed, streams
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
+from benchmarks.text import parts as text
 
 BENCHMARKS = {
     "online": speed,

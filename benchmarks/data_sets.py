@@ -54,6 +54,14 @@ def load_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.i
     return tuple(file[key].astype(np.int64) for key in ("train_idx", "test_idx")) if "train_idx" in file else None
 
 
+def load_records(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Records as they are, one JSON object a line."""
+    path = folder / f"{name}.jsonl.gz"
+    _check_exists(path)
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
     """The views of a data set by name, sparse ones in CSR, and its labels.
 
@@ -103,12 +111,9 @@ def standardised(train: Any, test: Any) -> tuple[Any, Any]:
 
 def _debtags(folder: Path) -> tuple[sp.csr_array, sp.csr_array]:
     """Packages of Debian: words of title and description and two categories as features, tags as labels, in CSR."""
-    path = folder / "debtags.jsonl.gz"
-    _check_exists(path)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        packages = [json.loads(line) for line in lines]
-    X = _named_columns(dict(_package_features(package)) for package in packages)
-    return X, _named_columns(dict.fromkeys(package["tags"], 1) for package in packages).astype(np.int8)
+    packages = load_records(folder, "debtags")
+    X = named_columns(dict(_package_features(package)) for package in packages)
+    return X, named_columns(dict.fromkeys(package["tags"], 1) for package in packages).astype(np.int8)
 
 
 def _package_features(package: dict[str, Any]) -> Iterator[tuple[str, float]]:
@@ -119,7 +124,7 @@ def _package_features(package: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield f"{part}={package[part]}", 1.0
 
 
-def _named_columns(rows: Iterator[dict[str, float]]) -> sp.csr_array:
+def named_columns(rows: Iterator[dict[str, float]]) -> sp.csr_array:
     """Rows by name as CSR; a name has the next column when it first appears."""
     columns: dict[str, int] = {}
     indices, values, ends = [], [], [0]

@@ -24,13 +24,8 @@ TITLE, TEXT = 8, 52
 VOCABULARY = 20_000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--records", type=int, default=2_000, help="records; by default %(default)s")
-    parser.add_argument("--repeats", type=int, default=7, help="runs of each contender; by default %(default)s")
-    parser.add_argument("--seed", type=int, default=0)
-
-
 def run(args: argparse.Namespace) -> None:
+    """Measure, and print the table."""
     records = made(args.records, args.seed)
     timed = contenders(records)
     seconds: dict[str, list[float]] = {name: [] for name in timed}
@@ -39,7 +34,9 @@ def run(args: argparse.Namespace) -> None:
             began = time.process_time()
             read()
             seconds[name].append(time.process_time() - began)
-    print(f"{args.records:,} records of {TITLE + TEXT} words, seed {args.seed}\n{'':52}{'us/record':>10}{'to ours':>9}")
+    print(
+        f"\n{args.records:,} records of {TITLE + TEXT} words, seed {args.seed}\n{'':52}{'us/record':>10}{'to ours':>9}"
+    )
     ours = statistics.median(next(iter(seconds.values())))
     for name, runs in seconds.items():
         median = statistics.median(runs)

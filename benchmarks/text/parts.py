@@ -1,0 +1,25 @@
+"""Records with text: microseconds to read one, and the quality that is learnt from them, beside peers."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks.text import encoding, quality
+
+PARTS = {"encoding": encoding.run, "quality": quality.run}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts to run")
+    parser.add_argument("--records", type=int, default=2_000, help="records to read; by default %(default)s")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each contender; by default %(default)s")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with debtags.jsonl.gz, for the quality")
+    parser.add_argument("--peer-seconds", type=float, default=120.0, help="time of a slow peer; default %(default)s")
+    parser.add_argument("--out", type=Path, help="folder for the plot (PNG)")
+
+
+def run(args: argparse.Namespace) -> None:
+    for part in args.only:
+        PARTS[part](args)
