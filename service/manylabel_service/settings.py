@@ -33,6 +33,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from manylabel_core.records import RecordLimits
 from manylabel_service.storage.address import EMBEDDED, Address, is_redis
 from manylabel_service.storage.protocol import Durability
 
@@ -273,6 +274,11 @@ class Settings(BaseSettings):
 
     drain_seconds: PositiveInt = 10
     """How long a stopping server lets requests in flight finish before it takes the last snapshots."""
+
+    @property
+    def record_limits(self) -> RecordLimits:
+        """The limits of one record."""
+        return RecordLimits(self.max_record_characters, self.max_record_tokens, self.max_record_depth)
 
     @field_validator("workers")
     @classmethod

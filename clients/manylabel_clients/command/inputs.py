@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
-from manylabel_clients.command.data.files import PLAIN, TableOptions, check_labelled, read_table
+from manylabel_clients.command.data.files import PLAIN, RECORDS, TABLES, TableOptions, check_labelled, read_rows
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.errors import ApiError
 
@@ -34,10 +34,10 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
 
     Parameters
     ----------
-    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file, of CSV if it
-        ends with .csv.
+    source : JSON itself, if it starts like it; ``-`` for standard input; otherwise the name of a file, of CSV or TSV if
+        it ends with .csv or .tsv, of JSON else; with .gz behind that, it is gzip.
     labelled : whether each example must have a `y`; if not, it may have one.
-    labels, table : what the columns of CSV are.
+    labels, table : what the columns of a table, or the fields of JSON lines, are.
 
     Raises
     ------
@@ -46,11 +46,9 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
     OSError
         If the file cannot be read.
     """
-    if source.lower().endswith(".csv"):
-        yield from _table(Path(source), labelled, labels, table)
+    if _has_rows(source, labels is not None or table != PLAIN):
+        yield from _rows(Path(source), labelled, labels, table)
         return
-    if labels is not None or table != PLAIN:
-        raise Failure("--labels, --tags and --ignore are for files that end with .csv")
     needed = {"x", "y"} if labelled else {"x"}
     for place, value in _read_values(source, LABELLED_EXAMPLE):
         if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y"}:
@@ -70,7 +68,7 @@ def read_truths(source: str) -> Iterator[Item]:
 def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
     """Yield the items of an input with the places where they stand."""
     with ExitStack() as stack:
-        if source.lstrip()[:1] in ("{", "["):
+        if _is_json(source):
             lines: Iterable[str] = io.StringIO(source)
         elif source == "-":
             if sys.stdin.isatty():
@@ -105,10 +103,27 @@ def placed(chunk: list[Item]) -> Iterator[None]:
         raise Failure(_PLACE.sub(place, str(error))) from error
 
 
-def _table(path: Path, labelled: bool, labels: str | None, table: TableOptions) -> Iterator[Item]:
+def _has_rows(source: str, are_parts_named: bool) -> bool:
+    """Return whether a source is a file to be read row by row: a table, or JSON lines in gzip or with parts named."""
+    format, is_packed = None, source.lower().endswith(".gz")
+    if not (source == "-" or _is_json(source)):
+        from manylabel_core.datasets.reading import format_of
+
+        format = format_of(source)
+    if are_parts_named and format not in RECORDS:
+        options = "--labels, --tags, --separator, --ignore and --text"
+        raise Failure(f"{options} are for files that end with .csv, .tsv, .jsonl or .ndjson, or these and .gz")
+    return format in TABLES or (format == "ndjson" and (are_parts_named or is_packed))
+
+
+def _is_json(source: str) -> bool:
+    return source.lstrip()[:1] in ("{", "[")
+
+
+def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -> Iterator[Item]:
     if labelled:
         check_labelled(path, labels, table)
-    for line, x, y in read_table(path, labels, table):
+    for line, x, y in read_rows(path, labels, table):
         if y is None and labelled:
             raise Failure(f"{path}, line {line}: its labels are not known")
         yield Item(f"line {line}", x, y)

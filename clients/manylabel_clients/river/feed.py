@@ -15,6 +15,7 @@ from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Updated
 from manylabel_clients.river.encoding import named_truths, named_values
+from manylabel_clients.river.files.stream import FileStream
 
 BATCH_SIZE = 64
 """Examples in one update, by default."""
@@ -130,7 +131,8 @@ def feed(
     offset = start
     try:
         with _bar(stream, start, progress) as advance:
-            for batch in _batches(_examples(stream, start, complete), batch_size):
+            rows = stream.examples() if isinstance(stream, FileStream) else stream
+            for batch in _batches(_examples(rows, start, complete), batch_size):
                 receipt = model.update_many(batch, batch_size=batch_size, key=f"{feed_id}:{offset}")
                 offset += len(batch)
                 advance(len(batch))

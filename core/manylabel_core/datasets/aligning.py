@@ -28,8 +28,10 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     Raises
     ------
     ValueError
-        They have no view in common, or no label, or names in one and numbers in the other.
+        They have no view in common, or no label, or names in one and numbers in the other, or their texts were read in
+        different ways.
     """
+    check_text(dataset, like)
     unknown = dataset.views.keys() - like.views.keys()
     if unknown:
         due = ", ".join(like.views)
@@ -40,7 +42,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     views = {name: _view(dataset, like, name) for name in like.views}
     Y = _columns(dataset.Y, dataset.label_names, like.label_names)
     names, splits = dict(like.feature_names), dict(dataset.splits)
-    return Dataset(views, Y, like.label_names, names, splits, dataset.labelled.copy(), dict(dataset.missing))
+    return Dataset(views, Y, like.label_names, names, splits, dataset.labelled.copy(), dict(dataset.missing), like.text)
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:
@@ -56,6 +58,14 @@ def with_views(dataset: Dataset, other: Dataset) -> Dataset:
         feature_names={**dataset.feature_names, **{name: other.feature_names[name] for name in new}},
         missing={**dataset.missing, **dict.fromkeys(new, everyone)},
     )
+
+
+def check_text(dataset: Dataset, like: Dataset) -> None:
+    """Raise ValueError if both have records, whose texts were read in different ways."""
+    if dataset.text is not None and like.text is not None and dataset.text != like.text:
+        mine, its = dataset.text.to_json(), like.text.to_json()
+        names = ", ".join(name for name, value in mine.items() if value != its[name])
+        raise ValueError(f"the texts of the two data sets were not read alike: {names} differ")
 
 
 def _view(dataset: Dataset, like: Dataset, name: str) -> Any:

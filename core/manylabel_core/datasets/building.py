@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.datasets.dataset import SINGLE, Dataset, View
 from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.records import TextSettings
 
 
 class Columns:
@@ -129,8 +130,9 @@ class DatasetBuilder:
         label_names: Sequence[str],
         widths: Mapping[str, int],
         feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
+        text: TextSettings | None = None,
     ) -> Dataset:
-        """Return the data set, with so many columns in each view."""
+        """Return the data set, with so many columns in each view, and how its texts were read."""
         shape = (self.n_rows, len(label_names))
         indices, indptr = _indices(self._relevant), _indptr(self._indptr)
         return checked(
@@ -142,6 +144,7 @@ class DatasetBuilder:
                 {},
                 np.frombuffer(self._labelled, dtype=np.bool_) if self._labelled else np.zeros(0, np.bool_),
                 {name: columns.missing() for name, columns in self.views.items()},
+                text,
             )
         )
 

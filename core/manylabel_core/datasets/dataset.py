@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.datasets import serialisation
 from manylabel_core.datasets.serialisation import View
+from manylabel_core.records import TextSettings
 
 __all__ = ["SINGLE", "Dataset", "View"]
 
@@ -42,6 +43,9 @@ class Dataset:
         False for rows whose labels are not known; their rows of `Y` are empty.
     missing : dict of str to ndarray of shape (n_samples,), bool
         By view, True for rows that lack it, which are 0 there. Views that no row lacks are not in it.
+    text : TextSettings or None
+        How the texts of records were read, and are to be read in what a model of these rows is asked; None where there
+        are only numbers.
 
     Examples
     --------
@@ -67,6 +71,7 @@ class Dataset:
     splits: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     labelled: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     missing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    text: TextSettings | None = None
 
     def __post_init__(self) -> None:
         if not self.feature_names:
@@ -122,7 +127,7 @@ class Dataset:
         views = {name: view[chosen] for name, view in self.views.items()}
         names, labelled = dict(self.feature_names), self.labelled[chosen].copy()
         missing = {name: mask[chosen] for name, mask in self.missing.items()}
-        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing)
+        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, self.text)
 
     def split(self, name: str | None = None) -> Dataset:
         """Return one part of the data set; None or ``"all"`` is every row.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.rows import MAX_MAGNITUDE
 
 MAX_NAME_BYTES = 256
@@ -48,7 +49,9 @@ class Limits:
     nonzeros : int
         Most values stored: of dense features all of them, of sparse ones those given, and the relevant labels.
     bytes : int
-        Most memory for the arrays of a data set.
+        Most memory for the arrays of a data set, and most bytes of a file without its gzip.
+    record : RecordLimits
+        How much one row may have that is a record.
     """
 
     rows: int = 10_000_000
@@ -56,6 +59,7 @@ class Limits:
     labels: int = 10_000
     nonzeros: int = 2**28
     bytes: int = 2**30
+    record: RecordLimits = field(default_factory=RecordLimits)
 
     def check(self, what: str, count: int, *, line: int | None = None, member: str | None = None) -> None:
         """Raise BadDataset if there are more than allowed; `what` is the name of a limit."""

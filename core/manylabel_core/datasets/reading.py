@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from manylabel_core.datasets.dataset import Dataset
@@ -10,7 +12,7 @@ from manylabel_core.datasets.formats.arff import read_arff
 from manylabel_core.datasets.formats.libsvm import read_libsvm
 from manylabel_core.datasets.formats.ndjson import read_ndjson
 from manylabel_core.datasets.formats.npz import read_npz
-from manylabel_core.datasets.formats.table import read_csv
+from manylabel_core.datasets.formats.table import read_csv, read_tsv
 from manylabel_core.datasets.formats.text import Source
 from manylabel_core.datasets.limits import Limits
 
@@ -20,6 +22,7 @@ FORMATS: Mapping[str, Callable[..., Dataset]] = {
     "npz": read_npz,
     "ndjson": read_ndjson,
     "csv": read_csv,
+    "tsv": read_tsv,
 }
 """What reads each format."""
 
@@ -32,8 +35,23 @@ EXTENSIONS: Mapping[str, str] = {
     ".npz": "npz",
     ".svm": "libsvm",
     ".svmlight": "libsvm",
+    ".tsv": "tsv",
 }
 """The format of a file, by its extension in lower case."""
+
+PACKED = ".gz"
+"""An extension after that of the format; any format but NPZ may be gzip."""
+
+
+def extension_of(path: str | PathLike[str]) -> str:
+    """Return the extension that says the format of a file, in lower case: of ``rows.csv.gz`` that is ``.csv``."""
+    path = Path(path)
+    return (Path(path.stem) if path.suffix.lower() == PACKED else path).suffix.lower()
+
+
+def format_of(path: str | PathLike[str]) -> str | None:
+    """Return the format of a file by its name, or None."""
+    return EXTENSIONS.get(extension_of(path))
 
 
 def read_dataset(source: Source, format: str, *, limits: Limits = Limits(), **options: Any) -> Dataset:  # noqa: B008

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_COLUMNS, MAX_MAGNITUDE
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_core.vocabulary import Vocabulary
@@ -17,8 +18,8 @@ View = NDArray[np.float32] | sp.csr_array
 """Features of shape (n_samples, n_features), float32, dense or CSR."""
 
 VERSION = 1
-"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; and, if rows lack
-views, "missing": [the number of each view that some lack]."""
+"""Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
+"missing": [the number of each view that some lack]; and where rows are records, "text": how their texts were read."""
 
 KIND = "dataset"
 
@@ -41,6 +42,8 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
     if missing := {at: name for at, name in enumerate(attributes["views"]) if name in attributes["missing"]}:
         header["missing"] = list(missing)
         arrays |= {f"missing{at}": attributes["missing"][name] for at, name in missing.items()}
+    if attributes["text"] is not None:
+        header["text"] = attributes["text"].to_json()
     return State(arrays, header).to_bytes()
 
 
@@ -90,6 +93,7 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         "splits": splits,
         "labelled": labelled,
         "missing": _missing(arrays, header.get("missing", []), views, n_rows),
+        "text": TextSettings.from_json(header["text"]) if "text" in header else None,
     }
 
 

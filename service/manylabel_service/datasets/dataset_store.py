@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -157,11 +158,13 @@ class DatasetStore:
             labels=self._settings.max_labels,
             nonzeros=most // 4,
             bytes=most,
+            record=self._settings.record_limits,
         )
         request = {
             "format": format,
             "options": dict(options),
             "limits": {name: getattr(limits, name) for name in ("rows", "features", "labels", "nonzeros", "bytes")},
+            "record": asdict(limits.record),
         }
         files = [upload, result, *([] if labels is None else [labels])]
         async with self._reading:

@@ -11,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from manylabel_core.datasets import BadDataset, Dataset, Limits, read_dataset
+from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
 
 CHUNK_BYTES = 2**20
@@ -23,12 +24,13 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     upload.seek(0)
     options = {**request["options"], **({"labels": labels[0]} if labels else {})}
     train_rows = options.pop("train_rows", None)
-    dataset = read_dataset(upload, request["format"], limits=Limits(**request["limits"]), **options)
+    limits = Limits(**request["limits"], record=RecordLimits(**request["record"]))
+    dataset = read_dataset(upload, request["format"], limits=limits, **options)
     if train_rows is not None:
         _split(dataset, train_rows)
     data = dataset.to_bytes()
     result.write(data)
-    description = dataset.describe()
+    description = {**dataset.describe(), "text": None if dataset.text is None else dataset.text.to_json()}
     details = {
         "label_names": list(dataset.label_names),
         "label_counts": dataset.label_counts().tolist(),

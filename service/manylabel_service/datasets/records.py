@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from manylabel_service.online.spec.text import Text
+
 
 class DatasetRecord(BaseModel):
     """A record describes a data set."""
@@ -27,6 +29,8 @@ class DatasetRecord(BaseModel):
     """Features of each view; a single one is called x."""
     splits: dict[str, int]
     """Rows of each split that the file defines."""
+    text: Text | None = None
+    """Texts in records were read so, every choice made; null where there are only numbers."""
     checksum: str
     """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
     bytes: int

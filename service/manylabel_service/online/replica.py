@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.records import RecordEncoder, RecordLimits
+from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     DurabilityUnavailable,
     InvalidExample,
@@ -76,8 +76,8 @@ class Replica(HostedModel):
         super().__init__(record, settings, store_health, on_deleted)
         self.spec = read_spec(record.spec)
         self.durability = self.spec.durability or settings.durability
-        limits = RecordLimits(settings.max_record_characters, settings.max_record_tokens, settings.max_record_depth)
-        self.records = RecordEncoder(None if self.spec.text is None else self.spec.text.settings(), limits)
+        text = None if self.spec.text is None else self.spec.text.settings()
+        self.records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
         self._snapshot_reader = SnapshotReader(record, store)

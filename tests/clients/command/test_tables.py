@@ -87,8 +87,12 @@ def test_a_table_that_cannot_be_learnt_is_told(manylabel: Command, client: Clien
     for command, words in (
         (("update", name, str(table)), "--labels must say which columns of a CSV file are labels"),
         (("update", name, str(table), "--tags", "tags"), "line 3: its labels are not known"),
-        (("predict", name, str(table)), "column 'tags' is 'rock': expected a finite number"),
-        (("update", name, str(lines), "--tags", "tags"), "are for files that end with .csv"),
+        (
+            ("update", name, str(table), "--labels", "tags"),
+            "label 'tags' is 'rock': expected 0 or 1; if",
+        ),
+        (("update", name, str(lines), "--tags", "tags"), "line 1: its labels are not known"),
+        (("update", name, '{"x": {"tempo": 1}, "y": []}', "--tags", "tags"), "are for files that end with .csv, .tsv"),
     ):
         done = manylabel(*command)
         assert (done.status, words in done.err) == (1, True), (command, done)

@@ -176,7 +176,8 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--param", "C=-1"], "C must be a finite number above 0, not -1"),
         (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
-        (["--labels", "2"], "an option given is not for files of this kind"),
+        (["--labels", "2"], "labels of JSON lines are in one field: its name is needed"),
+        (["--zero-based"], "an option given is not for files of this kind"),
         (["--test", "TEST"], "does not fit: none of the labels"),
     ],
 )

@@ -311,7 +311,7 @@ def test_features_of_one_name_in_two_views() -> None:
 
 
 def test_a_format_that_is_none() -> None:
-    with pytest.raises(ValueError, match="format must be one of libsvm, arff, npz, ndjson, csv, not 'xls'"):
+    with pytest.raises(ValueError, match="format must be one of libsvm, arff, npz, ndjson, csv, tsv, not 'xls'"):
         read_dataset(io.BytesIO(), "xls")
 
 

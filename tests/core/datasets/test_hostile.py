@@ -273,7 +273,7 @@ def test_wrong_xml(xml: bytes, message: str) -> None:
     [
         (b"a,b\n1,0\n1\n", "line 3: 1 values, there are 2 columns"),
         (b"a,b\n1,0\n1,0,1\n", "line 3: 3 values, there are 2 columns"),
-        (b"a,b\n-,0\n", "line 2: column 'a' is '-': expected a finite number"),
+        (b"a,b\n-1e999,0\n", "line 2: column 'a' is '-1e999': expected a finite number"),
         (b"a,b\nNaN,0\n", "line 2: column 'a' is 'NaN': expected a finite number"),
         (b"a,b\n1,yes\n", "line 2: label 'b' is 'yes': expected 0 or 1"),
         (b'a,b\n"1,0\n2,1\n', "line 3: not CSV: unexpected end of data"),

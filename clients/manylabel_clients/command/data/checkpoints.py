@@ -56,6 +56,7 @@ class DigestedRows:
     ----------
     rows : the stream.
     checkpoint : how far the feed had got.
+    n_samples : rows in all, if that is known.
 
     Raises
     ------
@@ -63,8 +64,8 @@ class DigestedRows:
         On iteration, before the first row after the checkpoint, if the rows before it are not those that were fed.
     """
 
-    def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint) -> None:
-        self.n_samples: int | None = getattr(rows, "n_samples", None)
+    def __init__(self, rows: Iterable[Any], checkpoint: FeedCheckpoint, n_samples: int | None = None) -> None:
+        self.n_samples = n_samples
         self._rows = rows
         self._checkpoint = checkpoint
         self._hash = blake2b(digest_size=16)

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from manylabel_clients.command.data.files import Ignore, Separator, TableOptions, Tags, label_columns
+from manylabel_clients.command.data.files import LABELS_HELP, Ignore, Separator, TableOptions, Tags, Text, label_columns
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, Yes, confirm, connect, refuse_options_of
+from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
@@ -40,19 +41,16 @@ def add(
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
     format: Annotated[
         str | None,
-        typer.Option(help="libsvm, arff, npz, ndjson or csv. Default: by the ending of the file's name."),
+        typer.Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name."),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="XML|N|A,B,...",
-            help="Which columns are labels. ARFF: a Mulan XML file, or the first N (the last, if negative); without it "
-            "MEKA's header says. CSV: the last N, or their names.",
-        ),
+        typer.Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     train_rows: Annotated[
         int | None, typer.Option(min=1, help="So many rows, the first, are the split train, and the others test.")
     ] = None,
@@ -61,11 +59,12 @@ def add(
 ) -> None:
     """Send a labelled file to the server, to train models from.
 
-    Example: `manylabel datasets add songs songs.arff --labels songs.xml`
+    Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
+    `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
     """
     columns = None if labels is None else label_columns(labels)
     with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        table: dict[str, Any] = TableOptions(tags, separator, ignore).given()
+        table: dict[str, Any] = TableOptions(tags, separator, ignore, text).given()
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
         )
@@ -113,6 +112,7 @@ def _print(found: DatasetInfo) -> None:
         "features": f"{found.features:,}",
         "views": _counted(found.views),
         "labels": f"{found.labels:,} ({found.cardinality:.2f} a row, density {found.density:.4f})",
+        "text": text_facts(found.text) if found.text is not None else "none: numbers only",
         "size": human_size(found.bytes),
         "checksum": found.checksum,
         "created": found.created,

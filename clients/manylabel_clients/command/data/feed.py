@@ -15,8 +15,9 @@ from manylabel_clients.command.data.files import (
     Separator,
     TableOptions,
     Tags,
+    Text,
     ZeroBased,
-    open_file,
+    open_for,
 )
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
@@ -43,8 +44,9 @@ def feed(
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     complete: Annotated[
         bool,
         typer.Option(
@@ -62,6 +64,9 @@ def feed(
 ) -> None:
     """Learn a labelled file, in its order, each row once.
 
+    Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The model
+    says which of their fields are text.
+
     However it is interrupted, --resume goes on exactly: no row is left out, none learnt twice. It also learns what
     was added to the file since. (What was done is noted under ~/.local/state/manylabel.)
     """
@@ -69,9 +74,9 @@ def feed(
     with connect(url, PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
+        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text))
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
         checkpoint.save(path)
-        stream = open_file(file, labels, zero_based, TableOptions(tags, separator, ignore))
         result = _run(handle, stream, checkpoint, path, progress=not as_json)
     if as_json:
         print_json(asdict(result))
@@ -83,7 +88,7 @@ def feed(
 def _run(model: Model, stream: "FileStream", checkpoint: FeedCheckpoint, path: Path, progress: bool) -> "FeedResult":
     from manylabel_clients.river.feed import FeedInterrupted, feed
 
-    rows = DigestedRows(stream, checkpoint)
+    rows = DigestedRows(stream.examples(), checkpoint, stream.n_samples)
 
     def note(offset: int, receipt: Updated) -> None:
         replace(checkpoint, offset=offset, digest=rows.digest, updates=receipt.updates).save(path)

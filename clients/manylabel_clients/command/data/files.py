@@ -8,35 +8,57 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.http.resources.models import Model
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
     from manylabel_core.datasets import Dataset
+    from manylabel_core.datasets.formats.example_rows import ExampleRow
 
-FORMATS = "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff), NPZ (.npz), NDJSON (.ndjson, .jsonl) or CSV (.csv)"
+FORMATS = (
+    "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff), NPZ (.npz), CSV (.csv), TSV (.tsv) or JSON lines (.jsonl, "
+    ".ndjson); all but NPZ may be gzip (.gz)"
+)
+TABLES = ("csv", "tsv")
+RECORDS = (*TABLES, "ndjson")
+"""Formats whose rows may be records."""
 
 _File = typer.Argument(
     metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.", show_default=False
 )
 File = Annotated[Path, _File]
 OptionalFile = Annotated[Path | None, _File]
+LABELS_HELP = (
+    "ARFF: a Mulan XML file, or the first N (the last, if negative) or the names of the attributes that are labels; "
+    "without it, the XML beside the file or MEKA's header says. CSV, TSV: the last N columns, or their names, of 0 and "
+    "1; with --separator, the column whose cells list labels. JSON lines of records: the field that has the labels."
+)
 LabelColumns = Annotated[
     str | None,
-    typer.Option(
-        "--labels",
-        metavar="XML|N|A,B,...",
-        help="ARFF: which attributes are labels, by a Mulan XML file, as the first N (the last, if negative) or by "
-        "name; without it, the XML beside the file or MEKA's header says. libsvm: names of the labels in order. CSV: "
-        "the last N, or their names.",
-    ),
+    typer.Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order."),
 ]
 Tags = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="CSV: the column whose cells list the labels, in place of --labels."),
+    typer.Option(
+        metavar="COLUMN", help="CSV, TSV, JSON lines: the column or field that lists the labels, in place of --labels."
+    ),
 ]
-Separator = Annotated[str, typer.Option(help="CSV: what stands between two labels in a cell of --tags.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        help="CSV, TSV, JSON lines: what stands between two labels in a cell, as ';'. Default with --tags: a space.",
+        show_default=False,
+    ),
+]
 Ignore = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="CSV: columns that are neither features nor labels.")
+    str | None,
+    typer.Option(
+        metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are neither features nor labels."
+    ),
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIELD", help="CSV, TSV, JSON lines: a column or field that is text. Repeatable."),
 ]
 ZeroBased = Annotated[
     bool, typer.Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")
@@ -44,20 +66,44 @@ ZeroBased = Annotated[
 
 
 class TableOptions(NamedTuple):
-    """Options that say what the columns of a CSV file are, beside --labels."""
+    """Options that say what the columns of a table or the fields of records are, beside --labels."""
 
     tags: str | None = None
-    separator: str = " "
+    separator: str | None = None
     ignore: str | None = None
+    text: list[str] | None = None
 
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
-        tags = {} if self.tags is None else {"tags": self.tags, "separator": self.separator}
-        ignore = {} if self.ignore is None else {"ignore": [name.strip() for name in self.ignore.split(",")]}
-        return {**tags, **ignore}
+        ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
+        options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.text or None}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 PLAIN = TableOptions()
+
+
+def open_for(
+    model: Model, path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN
+) -> "FileStream":
+    """Return a labelled file as a stream of (x, y) for a model, which says what is text.
+
+    Raises
+    ------
+    Failure
+        As `open_file`, or the model does not take for text what is said to be.
+    """
+    status = model.status()
+    known = [] if status.text is None else status.text.get("fields") or []
+    if others := [name for name in table.text or () if name not in known]:
+        texts = f"only {', '.join(known)}" if known else "no field by its name"
+        cure = f"a model that does is made by manylabel models create NAME --text {','.join(table.text or ())}"
+        raise Failure(f"{model.name} does not read {', '.join(others)} as text, {texts}: {cure}")
+    stream = open_file(path, labels, zero_based, table)
+    columns = getattr(stream, "columns", ())
+    if table.text is None and (texts_there := [name for name in known if name in columns]):
+        return open_file(path, labels, zero_based, table._replace(text=texts_there))
+    return stream
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
@@ -69,8 +115,9 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
         If it cannot be understood, or the options are not for its format.
     """
     from manylabel_clients.river.files import open_stream
+    from manylabel_core.datasets.reading import format_of
 
-    options = _options("csv" if path.suffix.lower() == ".csv" else "", labels, zero_based, table)
+    options = _options(format_of(path), labels, zero_based, table)
     check_labelled(path, labels, table)
     with readable():
         try:
@@ -89,9 +136,9 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
     """
     from manylabel_core.datasets import read_dataset
     from manylabel_core.datasets.formats.mulan import xml_beside
-    from manylabel_core.datasets.reading import EXTENSIONS
+    from manylabel_core.datasets.reading import EXTENSIONS, format_of
 
-    if (format := EXTENSIONS.get(path.suffix.lower())) is None:
+    if (format := format_of(path)) is None:
         raise Failure(f"{path}: the name must end in one of {', '.join(EXTENSIONS)}")
     options = _options(format, labels, zero_based, table)
     check_labelled(path, labels, table)
@@ -104,10 +151,8 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
             raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
 
 
-def read_table(path: Path, labels: str | None, table: TableOptions) -> Iterator[tuple[int, dict[str, float], Any]]:
-    """Yield the rows of a CSV file as (line, x, y); y is None where the labels are not known, or no column has any.
-
-    What is missing is left out of x.
+def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
+    """Yield the rows of a table or of JSON lines, also those whose labels are not known.
 
     Raises
     ------
@@ -116,34 +161,33 @@ def read_table(path: Path, labels: str | None, table: TableOptions) -> Iterator[
     OSError
         If it cannot be read.
     """
-    from manylabel_core.datasets.formats.table import CsvTable
+    from manylabel_core.datasets.formats.example_rows import RowParts
+    from manylabel_core.datasets.formats.ndjson import JsonLines
+    from manylabel_core.datasets.formats.table import Table
+    from manylabel_core.datasets.formats.text import opened_text
+    from manylabel_core.datasets.reading import format_of
 
-    with readable(path), path.open("rb") as file:
-        rows = CsvTable(file, **_options("csv", labels, False, table))
-        for line, values, relevant in rows:
-            x = {name: value for name, value in zip(rows.feature_names, values, strict=True) if value == value}
-            yield line, x, _truth(rows.label_names, relevant, table)
-
-
-def _truth(names: list[str], relevant: list[int] | None, table: TableOptions) -> Any:
-    if relevant is None:
-        return None
-    if table.tags is not None:  # all that are relevant; which others there are shows only in later rows
-        return [names[column] for column in relevant]
-    return {name: column in relevant for column, name in enumerate(names)}
+    format = format_of(path)
+    with readable(path), opened_text(path) as file:
+        parts = RowParts(**_options(format, labels, False, table))
+        yield from (
+            JsonLines(file, parts) if format == "ndjson" else Table(file, parts, "\t" if format == "tsv" else ",")
+        )
 
 
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
-    """Raise a Failure if nothing says where a CSV file has its labels."""
-    if path.suffix.lower() == ".csv" and labels is None and table.tags is None:
+    """Raise a Failure if nothing says where a table has its labels."""
+    from manylabel_core.datasets.reading import format_of
+
+    if format_of(path) in TABLES and labels is None and table.tags is None:
         ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
         raise Failure(f"{path}: {ways}")
 
 
-def _options(format: str, labels: str | None, zero_based: bool, table: TableOptions) -> dict[str, Any]:
+def _options(format: str | None, labels: str | None, zero_based: bool, table: TableOptions) -> dict[str, Any]:
     options: dict[str, Any] = {**table.given(), **({"zero_based": True} if zero_based else {})}
     if labels is not None:
-        options["label_columns" if format == "csv" else "labels"] = label_columns(labels)
+        options["label_columns" if format in RECORDS else "labels"] = label_columns(labels)
     return options
 
 

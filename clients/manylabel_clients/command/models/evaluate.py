@@ -12,8 +12,9 @@ from manylabel_clients.command.data.files import (
     Separator,
     TableOptions,
     Tags,
+    Text,
     ZeroBased,
-    open_file,
+    open_for,
     readable,
 )
 from manylabel_clients.command.inputs import chunks
@@ -39,8 +40,9 @@ def evaluate(
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
@@ -55,7 +57,7 @@ def evaluate(
         if file is None:
             metrics = handle.metrics()
             return print_json(metrics) if as_json else print_metrics(metrics)
-        stream = open_file(file, labels, zero_based, TableOptions(tags, separator, ignore))
+        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text))
         measures = _measured(handle, stream, batch_size)
     if as_json:
         return print_json(measures)

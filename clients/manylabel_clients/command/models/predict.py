@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags
+from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
@@ -22,8 +22,9 @@ def predict(
     source: Input = "-",
     labels: LabelColumns = None,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     batch_size: BatchSize = 64,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Say how likely each label is, too.")] = False,
     explain: Annotated[
@@ -44,7 +45,7 @@ def predict(
     """
     done = 0
     with connect(url) as client:
-        for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore)), batch_size):
+        for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore, text)), batch_size):
             with placed(chunk):
                 xs = [item.x for item in chunk]
                 predictions = client.model(model).predict_many(

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags
+from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.options import (
@@ -41,8 +41,9 @@ def update(
     source: Input = "-",
     labels: LabelColumns = None,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     batch_size: BatchSize = 64,
     key: Key = None,
     as_json: AsJson = False,
@@ -53,7 +54,7 @@ def update(
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     with connect(url, PATIENT) as client:
-        items = read_items(source, True, labels, TableOptions(tags, separator, ignore))
+        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text))
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 

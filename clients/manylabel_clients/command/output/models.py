@@ -46,7 +46,7 @@ def print_status(status: AnyStatus) -> None:
         "model": status.name,
         "algorithm": f"{status.algorithm} ({_params(status.params)})",
         "scaling": status.scaling if status.missing is None else f"{status.scaling} (missing: {status.missing})",
-        "text": _text(status.text or {}),
+        "text": text_facts(status.text or {}),
         "durability": status.durability,
         "updates": f"{status.updates:,} (position {status.position})",
         "labels": f"{status.labels:,}",
@@ -79,7 +79,7 @@ def _limits(status: ModelStatus) -> Iterator[str]:
             yield f"{limit['most']:,} {kind}, {limit['policy']}{ignored}"
 
 
-def _text(text: dict[str, Any]) -> str:
+def text_facts(text: dict[str, Any]) -> str:
     """Return the fields that are text, and what was chosen of the rest."""
     fields = text.get("fields")
     named = ", ".join(fields) if fields else "no field" if fields == [] else ""

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from manylabel_clients.command.data.files import Ignore, Separator, TableOptions, Tags, ZeroBased, read_file
+from manylabel_clients.command.data.files import (
+    FORMATS,
+    LABELS_HELP,
+    Ignore,
+    Separator,
+    TableOptions,
+    Tags,
+    Text,
+    ZeroBased,
+    read_file,
+)
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, named_values
 from manylabel_clients.command.output.measures import measure_rows
@@ -29,7 +39,7 @@ def train(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="Labelled examples in libsvm, ARFF, NPZ, NDJSON (.ndjson, .jsonl) or CSV.",
+            help=f"Labelled examples in {FORMATS}.",
             show_default=False,
         ),
     ],
@@ -37,16 +47,13 @@ def train(
     param: Params = None,
     labels: Annotated[
         str | None,
-        typer.Option(
-            metavar="XML|N|A,B,...",
-            help="Which columns are labels. ARFF: a Mulan XML file, the first N (the last, if negative) or their "
-            "names; without it, the XML beside the file or MEKA's header says. CSV: the last N, or their names.",
-        ),
+        typer.Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
     ] = None,
     zero_based: ZeroBased = False,
     tags: Tags = None,
-    separator: Separator = " ",
+    separator: Separator = None,
     ignore: Ignore = None,
+    text: Text = None,
     test: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
@@ -75,7 +82,7 @@ def train(
         raise typer.BadParameter("either --test or --holdout", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
-    table = TableOptions(tags, separator, ignore)
+    table = TableOptions(tags, separator, ignore, text)
     whole = read_file(file, labels, zero_based, table)
     other = None if test is None else read_file(test, labels, zero_based, table)
     learnt, measured = _divided(whole, other, holdout, seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,6 +37,7 @@ _TYPES = {
     "npz": "application/octet-stream",
     "ndjson": "application/x-ndjson",
     "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
 }
 
 
@@ -62,6 +64,8 @@ class DatasetInfo:
     """Size on the server."""
     created: str
     """When: RFC 3339, UTC."""
+    text: dict[str, Any] | None = None
+    """How texts in records were read, every choice made; None where there are only numbers."""
     details: dict[str, Any] | None = None
     """What more the server says when asked for details: the labels' names, and how many rows have each."""
 
@@ -75,7 +79,8 @@ _KNOWN = (
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
     """Return a data set from its JSON."""
     details = {name: value for name, value in answer.items() if name not in _KNOWN}
-    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, details=details or None)
+    text = details.pop("text", None)
+    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, text=text, details=details or None)
 
 
 class DatasetRequests(Requests):
@@ -91,6 +96,7 @@ class DatasetRequests(Requests):
         tags: str | None = None,
         separator: str | None = None,
         ignore: Sequence[str] | None = None,
+        text: Mapping[str, Any] | Sequence[str] | None = None,
         train_rows: int | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
@@ -104,16 +110,21 @@ class DatasetRequests(Requests):
             A file by its name, the bytes themselves, or an open file. Only what can be read from its start again can
             be sent again when a connection breaks.
         format : str, optional
-            ``libsvm``, ``arff``, ``npz``, ``ndjson`` or ``csv``. None goes by the ending of the name.
+            ``libsvm``, ``arff``, ``npz``, ``ndjson``, ``csv`` or ``tsv``; all but ``npz`` may be gzip. None goes by the
+            ending of the name.
         labels : Path, int or list of str, optional
             Which columns are labels. ARFF: a Mulan XML file, or how many of the first (the last, if negative)
-            attributes; CSV: names, or how many of the last columns.
+            attributes; CSV, TSV: names, or how many of the last columns, or with a separator the column whose cells
+            list labels; NDJSON of records: the field that has the labels.
         tags : str, optional
-            CSV: the column whose cells list the labels, in place of `labels`.
+            The column or field that lists the labels, in place of `labels`.
         separator : str, optional
-            What stands between two labels in such a cell; None is a space.
+            What stands between two labels in a cell; None is a space for `tags`.
         ignore : sequence of str, optional
-            CSV: columns that are neither features nor labels.
+            CSV, TSV, NDJSON: columns or fields that are neither features nor labels.
+        text : sequence of str or mapping, optional
+            CSV, TSV, NDJSON: columns or fields that are text, or all settings of how texts are read, as in the spec of
+            a model.
         train_rows : int, optional
             So many rows, the first, are the split ``train``, and the others ``test``.
         report : callable, optional
@@ -134,6 +145,8 @@ class DatasetRequests(Requests):
         if train_rows is not None:
             query["split"] = str(train_rows)
         table = {"tags": tags, "separator": separator, "ignore": _line(ignore) if ignore else None}
+        if text is not None:
+            table["text"] = json.dumps(dict(text)) if isinstance(text, Mapping) else _line(text)
         query |= {part: value for part, value in table.items() if value is not None}
         file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
         body = file

@@ -82,6 +82,8 @@ class TrainedStatus(TrainedSummary):
     """On the same rows, of predicting for each the labels that were frequent in training."""
     metrics: Metrics | None = None
     """Of what the version has answered since, by the labels that came later."""
+    text: dict[str, Any] | None = None
+    """How it reads texts in records; None if it was trained on numbers."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

@@ -29,6 +29,7 @@ FORMATS = {
     ".ndjson": "ndjson",
     ".jsonl": "ndjson",
     ".csv": "csv",
+    ".tsv": "tsv",
 }
 """Format of a file, by the ending of its name."""
 
@@ -56,7 +57,7 @@ class Body(NamedTuple):
 
 
 def format_of(source: Source) -> str:
-    """Return the format of a file, by the ending of its name.
+    """Return the format of a file, by the ending of its name, that of gzip set aside.
 
     Raises
     ------
@@ -64,10 +65,15 @@ def format_of(source: Source) -> str:
         If it has no name, or an unknown ending.
     """
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
-    suffix = Path(name).suffix.lower() if isinstance(name, str) else ""
+    suffix = _suffix(Path(name)) if isinstance(name, str) else ""
     if suffix not in FORMATS:
         raise ValueError(f"format must be given where the name has none of the endings {', '.join(FORMATS)}")
     return FORMATS[suffix]
+
+
+def _suffix(path: Path) -> str:
+    """Return the ending that says the format: of ``rows.csv.gz`` that is ``.csv``."""
+    return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def body_of(source: Source) -> Body:

@@ -1,21 +1,30 @@
-"""Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA), NPZ, CSV and NDJSON.
+"""Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA), NPZ, CSV, TSV and JSON lines.
 
 Each is an object to iterate over, as often as wanted, for ``(x, y)``: features by name and a bool for every
-label. The rows are read as the iteration goes on, one in memory at a time; CSV and NDJSON are read as a whole.
+label. The rows are read as the iteration goes on, one in memory at a time. All but NPZ may be gzip.
 """
 
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from manylabel_clients.river.files.arff import ArffFile
 from manylabel_clients.river.files.libsvm import LibsvmFile
 from manylabel_clients.river.files.npz import NpzFile
+from manylabel_clients.river.files.records import CsvFile, NdjsonFile, TsvFile
 from manylabel_clients.river.files.stream import FileFormatError, FileStream
-from manylabel_clients.river.files.whole import CsvFile, NdjsonFile
-from manylabel_core.datasets.reading import EXTENSIONS
+from manylabel_core.datasets.reading import EXTENSIONS, extension_of, format_of
 
-__all__ = ["ArffFile", "CsvFile", "FileFormatError", "FileStream", "LibsvmFile", "NdjsonFile", "NpzFile", "open_stream"]
+__all__ = [
+    "ArffFile",
+    "CsvFile",
+    "FileFormatError",
+    "FileStream",
+    "LibsvmFile",
+    "NdjsonFile",
+    "NpzFile",
+    "TsvFile",
+    "open_stream",
+]
 
 FORMATS: dict[str, type[FileStream]] = {
     "arff": ArffFile,
@@ -23,6 +32,7 @@ FORMATS: dict[str, type[FileStream]] = {
     "npz": NpzFile,
     "csv": CsvFile,
     "ndjson": NdjsonFile,
+    "tsv": TsvFile,
 }
 """The class that reads each format of `manylabel_core.datasets.reading`."""
 
@@ -33,10 +43,11 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
     Parameters
     ----------
     path : str or path
-        A file that ends in .arff, .libsvm, .svm, .svmlight, .npz, .csv, .ndjson or .jsonl.
+        A file that ends in .arff, .libsvm, .svm, .svmlight, .npz, .csv, .tsv, .ndjson or .jsonl, or, but for .npz, in
+        one of these and .gz.
     **options
-        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based), `CsvFile` (label_columns, tags,
-        separator, ignore); the others have none.
+        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based), `CsvFile`, `TsvFile` and `NdjsonFile`
+        (labels, tags, separator, ignore, text); `NpzFile` has none.
 
     Raises
     ------
@@ -47,9 +58,8 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
     OSError
         The file cannot be read.
     """
-    extension = Path(path).suffix.lower()
-    kind = FORMATS.get(EXTENSIONS.get(extension, ""))
+    kind = FORMATS.get(format_of(path) or "")
     if kind is None:
         allowed = ", ".join(known for known, format in EXTENSIONS.items() if format in FORMATS)
-        raise ValueError(f"{path}: unknown extension {extension!r}, allowed are {allowed}")
+        raise ValueError(f"{path}: unknown extension {extension_of(path)!r}, allowed are {allowed}")
     return kind(path, **options)

@@ -8,7 +8,7 @@ from manylabel_clients.river.files.label_columns import find_labels
 from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming
 from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
 from manylabel_core.datasets.formats.arff_header import read_header
-from manylabel_core.datasets.formats.text import numbered_lines
+from manylabel_core.datasets.formats.text import numbered_lines, opened_text
 
 
 class ArffFile(FileStream):
@@ -58,7 +58,7 @@ class ArffFile(FileStream):
         self, path: str | PathLike[str], labels: Sequence[str] | PathLike[str] | str | int | None = None
     ) -> None:
         super().__init__(path)
-        with naming(self.path), self.path.open("rb") as file:
+        with naming(self.path), opened_text(self.path) as file:
             header = read_header(numbered_lines(file), NO_LIMITS)
         self._n_lines = header.last_line
         chosen = find_labels(self.path, header, labels)
@@ -79,10 +79,10 @@ class ArffFile(FileStream):
             yield {self._features[column]: value for column, value in row.x.items()}, y
 
     def _rows(self) -> Iterator[ArffRow]:
-        with naming(self.path), self.path.open("rb") as file:
+        with naming(self.path), opened_text(self.path) as file:
             yield from self._columns.rows(islice(numbered_lines(file), self._n_lines, None))
 
     def _begins_sparse(self) -> bool:
-        with naming(self.path), self.path.open("rb") as file:
+        with naming(self.path), opened_text(self.path) as file:
             texts = (text.strip() for _, text in islice(numbered_lines(file), self._n_lines, None))
             return next((text[0] == "{" for text in texts if text and text[0] != "%"), False)

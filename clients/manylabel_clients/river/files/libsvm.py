@@ -5,7 +5,7 @@ from os import PathLike
 
 from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming
 from manylabel_core.datasets.formats.libsvm import Words, begin
-from manylabel_core.datasets.formats.text import check_names, numbered_lines
+from manylabel_core.datasets.formats.text import check_names, numbered_lines, opened_text
 
 
 class LibsvmFile(FileStream):
@@ -59,7 +59,7 @@ class LibsvmFile(FileStream):
         zero_based: bool = False,
     ) -> None:
         super().__init__(path)
-        with naming(self.path), self.path.open("rb") as file:
+        with naming(self.path), opened_text(self.path) as file:
             sizes, _ = begin(numbered_lines(file))
         self.n_samples, self.n_features, n_labels = sizes or (None, None, None)
         self._features = None if features is None else _numbered(self, features, "features", zero_based)
@@ -82,7 +82,7 @@ class LibsvmFile(FileStream):
             yield x, y
 
     def _rows(self) -> Iterator[Words]:
-        with naming(self.path), self.path.open("rb") as file:
+        with naming(self.path), opened_text(self.path) as file:
             yield from begin(numbered_lines(file))[1]
 
     def _look_through(self) -> tuple[tuple[str, ...], int]:

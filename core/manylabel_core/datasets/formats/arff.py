@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.arff_columns import Column, feature, label
 from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header
 from manylabel_core.datasets.formats.arff_words import split_words, unquote
 from manylabel_core.datasets.formats.mulan import read_label_names
-from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened, shown
+from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits
 
 Labels = Source | int | Sequence[str] | None
@@ -41,7 +41,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
         With the line: unknown or repeated attributes, string, date and relational attributes, instance weights,
         values that are none of the attribute's, a row of which some labels are missing, labels that are no attributes.
     """
-    with opened(source) as file:
+    with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)
         header = read_header(lines, limits)
         columns = ArffColumns(header, _chosen(header, labels))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
-from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened, shown
+from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 
 
@@ -51,7 +51,7 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Limit
     """
     builder, names, width, lowest = DatasetBuilder(limits), dict[str, int](), 0, 1
     columns = builder.views[SINGLE] = Columns(dense=False)
-    with opened(source) as file:
+    with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)
         sizes, rows = begin(lines)
         if sizes is not None:

@@ -1,15 +1,14 @@
-"""Tables: CSV files with a column for each feature and each label."""
+"""Tables: CSV and TSV files with a column for each feature, and one for each label or one that lists them."""
 
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator, Sequence
-from typing import IO
 
-from manylabel_core.datasets.building import Columns, DatasetBuilder
-from manylabel_core.datasets.dataset import SINGLE, Dataset
-from manylabel_core.datasets.formats.text import Source, check_name, check_names, numbered_lines, opened, shown
+from manylabel_core.datasets.dataset import Dataset
+from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text
+from manylabel_core.datasets.formats.examples import read_examples
+from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
@@ -17,107 +16,134 @@ _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "tru
 
 def read_csv(
     source: Source,
-    label_columns: int | Sequence[str] = (),
+    label_columns: int | str | Sequence[str] = (),
     *,
     tags: str | None = None,
-    separator: str = " ",
+    separator: str | None = None,
     ignore: Sequence[str] = (),
+    text: Text | None = None,
+    delimiter: str = ",",
     limits: Limits = Limits(),  # noqa: B008
 ) -> Dataset:
-    """Return a data set from a CSV file.
+    """Return a data set from a CSV file, which may be gzip.
 
-    The first line has the names of the columns, every other one a number for each feature and 0 or 1 (or false, true)
-    for each label. An empty cell of a feature is a missing value, NaN; a row whose labels are all empty is unlabelled.
-    Commas separate; double quotes hold together, and
-    are doubled inside.
+    The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
+    for each label. A cell that is a number is one, any other string is a category, and in a column that is text a text;
+    an empty cell is a missing value. A row whose labels are all empty is unlabelled. Commas separate; double quotes
+    hold together, and are doubled inside.
+
+    Where all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
+    missing. Else each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and named.
 
     Parameters
     ----------
     source : path or binary stream
-    label_columns : int or sequence of str
-        How many of the last columns are labels, or the names of those that are; none where `tags` names a column.
+    label_columns : int, str or sequence of str
+        How many of the last columns are labels, or the names of those that are; none where `tags` names a column. With
+        a `separator`, the one column whose cells list the relevant labels.
     tags : str, optional
         The column whose cells list the relevant labels; they are numbered as they appear. An empty cell is a row whose
         labels are not known.
-    separator : str
-        What stands between two labels in such a cell; spaces around them do not count.
+    separator : str, optional
+        What stands between two labels in such a cell; spaces around them do not count. None is a space.
     ignore : sequence of str
         The names of columns that are neither features nor labels.
+    text : sequence of str, mapping or TextSettings, optional
+        The columns that are text, or all settings of how texts are read.
+    delimiter : str, default=","
+        What stands between two cells.
     limits : Limits
 
     Raises
     ------
     BadDataset
-        With the line: a row with more or fewer values than there are columns, a value that is no number, a quote that
+        With the line: a row with more or fewer values than there are columns, a number that is not finite, a quote that
         is not closed.
     """
-    builder = DatasetBuilder(limits)
-    columns = builder.views[SINGLE] = Columns(dense=True)
-    with opened(source) as file:
-        table = CsvTable(file, label_columns, tags=tags, separator=separator, ignore=ignore, limits=limits)
-        for line, values, relevant in table:
-            columns.add_dense(values)
-            builder.end_row(relevant, line)
-    return builder.done_single(table.label_names, len(table.feature_names), table.feature_names)
+    with opened_text(source, limits.bytes) as file:
+        table = Table(file, RowParts(label_columns, tags, separator, ignore, text), delimiter, limits)
+        return read_examples(table, limits, table.parts.settings, table.feature_names, table.label_names)
 
 
-class CsvTable:
-    """A table is iterated over once, row by row, for (line, values, columns of the relevant labels or None).
+def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **options: object) -> Dataset:
+    """Return a data set from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
+    return read_csv(source, label_columns, delimiter="\t", **options)  # type: ignore[arg-type]
 
-    Parameters and errors are those of `read_csv`, but that no column need have labels.
+
+class Table:
+    """A table is iterated over once, row by row: each an `ExampleRow` whose x has numbers and strings by column.
+
+    Errors are those of `read_csv`, but that no column need have labels.
 
     Attributes
     ----------
+    parts : RowParts
     feature_names : list of str
     label_names : list of str
-        With `tags` those of the rows so far.
+        The columns that are labels themselves; empty where one column lists them.
     """
 
     def __init__(
         self,
-        file: IO[bytes],
-        label_columns: int | Sequence[str] = (),
-        *,
-        tags: str | None = None,
-        separator: str = " ",
-        ignore: Sequence[str] = (),
+        file: Lines,
+        parts: RowParts = RowParts(),  # noqa: B008
+        delimiter: str = ",",
         limits: Limits = Limits(),  # noqa: B008
     ) -> None:
-        self._rows, self._separator, self._limits = _rows(_Lines(numbered_lines(file))), separator, limits
+        self.parts = parts
+        self._rows = _rows(_Lines(numbered_lines(file)), delimiter)
         self._names = names = check_names(next(self._rows, (0, []))[1], "columns", line=1)
         limits.check("features", max(len(names) - limits.labels, 0), line=1)
-        left_out = {_place(names, name, "ignored column") for name in ignore}
-        self._labels = _label_places(names, label_columns) if tags is None else {}
-        self._tags_at = None if tags is None else _place(names, tags, "column of tags")
-        if self._tags_at is not None and (label_columns or not separator):
-            raise BadDataset("a column of tags needs a separator, and goes without label columns")
-        if left_out & {self._tags_at, *self._labels}:
+        left_out = {_place(names, name, "ignored column") for name in parts.ignore}
+        listed = parts.listed_in(names)
+        self._listed = None if listed is None else _place(names, listed, "column of tags")
+        self._labels = [] if listed is not None else _label_places(names, parts.label_columns)
+        if left_out & {self._listed, *self._labels}:
             raise BadDataset("a column with labels cannot be ignored", line=1)
-        taken = {*self._labels, *left_out, self._tags_at}
+        taken = {*self._labels, *left_out, self._listed}
         self._features = [place for place in range(len(names)) if place not in taken]
+        self._texts = {_place(names, name, "text column") for name in _fields_of(parts)}
+        if self._texts - {*self._features}:
+            raise BadDataset("a column that is text cannot have labels or be ignored", line=1)
         limits.check("features", len(self._features), line=1)
         limits.check("labels", len(self._labels), line=1)
         self.feature_names = [names[place] for place in self._features]
-        self._known = {names[place]: column for place, column in self._labels.items()}
+        self.label_names = [names[place] for place in self._labels]
 
-    @property
-    def label_names(self) -> list[str]:
-        return list(self._known)
-
-    def __iter__(self) -> Iterator[tuple[int, list[float], list[int] | None]]:
-        names = self._names
+    def __iter__(self) -> Iterator[ExampleRow]:
         for line, row in self._rows:
-            if len(row) != len(names):
-                raise BadDataset(f"{len(row)} values, there are {len(names)} columns", line=line)
-            values = [_value(row[place], names[place], line) for place in self._features]
-            yield line, values, self._relevant(row, line)
+            if len(row) != len(self._names):
+                raise BadDataset(f"{len(row)} values, there are {len(self._names)} columns", line=line)
+            x = {}
+            for place in self._features:
+                if (cell := row[place]) and not cell.isspace():
+                    x[self._names[place]] = cell if place in self._texts else self._value(cell, place, line)
+            yield ExampleRow(line, x, self._truth(row, line))
 
-    def _relevant(self, row: Sequence[str], line: int) -> list[int] | None:
-        if self._tags_at is None:
-            return _relevant(row, self._names, self._labels, line)
-        relevant = _tagged(row[self._tags_at], self._separator, self._known, line)
-        self._limits.check("labels", len(self._known), line=line)
-        return relevant
+    def _value(self, cell: str, place: int, line: int) -> float | str:
+        try:
+            number = float(cell)
+        except ValueError:
+            return cell
+        try:
+            return check_number(number)
+        except ValueError:
+            name = shown(self._names[place])
+            raise BadDataset(f"column {name} is {shown(cell)}: expected a finite number", line=line) from None
+
+    def _truth(self, row: Sequence[str], line: int) -> list[str] | dict[str, bool] | None:
+        if self._listed is not None:
+            return self.parts.split(row[self._listed], line) or None
+        if not any(row[place] for place in self._labels):
+            return None
+        truth = {}
+        for place in self._labels:
+            if (relevant := _TRUTH.get(row[place].strip().lower())) is None:
+                hint = "; if its cells list labels, say what separates them" if len(self._labels) == 1 else ""
+                found = f"label {shown(self._names[place])} is {shown(row[place])}: expected 0 or 1{hint}"
+                raise BadDataset(found, line=line)
+            truth[self._names[place]] = relevant
+        return truth
 
 
 class _Lines:
@@ -133,9 +159,9 @@ class _Lines:
             yield f"{text}\n"
 
 
-def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
+def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Return the rows, each with the number of its last line; empty lines are skipped."""
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         try:
             row = next(reader, None)
@@ -147,8 +173,13 @@ def _rows(lines: _Lines) -> Iterator[tuple[int, list[str]]]:
             yield lines.number, row
 
 
-def _label_places(names: Sequence[str], label_columns: int | Sequence[str]) -> dict[int, int]:
-    """Return the columns that are labels, in the order of the file, with the place of each among the labels."""
+def _fields_of(parts: RowParts) -> Sequence[str]:
+    settings = parts.settings
+    return () if settings is None else settings.fields or ()
+
+
+def _label_places(names: Sequence[str], label_columns: int | str | Sequence[str]) -> list[int]:
+    """Return the columns that are labels, in the order of the file."""
     if isinstance(label_columns, int):
         if not 0 < label_columns <= len(names):
             raise BadDataset(f"{label_columns} label columns asked for, there are {len(names)} columns", line=1)
@@ -157,41 +188,10 @@ def _label_places(names: Sequence[str], label_columns: int | Sequence[str]) -> d
         chosen = set(check_names(tuple(label_columns), "label columns"))
         if absent := chosen - set(names):
             raise BadDataset(f"label column {shown(min(absent))} is not among the columns", line=1)
-    places = (place for place, name in enumerate(names) if name in chosen)
-    return {place: column for column, place in enumerate(places)}
+    return [place for place, name in enumerate(names) if name in chosen]
 
 
 def _place(names: Sequence[str], name: str, what: str) -> int:
     if name not in names:
         raise BadDataset(f"{what} {shown(name)} is not among the columns", line=1)
     return names.index(name)
-
-
-def _tagged(cell: str, separator: str, known: dict[str, int], line: int) -> list[int] | None:
-    """Return the labels that a cell lists, which get their columns as they appear; None for an empty one."""
-    relevant = set()
-    for tag in filter(None, (part.strip() for part in cell.split(separator))):
-        check_name(tag, "labels", line)
-        relevant.add(known.setdefault(tag, len(known)))
-    return sorted(relevant) if relevant else None
-
-
-def _value(text: str, name: str, line: int) -> float:
-    if not text or text.isspace():
-        return math.nan
-    try:
-        return check_number(float(text))
-    except ValueError:
-        raise BadDataset(f"column {shown(name)} is {shown(text)}: expected a finite number", line=line) from None
-
-
-def _relevant(row: Sequence[str], names: Sequence[str], labels: dict[int, int], line: int) -> list[int] | None:
-    if not any(row[place] for place in labels):
-        return None
-    relevant = []
-    for place, column in labels.items():
-        if (truth := _TRUTH.get(row[place].strip().lower())) is None:
-            raise BadDataset(f"label {shown(names[place])} is {shown(row[place])}: expected 0 or 1", line=line)
-        if truth:
-            relevant.append(column)
-    return relevant

@@ -1,11 +1,13 @@
-"""A source has bytes, and is read as numbered lines of text with a bound on each."""
+"""A source has bytes, gzip or not, and is read as numbered lines of text with a bound on each."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
-from typing import IO
+from typing import IO, Protocol
 
 from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset
 
@@ -21,7 +23,51 @@ def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
     return open(source, "rb") if isinstance(source, (str, PathLike)) else nullcontext(source)
 
 
-def numbered_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
+_GZIP = b"\x1f\x8b"
+
+
+class Lines(Protocol):
+    """A file gives its bytes line by line."""
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
+@contextmanager
+def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
+    """Return the bytes of a source as they are without gzip, which is recognised by its first two bytes.
+
+    Raises
+    ------
+    BadDataset
+        While it is read: the gzip is damaged, or there are more than `max_bytes` in it.
+    """
+    with opened(source) as file:
+        start = file.tell() if file.seekable() else None
+        is_packed = start is not None and file.read(len(_GZIP)) == _GZIP
+        if start is not None:
+            file.seek(start)
+        yield _Unpacked(file, max_bytes) if is_packed else file
+
+
+class _Unpacked:
+    """Lines of a file that is gzip: never more of it in memory than one, nor more unpacked than allowed."""
+
+    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
+        self._file = gzip.GzipFile(fileobj=file, mode="rb")
+        self._left = self._max_bytes = max_bytes
+
+    def readline(self, size: int, /) -> bytes:
+        try:
+            line = self._file.readline(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadDataset(f"not whole gzip: {error}") from None
+        self._left -= len(line)
+        if self._left < 0:
+            raise BadDataset(f"more than {self._max_bytes:,} bytes when it is unpacked, the limit")
+        return line
+
+
+def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
     """Yield (line number from 1, text without its line end) of a UTF-8 file.
 
     Raises

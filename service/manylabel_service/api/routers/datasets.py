@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,10 +18,14 @@ from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULT
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import content, json_answer, problems
+from manylabel_service.api.web.validation import words
+from manylabel_service.online.spec.text import Text, text_to_dict
 
 router = APIRouter(tags=["data sets"])
 
 _STORED = ("not_ready", "storage_unavailable")
+RECORDS = ("csv", "tsv", "ndjson")
+"""Formats whose rows may be records."""
 _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
@@ -46,14 +50,19 @@ class Upload(Parameters):
     """The format of the file."""
     label_columns: str | None = None
     """Which columns are labels: names with commas between them; or a number, in arff of the first (of the last if it is
-    negative), in csv of the last columns. In arff without it, the part `labels` of a multipart body (a Mulan XML file)
-    says it, or MEKA's option in the relation's name."""
+    negative), in csv and tsv of the last columns. In arff without it, the part `labels` of a multipart body (a Mulan
+    XML file) says it, or MEKA's option in the relation's name. With a `separator`, it is the column of csv or tsv whose
+    cells list the relevant labels; in ndjson, the field of a record that has them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
-    """The column of csv whose cells list the relevant labels, in place of `label_columns`."""
+    """The column or field that lists the relevant labels, in place of `label_columns`."""
     separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
-    """This stands between two labels in such a cell; a space if it is not said."""
+    """This stands between two labels in a cell of csv or tsv, a space for `tags` if it is not said; or in a string of
+    ndjson, which is one label if it is not said."""
     ignore: str | None = None
-    """Names of columns of csv, with commas between them, that are neither features nor labels."""
+    """Names of columns or fields, with commas between them, that are neither features nor labels."""
+    text: str | None = None
+    """Names of the columns or fields that are text, with commas between them; or how texts are read, a JSON object as
+    in the spec of a model."""
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
@@ -71,22 +80,44 @@ class Upload(Parameters):
             if getattr(self, parameter) is not None and self.format not in formats:
                 raise wrong(parameter, f"is for {' and '.join(formats)} only, not for {self.format}")
         columns = self.columns()
-        if self.format == "csv":
-            if (columns is None) == (self.tags is None):
-                missing = columns is None
-                raise wrong("label_columns", "is missing: csv needs it, or tags" if missing else "goes without tags")
-            if self.separator is not None and self.tags is None:
-                raise wrong("separator", "is for a column of tags only")
-            options: dict[str, Any] = {
-                "label_columns": abs(columns) if isinstance(columns, int) else columns,
-                "tags": self.tags,
-                "separator": self.separator,
-                "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
-            }
-        else:
-            options = {"labels": columns, "zero_based": self.zero_based}
+        of_others = {"labels": columns, "zero_based": self.zero_based}
+        options = self._parts(columns) if self.format in RECORDS else of_others
         given = {**options, "train_rows": self.split}
         return {name: value for name, value in given.items() if value is not None}
+
+    def _parts(self, columns: int | list[str] | None) -> dict[str, Any]:
+        """Return what the columns of a table, or the fields of records, are; raises a Problem."""
+        if columns is not None and self.tags is not None:
+            raise wrong("label_columns", "goes without tags")
+        if columns is None and self.tags is None:
+            if self.format != "ndjson":
+                raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
+            if self.separator is not None:
+                raise wrong("separator", "is for a field that has labels, which label_columns names")
+        lists = self.format == "ndjson" or self.separator is not None
+        is_one = columns in (1, -1) and self.format != "ndjson" if isinstance(columns, int) else len(columns or ()) == 1
+        if columns is not None and lists and not is_one:
+            raise wrong("label_columns", "must be one name: that of the column or field that lists the labels")
+        return {
+            "label_columns": abs(columns) if isinstance(columns, int) else columns,
+            "tags": self.tags,
+            "separator": self.separator,
+            "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
+            "text": None if self.text is None else _text(self.text),
+        }
+
+
+def _text(text: str) -> dict[str, Any]:
+    """Return settings of texts, every choice made; raises a Problem."""
+    try:
+        if text.lstrip().startswith("{"):
+            return text_to_dict(Text.model_validate_json(text))
+        names = _names("text", text, "names with commas between them, or an object")
+        return text_to_dict(Text(fields=names))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise wrong("text", f"{place} {words(first)}".lstrip()) from error
 
 
 def _names(parameter: str, text: str, allowed: str) -> list[str]:
@@ -108,10 +139,11 @@ class Details(Parameters):
 
 
 _OF_FORMAT = {
-    "label_columns": ("arff", "csv"),
-    "tags": ("csv",),
-    "separator": ("csv",),
-    "ignore": ("csv",),
+    "label_columns": ("arff", *RECORDS),
+    "tags": RECORDS,
+    "separator": RECORDS,
+    "ignore": RECORDS,
+    "text": RECORDS,
     "zero_based": ("libsvm",),
 }
 
@@ -143,8 +175,8 @@ def _body() -> dict[str, Any]:
     dependencies=[Depends(each_once)],
 )
 async def upload_dataset(request: Request, context: ContextOf, query: Annotated[Upload, Query()]) -> Response:
-    """The body is the file; for arff with a Mulan XML file, two parts, `file` and `labels`. It is read before the
-    answer. Its address is in the header Location."""
+    """The body is the file, which may be gzip (but for npz); for arff with a Mulan XML file, two parts, `file` and
+    `labels`. It is read before the answer. Its address is in the header Location."""
     options = query.options()
     context.registry.require_ready()
     datasets = context.datasets

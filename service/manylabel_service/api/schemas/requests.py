@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from manylabel_core.records.forms import form_of, form_of_numbers
 from manylabel_core.rows import MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
@@ -51,42 +52,10 @@ class SparseFeatures(_Request):
     """There is a number for each index; null is a value that is missing."""
 
 
-def _form_of_features(x: Any) -> str | None:
-    if isinstance(x, list):
-        return "dense"
-    if not isinstance(x, dict):
-        return None
-    # Values of named features are numbers, so a list can only mean the sparse form.
-    is_sparse = isinstance(x.get("indices"), list) or isinstance(x.get("values"), list)
-    return "sparse" if is_sparse else "named"
-
-
 def _form_of_labels(y: Any) -> str | None:
     if isinstance(y, list):
         return "complete"
     return "partial" if isinstance(y, dict) else None
-
-
-def form_of_item(x: Any) -> str | None:
-    """Return which form the features of an example have; a record is an object with anything but numbers, or a text."""
-    if isinstance(x, str):
-        return "text"
-    return "record" if isinstance(x, dict) and _is_record(x) else _form_of_features(x)
-
-
-def _is_record(x: dict[str, Any]) -> bool:
-    kinds = set(map(type, x.values()))
-    if kinds.isdisjoint((str, bool, dict, list)):
-        return False
-    if _form_of_features(x) == "named":
-        return True
-    # Fields of a record may have the names of the two lists.
-    has_more = not kinds.isdisjoint((str, bool, dict)) or any(map(_has_strings, x.values()))
-    return has_more and not x.keys() <= {"indices", "values"}
-
-
-def _has_strings(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, str) for one in value)
 
 
 FeaturesBody = Annotated[
@@ -94,7 +63,7 @@ FeaturesBody = Annotated[
     | Annotated[SparseFeatures, Tag("sparse")]
     | Annotated[dict[Name, Value], Tag("named")],
     Discriminator(
-        _form_of_features,
+        form_of_numbers,
         custom_error_type="features",
         custom_error_message="must be a list of numbers, an object with indices and values, "
         "or an object of names and numbers",
@@ -118,7 +87,7 @@ ItemBody = Annotated[
     | Annotated[dict[str, Any], Tag("record")]
     | Annotated[str, Field(strict=True), Tag("text")],
     Discriminator(
-        form_of_item,
+        form_of,
         custom_error_type="features",
         custom_error_message="must be a list of numbers, an object with indices and values, "
         "an object of names and numbers, a record, or a text",
@@ -171,7 +140,7 @@ class ViewsBody(_Request):
 
 def _form_of_inputs(x: Any) -> str | None:
     several = isinstance(x, dict) and x.keys() == {"views"} and isinstance(x["views"], dict)
-    return "several" if several else _form_of_features(x)
+    return "several" if several else form_of_numbers(x)
 
 
 InputsBody = Annotated[

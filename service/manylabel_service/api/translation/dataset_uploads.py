@@ -26,7 +26,14 @@ UPLOAD_SECONDS = 3_600.0
 PORTION_BYTES = 2**20
 """Written to the disk at a time, in a thread."""
 
-PLAIN = ("application/octet-stream", "text/plain", "text/csv", "application/x-ndjson")
+PLAIN = (
+    "application/octet-stream",
+    "text/plain",
+    "text/csv",
+    "text/tab-separated-values",
+    "application/x-ndjson",
+    "application/gzip",
+)
 MULTIPART = "multipart/form-data"
 FILE, LABELS = "file", "labels"
 

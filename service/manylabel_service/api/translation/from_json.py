@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError
+from manylabel_core.records.forms import form_of
 from manylabel_service.api.schemas import (
     PredictItem,
     PredictNumbers,
@@ -15,7 +16,6 @@ from manylabel_service.api.schemas import (
     TrainedItem,
     UpdateItem,
     UpdateNumbers,
-    form_of_item,
 )
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -83,7 +83,7 @@ def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -
 
 def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path) -> ItemT:
     """Return an item that is not of numbers alone if it has a record or a text, else raise a Problem of the error."""
-    if not (isinstance(item, dict) and form_of_item(item.get("x")) in ("record", "text")):
+    if not (isinstance(item, dict) and form_of(item.get("x")) in ("record", "text")):
         raise invalid_body(error, at, path_in_item) from error
     try:
         return kind.model_validate(item)

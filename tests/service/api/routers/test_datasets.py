@@ -1,6 +1,7 @@
 """Data sets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
 
 import contextlib
+import gzip
 import http.client
 import io
 import json
@@ -426,3 +427,64 @@ def test_boundaries() -> None:
     for wrong in ("multipart/form-data", "multipart/form-data; boundary=é", 'multipart/form-data; boundary=""'):
         with pytest.raises(Problem, match="must name a boundary"):
             boundary_of(wrong)
+
+
+# -- records ----------------------------------------------------------------------------------------------------------
+
+LINES = (
+    b'{"title": "Chess for one", "section": "games", "n": 2, "tags": ["game"]}\n{"title": "x", "tags": ["c", "game"]}\n'
+)
+TABLE = b"title,section,n,tags\nChess for one,games,2,game\nx,,,c;game\n"
+TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": None, "stop_words": [], "min_length": 2}
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "media_type", "parameters"),
+    [
+        ("ndjson", LINES, "application/x-ndjson", {"label_columns": "tags"}),
+        ("ndjson", LINES, "application/x-ndjson", {"tags": "tags", "text": "title"}),
+        ("ndjson", gzip.compress(LINES), "application/gzip", {"tags": "tags", "text": '{"fields": ["title"]}'}),
+        ("csv", TABLE, "text/csv", {"label_columns": "tags", "separator": ";", "text": "title"}),
+        ("csv", TABLE, "text/csv", {"tags": "tags", "separator": ";", "text": "title", "ignore": "n"}),
+        ("tsv", TABLE.replace(b",", b"\t"), "text/tab-separated-values", {"label_columns": "1", "separator": ";"}),
+    ],
+)
+def test_records(none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]) -> None:
+    answer = upload(none, data, {"Content-Type": media_type}, format=format, **parameters)
+    assert answer.status_code == 201, answer.text
+    record = answer.json()
+    schemas.Dataset.model_validate(record, strict=True)
+    fields = ["title"] if "text" in parameters else None
+    assert record["text"] == {**TEXT, "fields": fields, "longer_than": None if fields else 200, "tokeniser": 1}
+    features = 5 if fields else 4
+    assert (record["features"], record["labels"]) == (features - ("ignore" in parameters), 2)
+    assert none.get("/v1/datasets/songs").json() == record
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [
+        ("format=ndjson&label_columns=1", "label_columns"),
+        ("format=ndjson&label_columns=a,b", "label_columns"),
+        ("format=ndjson&separator=;", "separator"),
+        ("format=csv&label_columns=a,b&separator=;", "label_columns"),
+        ("format=csv&label_columns=a&tags=b", "label_columns"),
+        ("format=csv&tags=b&text=", "text"),
+        ("format=csv&tags=b&text=a,,b", "text"),
+        ("format=csv&tags=b&text={", "text"),
+        ('format=csv&tags=b&text={"ngrams": 9}', "text"),
+        ('format=csv&tags=b&text={"field": []}', "text"),
+        ("format=libsvm&text=a", "text"),
+    ],
+)
+def test_wrong_parameters_of_records(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
+    refused(none.post(f"/v1/datasets?name=songs&{query}", content=LINES, headers=BYTES), 422, "invalid_request", place)
+
+
+def test_records_are_bounded(none: TestClient, refused: Callable[..., Any]) -> None:
+    long = b'{"title": "' + b"x" * 100_001 + b'", "tags": ["a"]}\n'
+    problem = refused(upload(none, LINES + long, format="ndjson", tags="tags"), 422, "invalid_dataset")
+    assert "line 3: x: must have at most 100,000 characters in all its strings" in problem["detail"]
+    bomb = gzip.compress((b" " * 2**20 + b"\n") * 257, 1)
+    problem = refused(upload(none, bomb, format="ndjson", tags="tags"), 422, "invalid_dataset")
+    assert "when it is unpacked, the limit" in problem["detail"]

@@ -1,0 +1,181 @@
+"""Files of examples as people have them, records too: CSV, TSV and JSON lines, read row by row."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatError, FileStream, Row, naming
+from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
+from manylabel_core.datasets.formats.examples import known_numbers
+from manylabel_core.datasets.formats.ndjson import JsonLines
+from manylabel_core.datasets.formats.table import Table
+from manylabel_core.datasets.formats.text import opened_text
+from manylabel_core.records.forms import form_of
+
+
+class RecordFile(FileStream):
+    """A file of examples is a river stream; rows without known labels are left out.
+
+    Features are numbers by name, and where a row has anything else, a record: strings, lists of strings, bools and
+    dicts beside numbers, which river estimators and models of the service read by their own settings of `text`.
+
+    Parameters
+    ----------
+    path : str or path
+        The file may be gzip.
+    labels, label_columns : str, int or sequence of str, optional
+        Which columns are labels, one or the other; with a separator, the column that lists them; of JSON lines, the
+        field that has them.
+    tags, separator, ignore, text
+        As `manylabel_core.datasets.read_csv` and `read_ndjson` have them. Of `text`, only the names of the fields
+        matter here: cells of these columns are no numbers.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        To find them the file is read through once, if they are listed in the rows.
+
+    Raises
+    ------
+    FileFormatError
+        With the line: what is not as its format promises.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], label_columns: Any = (), *, labels: Any = (), ignore: Any = (), **options: Any
+    ) -> None:
+        super().__init__(path)
+        if labels not in ((), None) and label_columns not in ((), None):
+            raise ValueError("labels and label_columns are the same: only one of them can be given")
+        columns = labels if label_columns in ((), None) else label_columns
+        with naming(self.path):
+            self._parts = RowParts(() if columns is None else columns, ignore=ignore or (), **options)
+        self._begin()
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Look at the beginning of the file."""
+
+    @contextmanager
+    @abstractmethod
+    def _opened(self) -> Iterator[Any]:
+        """Open the file, to iterate over its rows."""
+
+    def _rows(self) -> Iterator[ExampleRow]:
+        with naming(self.path), self._opened() as rows:
+            yield from (row for row in rows if row.y is not None)
+
+    def __iter__(self) -> Iterator[Row]:
+        labels = self.labels
+        for x, y in self.examples():
+            yield x, y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
+
+    def examples(self) -> Iterator[Example]:
+        """Iterate over (x, y) as they stand in the file: y is a list where a row lists its labels."""
+        for row in self._rows():
+            assert row.y is not None
+            yield self._x(row), row.y
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]  # found when somebody asks
+        """All labels of the file, in the order in which they appear."""
+        found: dict[str, None] = {}
+        n_samples = 0
+        for row in self._rows():
+            found.update(dict.fromkeys(row.y or ()))
+            n_samples += 1
+        self.n_samples = n_samples
+        return tuple(found)
+
+    def _x(self, row: ExampleRow) -> Any:
+        form = form_of(row.x)
+        if isinstance(row.x, dict) and row.x.keys() == {"views"} and isinstance(row.x["views"], dict):
+            raise ValueError(f"{self.path}: its examples have views, which a stream has not")
+        try:
+            if form == "dense":
+                return known_numbers(dict(zip(map(str, range(len(row.x))), row.x, strict=True)))
+            if form == "sparse":
+                if row.x.keys() != {"indices", "values"} or len(row.x["indices"]) != len(row.x["values"]):
+                    raise ValueError("must have as many indices as values, and nothing else")
+                return known_numbers(dict(zip(map(str, row.x["indices"]), row.x["values"], strict=True)))
+        except (ValueError, TypeError) as error:
+            raise FileFormatError(self.path, f"x {error}", line=row.line) from None
+        if form is None:
+            raise FileFormatError(self.path, "x must be an object, a list of numbers or a text", line=row.line)
+        return row.x if form == "text" else {name: value for name, value in row.x.items() if value is not None}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.path)!r})"
+
+
+class CsvFile(RecordFile):
+    """A CSV file is a river stream.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "songs.csv")
+    ...     _ = path.write_text("id,title,tempo,tags\\n7,Go on,120,rock;loud\\n8,1999,80,jazz\\n")
+    ...     for x, y in CsvFile(path, labels="tags", separator=";", text=["title"], ignore=["id"]):
+    ...         print(x, y)
+    {'title': 'Go on', 'tempo': 120.0} {'rock': True, 'loud': True, 'jazz': False}
+    {'title': '1999', 'tempo': 80.0} {'rock': False, 'loud': False, 'jazz': True}
+    """
+
+    sparse = False
+    columns: tuple[str, ...]
+    """The columns that are neither labels nor ignored."""
+    _delimiter = ","
+
+    def _begin(self) -> None:
+        with naming(self.path), self._opened() as table:
+            self.n_samples = None
+            self.columns = tuple(table.feature_names)
+            self.n_features = None if self._parts.text is not None else len(table.feature_names)
+            if table.label_names:
+                self.labels = tuple(table.label_names)
+
+    @contextmanager
+    def _opened(self) -> Iterator[Table]:
+        with opened_text(self.path) as file:
+            yield Table(file, self._parts, self._delimiter, NO_LIMITS)
+
+
+class TsvFile(CsvFile):
+    """A table whose cells are separated by tabs is a river stream, as a CSV file is one."""
+
+    _delimiter = "\t"
+
+
+class NdjsonFile(RecordFile):
+    """JSON lines are a river stream: one example ``{"x": ..., "y": [...]}`` a line, or a record with its labels.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "songs.jsonl")
+    ...     _ = path.write_text('{"title": "Go on", "live": true, "tags": ["rock"]}\\n')
+    ...     for x, y in NdjsonFile(path, labels="tags"):
+    ...         print(x, y)
+    {'title': 'Go on', 'live': True} {'rock': True}
+    """
+
+    def _begin(self) -> None:
+        self.n_samples = self.n_features = None
+        with naming(self.path), self._opened() as rows:
+            first = next(iter(rows), None)
+        self.sparse = first is None or form_of(first.x) != "dense"
+        if first is not None:
+            self._x(first)
+
+    @contextmanager
+    def _opened(self) -> Iterator[JsonLines]:
+        with opened_text(self.path) as file:
+            yield JsonLines(file, self._parts)

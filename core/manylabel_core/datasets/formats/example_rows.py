@@ -1,0 +1,121 @@
+"""Rows of files that hold examples, and which of their columns or fields are what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from manylabel_core.datasets.formats.text import check_name, check_names
+from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.records import TextSettings
+
+Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
+"""Fields that are text, by name, or all settings."""
+
+
+class ExampleRow(NamedTuple):
+    """A row is one example, as it would come over HTTP.
+
+    Attributes
+    ----------
+    line : its last line in the file, from 1.
+    x : a record, a text, or another form of features.
+    y : all labels that are relevant; or which are and which are not, by label; None where nothing is known of them.
+    """
+
+    line: int
+    x: Any
+    y: list[str] | dict[str, bool] | None
+
+
+@dataclass(frozen=True)
+class RowParts:
+    """Parts say what the columns of a table are, or the fields of objects.
+
+    Parameters
+    ----------
+    label_columns : int, str or sequence of str, default=()
+        How many of the last columns are labels, of 0 and 1, or the names of those that are. With a separator, the one
+        column whose cells list the relevant labels. Of objects, the field that has the labels.
+    tags : str, optional
+        The column or field that lists the relevant labels, in place of `label_columns`.
+    separator : str, optional
+        What stands between two labels in a cell or string; spaces around them do not count. None: a space for `tags`
+        of a table; a string of an object is then one label.
+    ignore : sequence of str, default=()
+        Columns or fields that are neither features nor labels.
+    text : TextSettings, mapping or sequence of str, optional
+        The fields that are text, or all settings of how texts are read. A cell of a column that is text is no number.
+
+    Raises
+    ------
+    BadDataset
+        They do not go together.
+    ValueError
+        A setting of `text` is not allowed.
+    """
+
+    label_columns: int | str | Sequence[str] = ()
+    tags: str | None = None
+    separator: str | None = None
+    ignore: Sequence[str] = ()
+    text: Text | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.label_columns, str):
+            object.__setattr__(self, "label_columns", (self.label_columns,))
+        if self.tags is not None and (self.label_columns or self.separator == ""):
+            raise BadDataset("a column of tags needs a separator, and goes without label columns")
+        if self.separator == "":
+            raise BadDataset("the separator must be at least one character")
+
+    @property
+    def settings(self) -> TextSettings | None:
+        """The settings of texts; None where nothing is said of them."""
+        return text_settings(self.text)
+
+    def listed_in(self, columns: Sequence[str]) -> str | None:
+        """Return the column of a table whose cells list labels; None if there is none."""
+        if self.tags is not None or self.separator is None:
+            return self.tags
+        chosen = self.label_columns
+        if isinstance(chosen, int):
+            chosen = columns[-chosen:] if chosen else ()
+        if len(chosen) != 1:
+            raise BadDataset(f"a separator is for one column whose cells list labels, not for {len(chosen)}")
+        return str(chosen[0])
+
+    @property
+    def field(self) -> str | None:
+        """The field of objects that has the labels; None where examples are objects of x and y."""
+        if self.tags is not None or not self.label_columns:
+            if self.separator is not None and self.tags is None:
+                raise BadDataset("a separator is for a field that lists labels, which has to be named")
+            return self.tags
+        if isinstance(self.label_columns, int) or len(self.label_columns) != 1:
+            raise BadDataset("labels of JSON lines are in one field: its name is needed")
+        return check_names(tuple(self.label_columns), "fields")[0]
+
+    def without_ignored(self, x: Any) -> Any:
+        """Return an example without the fields that are ignored."""
+        if self.ignore and isinstance(x, dict):
+            return {name: value for name, value in x.items() if name not in self.ignore}
+        return x
+
+    def split(self, text: str, line: int | None = None) -> list[str]:
+        """Return the labels that a string lists, each once."""
+        separator = " " if self.separator is None else self.separator
+        labels = dict.fromkeys(filter(None, (part.strip() for part in text.split(separator))))
+        for label in labels:
+            check_name(label, "labels", line)
+        return list(labels)
+
+
+def text_settings(text: Text | None) -> TextSettings | None:
+    """Return settings of texts from one of the ways to give them; raises ValueError for one that is not allowed."""
+    if text is None or isinstance(text, TextSettings):
+        return text
+    if isinstance(text, Mapping):
+        return TextSettings.from_json(text)
+    return TextSettings(fields=(text,) if isinstance(text, str) else tuple(text))

@@ -1,0 +1,256 @@
+"""Examples in any of their forms become a data set, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from manylabel_core.datasets.building import Columns, DatasetBuilder
+from manylabel_core.datasets.dataset import SINGLE, Dataset
+from manylabel_core.datasets.formats.npz import MAX_VIEWS
+from manylabel_core.datasets.formats.text import check_name, shown
+from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+from manylabel_core.records import RecordEncoder, RecordError, TextSettings
+from manylabel_core.records.forms import form_of
+
+if TYPE_CHECKING:
+    from manylabel_core.datasets.formats.example_rows import ExampleRow
+
+_NUMBERS = {int, float, type(None)}
+
+
+def read_examples(
+    rows: Iterable[ExampleRow],
+    limits: Limits,
+    text: TextSettings | None = None,
+    columns: Sequence[str] | None = None,
+    labels: Sequence[str] = (),
+) -> Dataset:
+    """Return the rows as a data set, which remembers how texts were read if a row is a record.
+
+    Parameters
+    ----------
+    rows : iterable of ExampleRow
+    limits : Limits
+    text : TextSettings, optional
+        How texts are read; None takes the defaults, and numbers are then no records.
+    columns : sequence of str, optional
+        Those of a table; its view is dense, with all of these, as long as there are only numbers.
+    labels : sequence of str, optional
+        Labels whose truth each row has; others get their places as they appear.
+
+    Raises
+    ------
+    BadDataset
+        With the line: features that do not go with those before, or more than the limits allow.
+    """
+    reading = _Reading(limits, text, columns, labels)
+    for row in rows:
+        try:
+            reading.add(row)
+        except ValueError as error:
+            raise BadDataset(error.detail if isinstance(error, BadDataset) else str(error), line=row.line) from None
+    return reading.done()
+
+
+class _Records:
+    """Records are read by an encoder, and it is known whether there were any."""
+
+    def __init__(self, limits: Limits, text: TextSettings | None) -> None:
+        self.settings = text or TextSettings()
+        self.seen = text is not None
+        self._encoder = RecordEncoder(self.settings, limits.record)
+
+    def encode(self, x: Any) -> dict[str, float]:
+        self.seen = True
+        return self._encoder.encode(x)
+
+
+class _Reading:
+    """A reading takes rows of examples into columns."""
+
+    def __init__(
+        self, limits: Limits, text: TextSettings | None, columns: Sequence[str] | None, labels: Sequence[str]
+    ) -> None:
+        self._limits = limits
+        self._builder = DatasetBuilder(limits)
+        self._single = True
+        self._views: dict[str, _View] = {}
+        self._labels = {label: column for column, label in enumerate(labels)}
+        self._has_columns = bool(labels)
+        self._records = _Records(limits, text)
+        if columns is not None:
+            self._add_view(SINGLE, _Table(columns, self._records))
+
+    def add(self, row: ExampleRow) -> None:
+        self._add_features(row.x)
+        self._builder.end_row(self._relevant(row.y), row.line)
+        self._limits.check("features", sum(view.width for view in self._views.values()))
+        self._limits.check("labels", len(self._labels))
+
+    def _add_view(self, name: str, view: _View) -> None:
+        self._views[name] = view
+        view.columns.skip_to(self._builder.n_rows)
+        self._builder.views[name] = view.columns
+
+    def _add_features(self, x: Any) -> None:
+        views = x["views"] if isinstance(x, dict) and set(x) == {"views"} and isinstance(x["views"], dict) else None
+        given = {SINGLE: x} if views is None else views
+        if not self._builder.n_rows:
+            self._single = views is None
+        if self._single != (views is None):
+            raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike the rows before")
+        if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
+            raise ValueError(f"views must have 1 to {MAX_VIEWS} views, all rows together")
+        for name, features in given.items():
+            if name not in self._views:
+                check_name(name, "views")
+                self._add_view(name, _View(_form(features), self._records if views is None else None))
+        for name, features in given.items():
+            view = self._views[name]
+            try:
+                view.add(features)
+            except ValueError as error:
+                place = "x" if views is None else f"x.views.{name}"
+                raise ValueError(f"{place}: {_detail(error)}") from None
+            self._builder.views[name] = view.columns
+
+    def _relevant(self, y: list[str] | dict[str, bool] | None) -> list[int] | None:
+        if y is None:
+            return None
+        if isinstance(y, dict):
+            if not self._has_columns:
+                raise ValueError("y must be a list of labels, all that are relevant, or null")
+            y = [label for label, relevant in y.items() if relevant]
+        return [self._labels.setdefault(label, len(self._labels)) for label in y]
+
+    def done(self) -> Dataset:
+        widths = {name: view.width for name, view in self._views.items()}
+        names = {name: view.names() for name, view in self._views.items()}
+        text = self._records.settings if self._records.seen else None
+        return self._builder.done((*self._labels,), widths, names, text)
+
+
+class _View:
+    """A view takes the features of one view; `records` read those that are not numbers, where they may be."""
+
+    def __init__(self, form: str, records: _Records | None) -> None:
+        self.form = form
+        self.width, self._begun = 0, False
+        self.columns = Columns(dense=form == "list")
+        self._records = records
+        self._names: dict[str, int] = {}
+        adds: dict[str, Callable[[Any], None]] = {"list": self._list, "sparse": self._sparse, "named": self._named}
+        self._add = adds[form]
+
+    def names(self) -> tuple[str, ...] | None:
+        return tuple(self._names) if self.form == "named" else None
+
+    def add(self, x: Any) -> None:
+        if (form := _form(x)) != self.form:
+            raise ValueError(f"features are {_FORMS[form]}, in the rows before {_FORMS[self.form]}")
+        self._add(x)
+
+    def _list(self, x: list[Any]) -> None:
+        values = _numbers(x)
+        if self._begun and len(values) != self.width:
+            raise ValueError(f"{len(values)} numbers, the rows before have {self.width}")
+        self.width, self._begun = len(values), True
+        self.columns.add_dense([math.nan if value is None else value for value in values])
+
+    def _sparse(self, x: dict[str, Any]) -> None:
+        if x.keys() != {"indices", "values"}:
+            raise ValueError("must have indices and values, and nothing else")
+        indices, values = x["indices"], _numbers(x["values"])
+        if not isinstance(indices, list) or not all(type(i) is int and 0 <= i < 2**31 - 1 for i in indices):
+            raise ValueError("indices must be integers, at least 0 and below 2^31 - 1")
+        row = dict(zip(indices, values, strict=False))
+        if not len(row) == len(indices) == len(values):
+            raise ValueError("indices must be as many as values, each once")
+        self.width = max(self.width, max(indices, default=-1) + 1)
+        self.columns.add_sparse(_known(row))
+
+    def _named(self, x: dict[str, Any] | str) -> None:
+        if self._records is None or (isinstance(x, dict) and _NUMBERS.issuperset(map(type, x.values()))):
+            features = known_numbers(x)
+        else:
+            features = self._records.encode(x)
+        names = self._names
+        self.columns.add_sparse({names.setdefault(name, len(names)): value for name, value in features.items()})
+        self.width = len(names)
+
+
+class _Table(_View):
+    """The view of a table: all its columns, as long as they are numbers; from the first record on, named features."""
+
+    def __init__(self, columns: Sequence[str], records: _Records) -> None:
+        super().__init__("named", records)
+        self._columns = columns
+        if not records.seen:
+            self.columns = Columns(dense=True)
+            self._names = {name: column for column, name in enumerate(columns)}
+            self.width = len(columns)
+
+    def add(self, x: dict[str, Any]) -> None:
+        if self.columns.dense and str not in set(map(type, x.values())):
+            self.columns.add_dense([x.get(name, math.nan) for name in self._columns])
+            return
+        if self.columns.dense:
+            self._turn_to_names()
+        self._named(x)
+
+    def _turn_to_names(self) -> None:
+        """Take what there is as if each row had been a record."""
+        before, self.columns, self._names = self.columns, Columns(dense=False), {}
+        table = np.frombuffer(before.values, dtype=np.float32) if before.values else np.zeros(0, np.float32)
+        for values in table.reshape(before.n_rows, len(self._columns)):
+            row = zip(self._columns, values.tolist(), strict=True)
+            self._named({name: value for name, value in row if value == value})
+
+
+_FORMS = {"list": "a list", "sparse": "indices and values", "named": "named"}
+_OF_FORM = {"dense": "list", "sparse": "sparse", "named": "named", "record": "named", "text": "named"}
+
+
+def _form(x: Any) -> str:
+    if (form := form_of(x)) is None:
+        allowed = "a list of numbers, indices and values, an object of names and numbers, a record or a text"
+        raise ValueError(f"must be {allowed}")
+    return _OF_FORM[form]
+
+
+def known_numbers(x: Any) -> dict[str, float]:
+    """Return numbers by name without those that are null; raises ValueError for anything else."""
+    if not isinstance(x, dict):
+        raise ValueError("must be an object of names and numbers: only x itself may be a text")
+    _numbers([*x.values()])
+    known = _known(x)
+    for name in known:
+        check_name(name, "features")
+    return known
+
+
+def _known(x: dict[Any, float | None]) -> dict[Any, float]:
+    return {key: value for key, value in x.items() if value is not None}
+
+
+def _numbers(values: Any) -> list[float | None]:
+    if not isinstance(values, list):
+        raise ValueError("values must be a list of numbers")
+    for value in values:
+        if value is None:
+            continue
+        if type(value) is not float and type(value) is not int:
+            raise ValueError(f"{shown(value)} is not a number")
+        check_number(value)
+    return values
+
+
+def _detail(error: ValueError) -> str:
+    if isinstance(error, RecordError):
+        place = "".join(f".{shown(part)[1:-1] if isinstance(part, str) else part}" for part in error.path)
+        return f"{place[1:]} {error.detail}" if place else error.detail
+    return error.detail if isinstance(error, BadDataset) else str(error)

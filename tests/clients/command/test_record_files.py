@@ -1,0 +1,100 @@
+"""Files of records in every command that takes a file."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_clients import Client
+
+Command = Callable[..., Any]
+WORDS = ["war at sea", "love in spring", "a war of words", "spring tide", "sea of love"]
+
+
+def record(i: int) -> tuple[dict[str, Any], list[str]]:
+    title = WORDS[i % 5]
+    x = {"title": f"{title} {i % 7}", "body": f"Some {WORDS[i % 3]}, and more", "country": "FJ"[i % 2], "n": i % 4}
+    return x, [label for label in ("war", "love", "sea") if label in title] or ["none"]
+
+
+ROWS = [record(i) for i in range(120)]
+OPTIONS = ("--text", "title", "--text", "body", "--labels", "tags", "--separator", ";")
+TEXT = {"fields": ["title", "body"]}
+
+
+@pytest.fixture(params=["csv", "tsv.gz", "jsonl.gz"])
+def records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / f"records.{request.param}"
+    flat = [{**x, "tags": "; ".join(y)} for x, y in ROWS]
+    text = io.StringIO()
+    if "jsonl" in request.param:
+        text.write("\n".join(map(json.dumps, flat)))
+    else:
+        writer = csv.DictWriter(text, [*flat[0]], delimiter="\t" if "tsv" in request.param else ",")
+        writer.writeheader()
+        writer.writerows(flat)
+    data = text.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def test_records_in_every_command(manylabel: Command, client: Client, name: str, records: Path) -> None:
+    fed = client.create_model(name, text=TEXT)
+    done = manylabel("feed", name, str(records), *OPTIONS, "--json")
+    assert done.status == 0, done.err
+    posted = client.create_model(f"{name[:40]}-posted", text=TEXT)
+    posted.update_many(ROWS, batch_size=7)
+    xs = [x for x, _ in ROWS]
+    scores = [one.scores for one in posted.predict_many(xs)]
+    assert [one.scores for one in fed.predict_many(xs)] == scores, "what is fed is learnt as what is posted"
+    assert fed.metrics() == posted.metrics()
+    measured = manylabel("evaluate", name, str(records), *OPTIONS, "--json")
+    assert measured.status == 0, measured.err
+    assert json.loads(measured.out)["examples"] == 120
+    assert json.loads(measured.out)["micro_f1"] > 0.9
+    predicted = manylabel("predict", name, str(records), *OPTIONS, "--json")
+    assert [json.loads(line)["scores"] for line in predicted.out.splitlines()] == scores
+    trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1")
+    assert trained.status == 0, trained.err
+    assert json.loads(trained.out)["measures"]["micro_f1"] > 0.9
+    added = manylabel("datasets", "add", name, str(records), *OPTIONS, "--json")
+    assert added.status == 0, added.err
+    told = json.loads(added.out)
+    assert (told["rows"], told["labels"], told["text"]["fields"]) == (120, 4, ["title", "body"])
+    assert "title, body" in manylabel("datasets", "show", name).out
+    client.delete_dataset(name)
+
+
+def test_a_feed_is_resumed_and_read_as_the_model_says(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    """Without --text, columns are text that the model takes for text: 1984 in one is a word."""
+    path = tmp_path / "books.csv"
+    path.write_text("title,tags\n1984,a\nalpha,b\n")
+    model = client.create_model(name, text={"fields": ["title", "other"]})
+    assert manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--json").status == 0
+    with path.open("a") as file:
+        file.write("alpha 1984,a;b\n")
+    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json")
+    assert again.status == 0, again.err
+    assert json.loads(again.out)["examples"] == 1
+    status = model.status()
+    assert (status.updates, status.features, status.labels) == (3, 2, 2)
+
+
+def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "books.csv"
+    path.write_text("title,tags\nalpha,a\n")
+    client.create_model(name, text={"fields": ["body"]})
+    for command in ("feed", "evaluate"):
+        done = manylabel(command, name, str(path), "--text", "title", "--tags", "tags")
+        assert done.status == 1
+        assert f"{name} does not read title as text, only body: a model that does is made by" in done.err
+    wrong = manylabel("feed", name, str(path), "--text", "body", "--tags", "tags")
+    assert "text column 'body' is not among the columns" in wrong.err
+    assert client.model(name).status().updates == 0

@@ -1,0 +1,202 @@
+"""Rows of tables and JSON lines are records: named features, the same bits whatever file they stand in."""
+
+import csv
+import gzip
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_core.datasets import BadDataset, Dataset, Limits, read_csv, read_dataset, read_libsvm, read_ndjson
+from manylabel_core.datasets.aligning import aligned
+from manylabel_core.datasets.reading import format_of
+from manylabel_core.records import RecordEncoder, RecordLimits, TextSettings
+
+TEXT = TextSettings(fields=("title", "body"))
+RECORDS: list[dict[str, Any]] = [
+    {"title": "Tora! Tora! Tora!", "body": 'say "war", again', "country": "JP", "price": 3.5},
+    {"title": "1984", "country": "GB", "year": 1949.0},
+    {"title": "Über den Fluß\ncafé", "body": "नमस्ते दुनिया \U0001f600", "price": -0.1},
+    {"body": "", "country": " two words ", "price": 0.0},
+]
+LABELS = [["war", "sea"], ["book"], ["sea"], ["book", "war"]]
+COLUMNS = ("title", "body", "country", "price", "year")
+
+
+def table(delimiter: str = ",") -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerow([*COLUMNS, "tags"])
+    for record, labels in zip(RECORDS, LABELS, strict=True):
+        writer.writerow([*(record.get(name, "") for name in COLUMNS), "; ".join(labels)])
+    return text.getvalue().encode()
+
+
+def lines(flat: bool) -> bytes:
+    rows = zip(RECORDS, LABELS, strict=True)
+    return "\n".join(json.dumps({**x, "tags": y} if flat else {"x": x, "y": y}) for x, y in rows).encode()
+
+
+FILES = {
+    "csv": (table(), "csv", {"label_columns": "tags", "separator": ";"}),
+    "tags": (table(), "csv", {"tags": "tags", "separator": ";"}),
+    "tsv": (table("\t"), "tsv", {"label_columns": ["tags"], "separator": ";"}),
+    "flat": (lines(True), "ndjson", {"label_columns": "tags"}),
+    "items": (lines(False), "ndjson", {}),
+}
+
+
+def described(dataset: Dataset) -> tuple[Any, ...]:
+    X, Y = dataset.X, dataset.Y
+    parts = (X.data.tobytes(), X.indices.tolist(), X.indptr.tolist(), Y.indices.tolist(), Y.indptr.tolist())
+    return (dataset.names, dataset.label_names, *parts, dataset.text)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("file", FILES)
+def test_every_file_gives_what_the_encoder_gives(file: str, is_packed: bool) -> None:
+    data, format, options = FILES[file]
+    source = io.BytesIO(gzip.compress(data) if is_packed else data)
+    read = read_dataset(source, format, text=["title", "body"], **options)
+    encoder = RecordEncoder(TEXT)
+    features = [encoder.encode(record) for record in RECORDS]
+    names = list(dict.fromkeys(name for row in features for name in row))
+    assert read.names == tuple(names)
+    assert (read.label_names, read.text) == (("war", "sea", "book"), TEXT)
+    assert [[read.label_names[column] for column in row.indices] for row in read.Y] == [
+        sorted(row, key=read.label_names.index) for row in LABELS
+    ]
+    for row, wanted in enumerate(features):
+        values = read.X[[row]]
+        stored = dict(zip((names[column] for column in values.indices), values.data.tolist(), strict=True))
+        assert stored == {name: float(np.float32(value)) for name, value in wanted.items()}
+    assert described(Dataset.from_bytes(read.to_bytes())) == described(read)
+
+
+def test_numbers_alone_stay_a_dense_table_until_there_is_a_string() -> None:
+    rows = b"a,b,tags\n1,,p\n0,0.1,q\n"
+    dense = read_csv(io.BytesIO(rows), tags="tags")
+    assert isinstance(dense.X, np.ndarray)
+    assert (dense.text, dense.names) == (None, ("a", "b"))
+    late = read_csv(io.BytesIO(rows + b"5,x,p\n"), tags="tags")
+    first = read_csv(io.BytesIO(b"a,b,tags\n5,x,p\n" + rows.partition(b"\n")[2]), tags="tags")
+    assert (late.names, first.names) == (("a", "b", "b=x"), ("a", "b=x", "b"))
+    assert described(aligned(first.take([1, 2, 0]), late)) == described(late)
+    assert np.array_equal(late.X.toarray()[:2, :2], np.nan_to_num(dense.X))
+    assert late.text == TextSettings()
+    named = read_ndjson(io.BytesIO(b'{"x": {"a": 1, "b": null}, "y": ["p"]}\n'))
+    assert (named.text, named.names) == (None, ("a",))
+
+
+def test_cells_of_columns_that_are_text_are_no_numbers() -> None:
+    data = b"title,size,l\n1984,12,1\nInfinity,nan,0\n"
+    with pytest.raises(BadDataset, match="line 3: column 'size' is 'nan': expected a finite number"):
+        read_csv(io.BytesIO(data), 1, text="title")
+    read = read_csv(io.BytesIO(data.replace(b"nan", b"")), 1, text={"fields": ["title"], "min_length": 9})
+    assert read.names == ("size",), "what is not said is filled in, what is said holds"
+    assert read_csv(io.BytesIO(data), 1, text="title", ignore=["size"]).names == ("title=1984", "title=infinity")
+
+
+def test_labels_in_a_field() -> None:
+    rows = b'{"t": "x", "l": "a; b"}\n{"t": "y", "l": ["b"]}\n{"t": "z", "l": null}\n{"t": "z"}\n{"t": "z", "l": []}\n'
+    read = read_ndjson(io.BytesIO(rows), "l", separator=";")
+    assert read.label_names == ("a", "b")
+    assert read.labelled.tolist() == [True, True, False, False, True]
+    assert read_ndjson(io.BytesIO(rows), tags="l").label_names == ("a; b", "b")
+    assert read_ndjson(io.BytesIO(b'{"id": 7, "t": "x", "l": ["a"]}'), "l", ignore=["id"]).names == ("t=x",)
+    assert read_ndjson(io.BytesIO(b'{"x": {"id": 7, "t": "x"}, "y": ["a"]}'), ignore=["id"]).names == ("t=x",)
+    assert read_ndjson(io.BytesIO(b'{"x": "a bare text", "y": ["a"]}')).names == ("text=bare", "text=text")
+
+
+@pytest.mark.parametrize(
+    ("format", "data", "options", "message"),
+    [
+        ("csv", b"a,b\nx y,1\n", {"label_columns": "a"}, "line 2: label 'a' is 'x y': expected 0 or 1; if its cells"),
+        ("csv", b"a,b,c\n1,2,3\n", {"label_columns": 2, "separator": ";"}, "a separator is for one column"),
+        ("csv", b"a,b\n1,2\n", {"tags": "b", "separator": ""}, "needs a separator"),
+        ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["c"]}, "line 1: text column 'c' is not among the columns"),
+        ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["b"]}, "line 1: a column that is text cannot have labels"),
+        ("csv", b"a,a=x,l\nx,1,u\n", {"tags": "l"}, "line 2: x: a=x must not make a feature|line 2: .*another field"),
+        ("ndjson", b'{"a": 1, "l": 3}', {"label_columns": "l"}, "line 1: l must be a list of labels"),
+        ("ndjson", b'{"a": 1, "l": ["u", "u"]}', {"label_columns": "l"}, "line 1: l: a label comes twice"),
+        ("ndjson", b'{"a": 1, "l": [""]}', {"label_columns": "l"}, "line 1: names of labels have 1 to 256 bytes"),
+        ("ndjson", b'{"a": 1, "l": ["u"]}', {}, "line 1: an example has x and y, not 'a', 'l'; of a record, say which"),
+        ("ndjson", b'{"a": 1, "l": ["u"]}', {"label_columns": 1}, "labels of JSON lines are in one field"),
+        ("ndjson", b'{"a": 1, "l": ["u"]}', {"separator": ";"}, "a field that lists labels, which has to be named"),
+        ("ndjson", b'{"x": {"a": ["u", 1]}, "y": ["u"]}', {}, r"line 1: x: a.1 must be a string"),
+        ("ndjson", b'{"x": {"a": "\\ud800"}, "y": ["u"]}', {}, r"line 1: x: a must be valid Unicode"),
+        ("ndjson", b'{"x": {"views": {"v": {"a": "u"}}}, "y": ["u"]}', {}, r"line 1: x.views.v: 'u' is not a number"),
+        ("ndjson", b'{"x": {"views": {"v": "text"}}, "y": ["u"]}', {}, r"line 1: x.views.v: .*only x itself may be a"),
+        ("ndjson", b'{"x": {"indices": [1]}, "y": ["u"]}', {}, r"line 1: x: must have indices and values"),
+    ],
+)
+def test_what_is_no_record_is_told(format: str, data: bytes, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadDataset, match=message):
+        read_dataset(io.BytesIO(data), format, **options)
+
+
+@pytest.mark.parametrize(
+    ("limits", "x", "message"),
+    [
+        (RecordLimits(characters=10), {"a": "abcde", "b": "fghijk"}, "at most 10 characters in all its strings"),
+        (RecordLimits(tokens=3), {"t": "one two three four"}, "at most 3 tokens in all its texts"),
+        (RecordLimits(depth=2), {"a": {"b": {"c": 1}}}, "a.b must be at most 2 objects deep"),
+    ],
+)
+def test_a_record_is_bounded(limits: RecordLimits, x: dict[str, Any], message: str) -> None:
+    data = b'{"x": {"t": "ok"}, "y": ["u"]}\n' + json.dumps({"x": x, "y": ["u"]}).encode()
+    with pytest.raises(BadDataset, match=f"line 2: x: .*{message}"):
+        read_ndjson(io.BytesIO(data), text=["t"], limits=Limits(record=limits))
+    if "a" not in x or isinstance(x["a"], str):
+        cells = ",".join(x) + ",l\n" + ",".join(x.values()) + ",u\n"
+        with pytest.raises(BadDataset, match=f"line 2: x: .*{message}"):
+            read_csv(
+                io.BytesIO(cells.encode()), tags="l", text=["t"] if "t" in x else None, limits=Limits(record=limits)
+            )
+
+
+def test_the_vocabulary_is_bounded() -> None:
+    rows = "".join(json.dumps({"x": f"word{row} and more{row}", "y": ["u"]}) + "\n" for row in range(20)).encode()
+    with pytest.raises(BadDataset, match="line 10: 21 features, allowed are 20"):
+        read_ndjson(io.BytesIO(rows), limits=Limits(features=20))
+
+
+def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
+    bomb = gzip.compress(b"\n" * 2**24)
+    assert len(bomb) < 2**15
+    for format in ("csv", "tsv", "ndjson", "libsvm", "arff"):
+        with pytest.raises(BadDataset, match="more than 1,048,576 bytes when it is unpacked, the limit"):
+            read_dataset(io.BytesIO(bomb), format, limits=Limits(bytes=2**20))
+    with pytest.raises(BadDataset, match="longer than 16777216 bytes"):
+        read_ndjson(io.BytesIO(gzip.compress(b"[" * 2**25)))
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "garbage", "head"])
+def test_a_gzip_that_is_damaged_is_told(damage: str) -> None:
+    data = gzip.compress(b"1 1:1\n" * 1000)
+    damaged = {
+        "cut": data[:-9],
+        "changed": data[:-8] + bytes(8),
+        "garbage": data[:10] + b"\xff" * 20,
+        "head": b"\x1f\x8b\xff",
+    }[damage]
+    with pytest.raises(BadDataset, match="not whole gzip"):
+        read_libsvm(io.BytesIO(damaged))
+    assert read_libsvm(io.BytesIO(data)).n_rows == 1000
+
+
+def test_formats_by_name() -> None:
+    found = {name: format_of(name) for name in ("a.CSV", "a.csv.gz", "b.jsonl.GZ", "a.gz", "a.tsv", "a", "a.svm.gz")}
+    assert list(found.values()) == ["csv", "csv", "ndjson", None, "tsv", None, "libsvm"]
+
+
+def test_rows_to_measure_on_must_have_been_read_alike() -> None:
+    data = io.BytesIO(lines(True))
+    one = read_ndjson(data, "tags", text=TEXT)
+    data.seek(0)
+    other = read_ndjson(data, "tags", text={"fields": ["title", "body"], "ngrams": 2})
+    with pytest.raises(ValueError, match="not read alike: ngrams differ"):
+        aligned(other, one)
+    assert aligned(one.take([0]), one).text == TEXT
