@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ from manylabel_core.metrics import average_precision, micro_f1, ranking_loss
 LACKING = {"scene_lacking": "scene", "mfeat_lacking": "mfeat"}
 SETS = ("emotions", "yeast", "scene", "mfeat", "corel5k_inria", *LACKING)
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
+QUICK_SHARES = (0.2, 0.8)
+"""With --quick, and without maps."""
 MEASURES = ("average precision", "ranking loss", "micro F1")
 KERNELS = ("linear", "rbf")
 VALIDATION = 5
@@ -42,6 +45,8 @@ MARGINS = {"Corel5k": (0.462, 0.419), "ESP Game": (0.345, 0.267), "PASCAL VOC": 
 
 Matrix = NDArray[Any]
 Views = dict[str, Any]
+Drawn = dict[float, list[dict[str, list[float]]]]
+"""The measures of every way, for each draw, by the share of training rows that are labelled."""
 
 
 class Case(NamedTuple):
@@ -55,7 +60,7 @@ class Case(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    found = {}
+    found: dict[str, Drawn] = {}
     for name in args.sets or SETS:
         X, Y = load_views(args.data, LACKING.get(name, name))
         print(f"== {name}: {len(Y)} rows, {Y.shape[1]} labels, views {_shapes(X)}", flush=True)
@@ -63,13 +68,18 @@ def run(args: argparse.Namespace) -> None:
             _print_lacking([_lacking_ways(X, Y, (args.seed, trial)) for trial in range(args.trials)])
             continue
         official = load_views_split(args.data, name)
-        found[name] = [
-            [_measured_ways(X, Y, official, share, (args.seed, t)) for t in range(args.trials)] for share in SHARES
-        ]
-        _print(found[name])
+        kernels = KERNELS[:1] if args.quick else KERNELS
+        shares = QUICK_SHARES if args.quick else SHARES
+        found[name] = {share: [] for share in shares}
+        for trial, share in product(range(args.trials), shares):
+            ways = _measured_ways(X, Y, official, share, kernels, (args.seed, trial))
+            found[name][share].append(ways)
+            each = ", ".join(f"{way} {measures[0]:.4f}" for way, measures in ways.items())
+            print(f"draw {trial}, {share:.0%} labelled: {each}", flush=True)
+        _print(found[name], kernels)
     margins = (f"{several - best:+.3f} on {name}" for name, (several, best) in MARGINS.items())
     print(f"gain in average precision over the best view in the paper: {', '.join(margins)}")
-    if args.out is not None:
+    if args.out is not None and found:
         print(f"drawn: {_draw(args.out, found)}")
 
 
@@ -78,14 +88,19 @@ def _shapes(X: Views) -> str:
 
 
 def _measured_ways(
-    X: Views, Y: Matrix, official: tuple[Matrix, Matrix] | None, share: float, seed: Sequence[int]
+    X: Views,
+    Y: Matrix,
+    official: tuple[Matrix, Matrix] | None,
+    share: float,
+    kernels: Sequence[str],
+    seed: Sequence[int],
 ) -> dict[str, list[float]]:
     """The measures of every way to learn from one draw of labelled rows."""
     random = np.random.default_rng(seed)
     train, test = official or np.array_split(random.permutation(len(Y)), 2)
     labelled = random.permutation(train)[: round(share * len(train))]
     ways = {}
-    for kernel in KERNELS:
+    for kernel in kernels:
         case = Case(X, Y, labelled, test)
         ways[f"all views, {kernel}"] = measured(case, kernel)
         ways[f"best view, {kernel}"] = measured(case._replace(X=_best_view(case, kernel)), kernel)
@@ -168,17 +183,18 @@ def _regression_filled(case: Case) -> Views:
     return filled
 
 
-def _print(found: list[list[dict[str, list[float]]]]) -> None:
-    ways = list(found[0][0])
+def _print(found: Drawn, kernels: Sequence[str]) -> None:
+    ways = list(next(iter(found.values()))[0])
     for m, measure in enumerate(MEASURES):
-        print(f"{measure:30}" + "".join(f"{f'{share:.0%} labelled':>18}" for share in SHARES))
+        print(f"{measure:30}" + "".join(f"{f'{share:.0%} labelled':>18}" for share in found))
         for way in ways:
-            values = [[trial[way][m] for trial in trials] for trials in found]
+            values = [[trial[way][m] for trial in trials] for trials in found.values()]
             cells = (f"{np.mean(each):.4f} +- {np.std(each):.4f}" for each in values)
             print(f"  {way:28}" + "".join(f"{cell:>18}" for cell in cells))
-    for kernel in KERNELS:
+    for kernel in kernels:
         for other in (f"best view, {kernel}", f"concatenated, {kernel}"):
-            gains = [[trial[f"all views, {kernel}"][0] - trial[other][0] for trial in trials] for trials in found]
+            every = f"all views, {kernel}"
+            gains = [[trial[every][0] - trial[other][0] for trial in trials] for trials in found.values()]
             cells = (f"{np.mean(each):+.4f} ({np.mean(np.array(each) > 0):.0%})" for each in gains)
             print(f"  {f'gain over {other}':28}" + "".join(f"{cell:>18}" for cell in cells))
     print(flush=True)
@@ -193,17 +209,17 @@ def _print_lacking(found: list[dict[str, dict[str, float]]]) -> None:
     print(flush=True)
 
 
-def _draw(folder: Path, found: dict[str, list[list[dict[str, list[float]]]]]) -> Path:
+def _draw(folder: Path, found: dict[str, Drawn]) -> Path:
     """Average precision over the share of labels kept, with standard deviations; a panel for each data set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5 * len(found), 4.2), layout="constrained")
     panels = np.atleast_1d(figure.subplots(1, len(found)))
     for panel, (name, shares) in zip(panels, found.items(), strict=True):
-        for way in shares[0][0]:
-            precision = np.array([[trial[way][0] for trial in trials] for trials in shares])
+        for way in next(iter(shares.values()))[0]:
+            precision = np.array([[trial[way][0] for trial in trials] for trials in shares.values()])
             style = {"linewidth": 2.5} if way.startswith("all") else {"linestyle": "--", "linewidth": 1.2}
-            panel.errorbar(SHARES, precision.mean(axis=1), precision.std(axis=1), capsize=2, label=way, **style)
+            panel.errorbar([*shares], precision.mean(axis=1), precision.std(axis=1), capsize=2, label=way, **style)
         panel.set(title=name, xlabel="share of training labels kept", ylabel="average precision")
         panel.legend(frameon=False, fontsize="small")
     folder.mkdir(parents=True, exist_ok=True)
