@@ -1,24 +1,23 @@
 """One contender on one task, in a process of its own, bounded in the processor's seconds and in memory.
 
-The last line that it prints is the result as JSON.
+Processes are forked from one that has loaded what all need, so that nobody waits for that each time.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import signal
-import subprocess
-import sys
 import warnings
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.contenders import Contender
 from benchmarks.peers.ours import OURS
@@ -29,26 +28,53 @@ from benchmarks.peers.theirs import THEIRS
 
 MEMORY = 8 << 30
 """Bytes of addresses that a contender may have."""
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-PATHS = ("meka", "clus", "boomer", "pecos")
-"""Flags that say where something outside is."""
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(["benchmarks.__main__", "benchmarks.peers.child"])
+
+Found = dict[str, Any]
 
 
 def contenders(args: Any) -> tuple[Contender, ...]:
     return (*OURS, *THEIRS, *outside(args))
 
 
-def main() -> None:
-    args = parser().parse_args()
+def call(args: Any, name: str, contender: Contender) -> Found:
+    """Run a contender on a task in a process, and end it with all that it has started if it does not end by itself."""
+    if contender.needs:
+        return {"ended": f"not run: needs {contender.needs}"}
+    receiving, sending = CONTEXT.Pipe(duplex=False)
+    process = CONTEXT.Process(target=_work, args=(sending, args, name, contender.name))
+    process.start()
+    sending.close()
+    try:
+        if receiving.poll(args.wall * args.seconds + 60):
+            return dict(receiving.recv())
+        return {"ended": f"did not finish in {args.wall * args.seconds:.0f} s by the clock"}
+    except EOFError:
+        process.join()
+        if process.exitcode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return {"ended": f"did not finish in {args.seconds:.0f} s"}
+        return {"ended": f"failed: its process ended with {process.exitcode}"}
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid or 0, signal.SIGKILL)
+        process.kill()
+        process.join()
+
+
+def _work(sending: Connection, args: Any, name: str, contender_name: str) -> None:
+    os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (int(args.seconds), int(args.seconds) + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some learners print
     warnings.simplefilter("ignore")
-    (contender,) = (one for one in contenders(args) if one.name == args.contender)
-    print(json.dumps(_result(contender, load_task(args.data, args.set), args.seconds)), flush=True)
+    (contender,) = (one for one in contenders(args) if one.name == contender_name)
+    with threadpool_limits(1):
+        sending.send(_result(contender, load_task(args.data, name), args.seconds))
 
 
-def _result(contender: Contender, task: Task, seconds: float) -> dict[str, Any]:
-    found: dict[str, Any] = {"task": str(task), "version": _version(contender.package)}
+def _result(contender: Contender, task: Task, seconds: float) -> Found:
+    found: Found = {"task": str(task), "version": _version(contender.package)}
     if why := contender.unfit(task):
         return {**found, "ended": f"not run: {why}"}
     settings = contender.settings(task)
@@ -79,53 +105,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def call(args: Any, name: str, contender: Contender) -> dict[str, Any]:
-    """Run a contender in such a process, and end it with all that it has started if it does not end by itself."""
-    if contender.needs:
-        return {"ended": f"not run: needs {contender.needs}"}
-    command = [sys.executable, "-m", "benchmarks.peers.child", "--data", str(args.data), "--set", name]
-    command += ["--contender", contender.name, "--seconds", str(args.seconds)]
-    command += [word for flag in PATHS if getattr(args, flag) for word in (f"--{flag}", str(getattr(args, flag)))]
-    process = subprocess.Popen(
-        command,
-        env={**os.environ, **ONE_THREAD},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    )
-    try:
-        out, err = process.communicate(timeout=args.wall * args.seconds + 60)
-    except subprocess.TimeoutExpired:
-        _end(process.pid)
-        process.communicate()
-        return {"ended": f"did not finish in {args.wall * args.seconds:.0f} s by the clock"}
-    except BaseException:
-        _end(process.pid)
-        raise
-    if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        return {"ended": f"did not finish in {args.seconds:.0f} s"}
-    if process.returncode:
-        return {"ended": f"failed: {(err.strip() or 'no message').splitlines()[-1][:200]}"}
-    found: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return found
-
-
-def _end(group: int) -> None:
-    os.killpg(group, signal.SIGKILL)
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser()
-    for name in ("--data", *(f"--{flag}" for flag in PATHS)):
-        made.add_argument(name, type=Path)
-    for name in ("--set", "--contender"):
-        made.add_argument(name)
-    made.add_argument("--seconds", type=float)
-    return made
-
-
-if __name__ == "__main__":
-    main()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.peers.child import PATHS, call, contenders
+from benchmarks.peers.child import call, contenders
 from benchmarks.peers.tasks import OF_VIEWS, SETS
 
 RAW = results.FOLDER / "peers.jsonl"
@@ -149,5 +149,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="from_file", type=Path, help="print the tables of such a file, and run nothing")
     parser.add_argument("--meka", type=Path, help="the moa.jar of capymoa's wheel, which holds MEKA")
     parser.add_argument("--clus", type=Path, help="the jar of CLUS; by default that of the package pyclus")
-    for flag in PATHS[2:]:
+    for flag in ("boomer", "pecos"):
         parser.add_argument(f"--{flag}", type=Path, help=f"the Python of an environment that has {flag}")

@@ -8,6 +8,7 @@ besides: each is run by the Python of a virtual environment of its own.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -39,6 +40,7 @@ OPENED = [
 ]
 """CLUS copies objects of the library by reflection, which newer Javas forbid."""
 MANY_LABELS = 50
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def python(interpreter: Path, script: str) -> Run:
@@ -145,7 +147,9 @@ def _arff_row(y: NDArray[np.int8], row: Any) -> str:
 
 
 def _call(command: list[str], folder: str | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, **ONE_THREAD}
+    )
     if done.returncode:
         words = (done.stderr.strip() or "no message").splitlines()
         raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}: {words[-1]}")
