@@ -7,7 +7,7 @@ A further trainer is one more entry here, its estimator a class of `manylabel_co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -87,6 +87,8 @@ class Trainer:
         An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
     exact : bool
         True if its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
+    search : mapping of str to tuple
+        The values of parameters that are worth a try, for a search that names none.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Trainer:
     unlabelled: bool = False
     passes: int = 1
     exact: bool = False
+    search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def estimator_class(self) -> Any:
         """Load the class of the estimator."""
@@ -125,6 +128,11 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
         found["rho"] = float("inf")
     return found
 
+
+SMALL_PRICES = (1e-5, 1e-4, 1e-3, 1e-2)
+"""Of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
+MISSES = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""Of PrML's slack: from many sparse features to few dense ones, and at most the default of C."""
 
 POSITIVE = Number(above=0, most=1e12)
 NOT_NEGATIVE = Number(least=0, most=1e12)
@@ -254,6 +262,7 @@ _M3L = Trainer(
         _SWEEPS,
         *_DECISIONS,
     ),
+    search={"C": (0.001, 0.01, 0.1, 1.0, 10.0)},
 )
 _MLRL = Trainer(
     "mlrl",
@@ -272,6 +281,7 @@ _MLRL = Trainer(
         *_DECISIONS,
     ),
     passes=30,
+    search={"lam": SMALL_PRICES},
 )
 _SSMLRL = Trainer(
     "ssmlrl",
@@ -292,6 +302,7 @@ _SSMLRL = Trainer(
     ),
     unlabelled=True,
     passes=30,
+    search={"lam1": SMALL_PRICES},
 )
 _PRML = Trainer(
     "prml",
@@ -318,6 +329,7 @@ _PRML = Trainer(
         *_DECISIONS,
     ),
     exact=True,
+    search={"rho": MISSES},
 )
 _PRBR = Trainer(
     "prbr",
@@ -325,6 +337,7 @@ _PRBR = Trainer(
     "PrBR: labels as privileged information, each label with weights of its own.",
     (_SCALING, *_PRIVILEGED, replace(_GAP, default=1e-2), replace(_SWEEPS, default=1000), *_DECISIONS),
     exact=True,
+    search={"rho": MISSES},
 )
 _LSA_MML = Trainer(
     "lsa_mml",
@@ -394,6 +407,7 @@ _LSA_MML = Trainer(
     views=True,
     unlabelled=True,
     exact=True,
+    search={"beta": (0.01, 0.1, 1.0)},
 )
 
 TRAINERS: Mapping[str, Trainer] = {trainer.name: trainer for trainer in (_M3L, _MLRL, _SSMLRL, _PRML, _PRBR, _LSA_MML)}

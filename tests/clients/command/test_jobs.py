@@ -164,11 +164,16 @@ def test_a_search_is_described_by_options(manylabel: Run, songs: str) -> None:
     options = ("--dataset", songs, "--model", "cmd-searched", "--detach")
     grid = ("--search", "C=[0.1,1]", "--folds", "2")
     drawn = ("--search", 'C={"low": 0.1, "high": 1}', "--trials", "2", "--measure", "macro_f1")
-    for given, kind in ((grid, "grid"), (drawn, "random")):
+    default = ("--search", "default")
+    found = []
+    for given, kind in ((grid, "grid"), (drawn, "random"), (default, "grid")):
         job = good(manylabel("jobs", "submit", *options, *given)).strip()
         search = json.loads(good(manylabel("jobs", "show", job, "--json")))["search"]
         assert search["kind"] == kind
+        found.append(search["params"])
         good(manylabel("jobs", "cancel", job))
+    assert found[0] == {"C": [0.1, 1]}
+    assert len(found[2]["C"]) > 2
     refused = manylabel("jobs", "submit", *options, "--search", "c=[1]")
     assert (refused.status, "/search/params/c" in refused.err) == (1, True)
 

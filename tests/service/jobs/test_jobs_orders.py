@@ -9,7 +9,7 @@ from tests.service.jobs.conftest import SHORT, spec
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service.errors import InvalidJob
 from manylabel_service.jobs.plan import plan
-from manylabel_service.jobs.spec.schemas import MAX_TRIALS
+from manylabel_service.jobs.spec.schemas import MAX_TRIALS, JobSpec
 from manylabel_service.jobs.spec.trainers import PARAMS, complete, needs
 
 
@@ -79,6 +79,20 @@ def test_a_grid_is_every_combination():
         (C, kernel) for C in (0.1, 1.0) for kernel in ("linear", "rbf", "poly")
     ]
     assert found[0].params == {**spec(SHORT).params, **found[0].values}
+
+
+@pytest.mark.parametrize("trainer", PARAMS)
+def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
+    ordered = spec(SHORT, trainer=trainer, search={"kind": "grid", "folds": 2})
+    (name, values), *others = ordered.search.params.items()
+    assert not others
+    assert len(values) >= 3
+    found = [task for task in plan(ordered) if task.stage == "trial"]
+    assert [task.params[name] for task in found] == values
+    assert JobSpec.model_validate_json(ordered.model_dump_json()) == ordered
+    drawn = spec(SHORT, trainer=trainer, search={"kind": "random", "trials": 4})
+    assert drawn.search.params == ordered.search.params
+    assert len(plan(drawn)) == 5
 
 
 def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():

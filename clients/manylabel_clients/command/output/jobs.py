@@ -65,6 +65,8 @@ def print_trainers(trainers: Sequence[Trainer]) -> None:
             (name, _type(schema), _plain(schema.get("default"))) for name, schema in one.params["properties"].items()
         ]
         print_table(("parameter", "allowed", "default"), rows, words=3)
+        space = "; ".join(f"{name}: {', '.join(map(_plain, values))}" for name, values in one.search.items())
+        typer.echo(f"  --search default tries {space}")
 
 
 def _varied(result: JobResult) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def submit(
         typer.Option(
             metavar="NAME=VALUES",
             help="Search the best value of a parameter first, by cross-validation: C=[0.1,1,10], or with --trials a "
-            'range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable.',
+            'range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable. Or: default, the values that manylabel '
+            "jobs trainers lists.",
         ),
     ] = None,
     trials: Annotated[

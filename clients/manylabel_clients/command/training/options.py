@@ -6,6 +6,9 @@ import typer
 
 from manylabel_clients.command.options import named_values
 
+DEFAULT_SEARCH = "default"
+"""In place of values: those that the trainer has for a search."""
+
 Params = Annotated[
     list[str] | None,
     typer.Option(
@@ -23,6 +26,6 @@ def search_of(pairs: list[str] | None, trials: int | None, folds: int, measure: 
     """Return the search that the options describe; None without any."""
     if not pairs:
         return None
-    params = named_values(pairs, "--search")
     kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}
-    return {**kind, "params": params, "folds": folds, "measure": measure}
+    space = {} if pairs == [DEFAULT_SEARCH] else {"params": named_values(pairs, "--search")}
+    return {**kind, **space, "folds": folds, "measure": measure}

@@ -158,6 +158,8 @@ class Trainer:
     """What data it learns from."""
     params: dict[str, Any]
     """JSON schema of its parameters: types, bounds, defaults."""
+    search: dict[str, list[float]]
+    """The values that a search tries which names no params."""
 
 
 class JobFailed(ManyLabelError):
@@ -225,7 +227,7 @@ class TrainingRequests(Requests):
             A share of the rows, or data as above, to measure the model on, and not to learn from.
         search : mapping, optional
             Looks for the best parameters, as ``{"kind": "grid", "params": {"C": [0.1, 1]}, "folds": 5,
-            "measure": "micro_f1"}``.
+            "measure": "micro_f1"}``. Without params, the values that the trainer's `search` has are tried.
         seed : int, optional
             Of all that is up to chance.
         promote : bool, optional

@@ -165,7 +165,14 @@ async def list_trainers() -> Response:
 
 def _to_dict(trainer: Trainer) -> dict[str, Any]:
     schema = PARAMS[trainer.name].model_json_schema()
-    return {"name": trainer.name, "title": trainer.title, "needs": needs(trainer), "params": schema}
+    search = {name: list(values) for name, values in trainer.search.items()}
+    return {
+        "name": trainer.name,
+        "title": trainer.title,
+        "needs": needs(trainer),
+        "params": schema,
+        "search": search,
+    }
 
 
 def _read_revision(value: str) -> int:

@@ -29,6 +29,8 @@ class TrainerDescription(Answer):
     """This says what data the trainer learns from."""
     params: dict[str, Any]
     """This JSON schema describes the parameters: types, bounds, defaults."""
+    search: dict[str, list[float]]
+    """A search that names no params tries these values."""
 
 
 class TrainerList(Answer):

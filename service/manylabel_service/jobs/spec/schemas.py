@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service import names
 from manylabel_service.jobs.spec.measures import Measure
 from manylabel_service.jobs.spec.trainers import PARAMS, complete
@@ -103,8 +104,9 @@ class GridSearch(_Search):
 
     kind: Literal["grid"]
     """A grid search tries every combination of the values."""
-    params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)]
-    """Each parameter has these values; the others are those of the job's `params`."""
+    params: Annotated[dict[_Name, _Values], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(default_factory=dict)
+    """Each parameter has these values; the others are those of the job's `params`. Without it: `search` of
+    `GET /v1/trainers`."""
 
     @model_validator(mode="after")
     def _not_too_many(self) -> GridSearch:
@@ -128,8 +130,10 @@ class RandomSearch(_Search):
     """A random search draws combinations of values."""
     trials: Annotated[int, Field(strict=True, ge=1, le=MAX_TRIALS)]
     """So many combinations are tried."""
-    params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)]
-    """Each parameter has values to choose from, or a range of numbers."""
+    params: Annotated[dict[_Name, _Values | Range], Field(min_length=1, max_length=MAX_SEARCHED)] = Field(
+        default_factory=dict
+    )
+    """Each parameter has values to choose from, or a range of numbers. Without it: `search` of `GET /v1/trainers`."""
 
     @property
     def n_trials(self) -> int:
@@ -190,6 +194,15 @@ class JobSpec(_RequestModel):
     def _complete(cls, params: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         trainer = info.data.get("trainer")
         return params if trainer is None else complete(trainer, params)
+
+    @field_validator("search")
+    @classmethod
+    def _with_space(cls, search: Search | None, info: ValidationInfo) -> Search | None:
+        trainer = info.data.get("trainer")
+        if search is None or search.params or trainer is None:
+            return search
+        space = {name: list(values) for name, values in TRAINERS[trainer].search.items()}
+        return search.model_copy(update={"params": space})
 
 
 class Trials(_AnswerModel):

@@ -98,6 +98,9 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
         for name, schema in one["params"]["properties"].items():
             assert schema["description"], f"{one['name']}: {name}"
             assert job["params"][name] == schema["default"]
+        searching = submit(idle, trainer=one["name"], data=data, search={"kind": "grid"})
+        assert searching["search"]["params"] == one["search"]
+        assert one["search"].keys() <= one["params"]["properties"].keys()
 
 
 def test_the_parameters_of_every_trainer_are_in_the_description(idle: TestClient) -> None:
