@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
     from manylabel_core.metrics import Prequential
     from manylabel_core.online import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
+    from manylabel_core.records.vectorizer import RecordVectorizer
     from manylabel_core.vocabulary import Vocabulary
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "PrBR",
     "PrML",
     "Prequential",
+    "RecordVectorizer",
     "Vocabulary",
 ]
 
@@ -35,6 +37,7 @@ _HOMES = {
     "KernelSALT": "online",
     "PassiveAggressive": "online",
     "Prequential": "metrics",
+    "RecordVectorizer": "records.vectorizer",
     "Vocabulary": "vocabulary",
 }
 

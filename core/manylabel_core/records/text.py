@@ -1,6 +1,8 @@
 """How texts are read: settings that a model keeps, and the tokens that follow from them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -92,6 +94,21 @@ class TextSettings:
             if name not in names:
                 raise ValueError(f"{name} is no setting of text; there are {', '.join(names)}")
         return cls(**document)
+
+    @classmethod
+    def of(cls, given: TextSettings | Mapping[str, Any] | Sequence[str] | str | None) -> TextSettings | None:
+        """Return settings from one of the ways to give them: themselves, a JSON object, or names of fields; None stays.
+
+        Raises
+        ------
+        ValueError
+            One is not allowed.
+        """
+        if given is None or isinstance(given, TextSettings):
+            return given
+        if isinstance(given, Mapping):
+            return cls.from_json(given)
+        return cls(fields=(given,) if isinstance(given, str) else tuple(given))
 
     def to_json(self) -> dict[str, Any]:
         """Return every setting as plain JSON, for `from_json`."""

@@ -5,6 +5,7 @@ Files: the frames of the log, and the data set to be written.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
@@ -43,7 +44,8 @@ def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     if features.layout.kind == "numbered":
         data = recorder.last_rows.dataset(len(features), None, labels, features.columns.indices)
     else:
-        data = recorder.last_rows.dataset(len(features), features.names.names, labels)
+        named = recorder.last_rows.dataset(len(features), features.names.names, labels)
+        data = replace(named, text=None if model.spec.text is None else model.spec.text.settings())
     last_rows, asked = recorder.last_rows, request["last"]
     n_late = last_rows.n_rows - data.n_rows  # a label that came after them is not known of these
     available = min(asked, model.updates - last_rows.n_skipped_in_all) - n_late

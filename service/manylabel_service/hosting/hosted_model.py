@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import structlog
 
+from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     ModelDamaged,
     ModelFailed,
@@ -107,6 +108,11 @@ class HostedModel(ABC):
     @abstractmethod
     def weighed_at(self) -> str:
         """The position of what is weighed: `nbytes` is the same as long as this is."""
+
+    @property
+    @abstractmethod
+    def records(self) -> RecordEncoder | None:
+        """The encoder of records that it is asked about; None if it takes numbers only."""
 
     @property
     @abstractmethod

@@ -19,7 +19,12 @@ GONE_ON_WITH = ("auto", "none")
 
 
 def warm_start(
-    spec: ModelSpec, source: str, version: Version, data: bytes, leaves_scaling: bool = False
+    spec: ModelSpec,
+    source: str,
+    version: Version,
+    data: bytes,
+    leaves_scaling: bool = False,
+    leaves_text: bool = False,
 ) -> OnlineModel:
     """Return the state of a new model with the weights and the names of a version.
 
@@ -29,7 +34,8 @@ def warm_start(
     ----------
     spec : of the new model. Features and labels that it declares must be those of the version, in their order.
     source, version, data : name of the trained model, the version, and its contents as stored.
-    leaves_scaling : whether the model scales as the version does, whatever the spec says; the state has its new spec.
+    leaves_scaling, leaves_text : whether the model scales, or reads texts, as the version does, whatever the spec says;
+        the state has its new spec.
 
     Raises
     ------
@@ -47,6 +53,11 @@ def warm_start(
         scaling = _scaling_of(estimator)
         missing = spec.missing if spec.scaling == scaling else None
         spec = ModelSpec.model_validate({**spec.model_dump(), "scaling": scaling, "missing": missing})
+    if contents.text is not None:
+        if leaves_text:
+            spec = ModelSpec.model_validate({**spec.model_dump(), "text": contents.text.to_json()})
+        elif spec.text is None or spec.text.settings() != contents.text:
+            raise CannotWarmStart(("text",), "must be left out, or as in the trained model")
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)

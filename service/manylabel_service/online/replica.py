@@ -77,7 +77,7 @@ class Replica(HostedModel):
         self.spec = read_spec(record.spec)
         self.durability = self.spec.durability or settings.durability
         text = None if self.spec.text is None else self.spec.text.settings()
-        self.records = RecordEncoder(text, settings.record_limits)
+        self._records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake)
         self._snapshot_reader = SnapshotReader(record, store)
@@ -113,6 +113,11 @@ class Replica(HostedModel):
     def weighed_at(self) -> str:
         """The position at which `nbytes` holds: the present one."""
         return self._applier.model.position
+
+    @property
+    def records(self) -> RecordEncoder:
+        """The encoder of records, which reads texts as the spec says."""
+        return self._records
 
     @property
     def n_labels(self) -> int:

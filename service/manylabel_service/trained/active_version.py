@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import structlog
 
+from manylabel_core.records import RecordLimits
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
     ModelGone,
@@ -38,6 +39,7 @@ class ActiveVersion:
     Parameters
     ----------
     events : told of each change, once it is made here.
+    limits : of the records that it is asked about.
 
     Attributes
     ----------
@@ -46,12 +48,13 @@ class ActiveVersion:
     load_error : why the version that is to be served cannot be had; None while it can.
     """
 
-    def __init__(self, name: str, versions: VersionStore, events: Events) -> None:
+    def __init__(self, name: str, versions: VersionStore, events: Events, limits: RecordLimits) -> None:
         self.serving: Predictor | None = None
         self.position = START
         self._name = name
         self._versions = versions
         self._events = events
+        self._limits = limits
         self._unreported: deque[Promoted] = deque()
         self._waiters = PositionWaiters(lambda: self.position)
         self._due = asyncio.Event()
@@ -131,7 +134,7 @@ class ActiveVersion:
                 return self.serving
             data = await self._versions.artifact(version)
             try:
-                return await asyncio.to_thread(Predictor, version, data)
+                return await asyncio.to_thread(Predictor, version, data, self._limits)
             except DamagedState as error:
                 raise VersionDamaged(self._name, version.number, str(error)) from error
 

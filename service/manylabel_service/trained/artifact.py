@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
+from manylabel_core.records import TextSettings
 from manylabel_core.state import DamagedState, NewerState, State
 
 VERSION = 1
@@ -39,6 +40,7 @@ class ModelArtifact:
     label_scores : on the rows held out, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``;
         None if there were none.
     convergence : of the fit.
+    text : how the texts of records were read in what it learnt from; None where there were only numbers.
     """
 
     estimator: bytes
@@ -46,6 +48,7 @@ class ModelArtifact:
     features: Mapping[str, tuple[str, ...] | int]
     label_scores: Mapping[str, Mapping[str, float]] | None = None
     convergence: Convergence = field(default_factory=Convergence)
+    text: TextSettings | None = None
 
     def to_bytes(self) -> bytes:
         """Return all of it, for `from_bytes`.
@@ -69,6 +72,7 @@ class ModelArtifact:
             "contents": VERSION,
             "views": [[view, names if isinstance(names, int) else None] for view, names in self.features.items()],
             "measures": measures,
+            "text": None if self.text is None else self.text.to_json(),
         }
         return State(arrays, header).to_bytes()
 
@@ -105,7 +109,8 @@ class ModelArtifact:
             }
         traces = {name: arrays[f"convergence.{name}"].tolist() for name in Convergence.__slots__}
         traces["iteration"] = [int(iteration) for iteration in traces["iteration"]]
-        return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces))
+        text = None if header["text"] is None else TextSettings.from_json(header["text"])
+        return cls(arrays["estimator"].tobytes(), labels, features, scores, Convergence(**traces), text)
 
     def _score_table(self, measures: list[str]) -> NDArray[np.float64]:
         """Return scores of shape (n_labels, n_measures), float64."""

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
+from manylabel_core.records import RecordEncoder
 from manylabel_service.hosting.examples import Features
 
 
@@ -19,7 +20,24 @@ class Views(NamedTuple):
     path: tuple[str, ...] = ("views",)
 
 
-Inputs = Features | Views
+class Record(NamedTuple):
+    """A record or a text, and the features that it stands for by an encoder: that of the version served just then."""
+
+    raw: Any
+    features: Features
+    records: RecordEncoder
+
+    def read_by(self, records: RecordEncoder) -> Features:
+        """Return its features by the encoder of a version; raises RecordError where that reads texts otherwise."""
+        return self.features if records.text == self.records.text else as_features(records.encode(self.raw))
+
+
+def as_features(values: Mapping[str, float]) -> Features:
+    """Return features by name, as the encoder of records gives them."""
+    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+
+
+Inputs = Features | Views | Record
 """One example."""
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     ModelDamaged,
     ModelGone,
@@ -83,7 +84,8 @@ class TrainedModel(HostedModel):
         self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room)
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, store, self._heard)
-        self._active = ActiveVersion(record.name, self._versions, self._events)
+        self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
+        self._default_records = RecordEncoder(None, settings.record_limits)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._long = asyncio.Semaphore(LONG_AT_A_TIME)
@@ -117,6 +119,14 @@ class TrainedModel(HostedModel):
     def n_labels(self) -> int:
         return 0 if self._active.serving is None else len(self._active.serving.labels)
 
+    @property
+    def records(self) -> RecordEncoder | None:
+        """The encoder of records of the version served; None if that was trained on numbers."""
+        serving = self._active.serving
+        if serving is None:
+            return self._default_records
+        return None if serving.text is None else serving.records
+
     def status(self) -> dict[str, Any]:
         """Return what GET /v1/models/{m} answers; raises NotReady if it is being restored, or could not be."""
         self.check_serving()
@@ -135,6 +145,7 @@ class TrainedModel(HostedModel):
             "position": self._active.position,
             "labels": self.n_labels,
             "features": 0 if serving is None else serving.n_features,
+            "text": None if serving is None or serving.text is None else serving.text.to_json(),
             "bytes": self.nbytes,
             "metrics": self.measures(),
         }

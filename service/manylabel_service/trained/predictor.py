@@ -12,6 +12,7 @@ import numpy as np
 
 from manylabel_core import batch
 from manylabel_core.explanation import NOT_LINEAR
+from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities
@@ -19,7 +20,7 @@ from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, Predictions
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.inputs import Columns, Inputs, Views
+from manylabel_service.trained.inputs import Columns, Inputs, Record, Views
 from manylabel_service.trained.version import Version
 
 
@@ -31,15 +32,19 @@ class Predictor:
     version : which one.
     labels, views : names of its columns.
     estimator : of `manylabel_core.batch`.
+    text : how the texts of records were read in what it learnt from; None where there were only numbers.
+    records : reads records, by these settings or the defaults.
     nbytes : bytes of memory that it takes.
     """
 
-    def __init__(self, version: Version, data: bytes) -> None:
+    def __init__(self, version: Version, data: bytes, limits: RecordLimits | None = None) -> None:
         """Read the artifact of a version; raises DamagedState if it is not whole, or cannot predict."""
         artifact = ModelArtifact.from_bytes(data)
         self.version = version
         self.estimator = read_estimator(artifact.estimator)
         self.labels = artifact.labels
+        self.text = artifact.text
+        self.records = RecordEncoder(self.text, limits)
         self.views = {view: Columns.of(features) for view, features in artifact.features.items()}
         self._takes_views = takes_views(self.estimator)
         self._columns = {label: column for column, label in enumerate(self.labels)}
@@ -58,18 +63,26 @@ class Predictor:
 
     @property
     def features_digest(self) -> str:
-        """The digest of the names of its features, whatever their order, or of their number, by view."""
-        named = {
-            view: columns.size if columns.names is None else sorted(columns.names.names)
-            for view, columns in self.views.items()
-        }
+        """The digest of the names of its features, whatever their order, or of their number, by view.
+
+        Of records, words and categories (``country=FR``) come and go; how texts are read counts, and the other names.
+        """
+        named: dict[str, Any] = {view: self._lasting(columns) for view, columns in self.views.items()}
+        if self.text is not None:
+            named = {"views": named, "text": self.text.to_json()}
         return blake2b(json.dumps(named, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def _lasting(self, columns: Columns) -> int | list[str]:
+        if columns.names is None:
+            return columns.size
+        return sorted(name for name in columns.names.names if self.text is None or "=" not in name)
 
     def work(self, inputs: Sequence[Inputs]) -> int:
         """Return how many multiplications a prediction takes, roughly."""
         if not self._is_linear:
             return len(inputs) * self._most_work
-        return sum(len(x.values) for x in inputs if isinstance(x, Features)) * len(self.labels)
+        features = (x.features if isinstance(x, Record) else x for x in inputs)
+        return sum(len(x.values) for x in features if isinstance(x, Features)) * len(self.labels)
 
     def predict(
         self, inputs: Sequence[Inputs], *, probabilities: bool = False, explainer: Explainer | None = None
@@ -85,9 +98,10 @@ class Predictor:
         """
         if probabilities and self.estimator.curves_ is None:
             raise NoProbabilities()
-        for index, each in enumerate(inputs):
+        examples = [self._read(index, each) for index, each in enumerate(inputs)]
+        for index, each in enumerate(examples):
             self._check(index, each)
-        raw = self._scores(inputs)
+        raw = self._scores(examples)
         scores = np.empty((len(inputs), 1 + len(self.labels)))
         scores[:, 0] = self._shared  # the threshold of all labels stands first
         scores[:, 1:] = raw - self._own
@@ -95,10 +109,19 @@ class Predictor:
         predictions = Predictions(list(scores), self.labels, likely)
         if explainer is None:
             return predictions
-        pairs = zip(inputs, predictions, strict=True)
+        pairs = zip(examples, predictions, strict=True)
         return [replace(one, explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
 
-    def _explain(self, inputs: Inputs, labels: Sequence[str], explainer: Explainer) -> Explanations:
+    def _read(self, index: int, inputs: Inputs) -> Features | Views:
+        """Return the features of an example, also of a record."""
+        if not isinstance(inputs, Record):
+            return inputs
+        try:
+            return inputs.read_by(self.records)
+        except RecordError as error:
+            raise InvalidExample(index, ("x", *error.path), error.detail) from error
+
+    def _explain(self, inputs: Features | Views, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example."""
         if not self._is_linear:
             raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}")
@@ -128,7 +151,7 @@ class Predictor:
         except (ValueError, TypeError, IndexError, StopIteration) as error:
             raise DamagedState(f"the estimator does not fit its names: {error}") from error
 
-    def _check(self, index: int, inputs: Inputs) -> None:
+    def _check(self, index: int, inputs: Features | Views) -> None:
         if isinstance(inputs, Features):
             self._check_single(index, inputs)
         elif not self._takes_views:
@@ -161,7 +184,7 @@ class Predictor:
     def _first(self) -> str:
         return next(iter(self.views))
 
-    def _scores(self, inputs: Sequence[Inputs]) -> Any:
+    def _scores(self, inputs: Sequence[Features | Views]) -> Any:
         """Return scores before thresholds, of shape (n_samples, n_labels), float64."""
         rows = [{self._first: each} if isinstance(each, Features) else each.features for each in inputs]
         if not self._takes_views:

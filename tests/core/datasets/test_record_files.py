@@ -1,5 +1,6 @@
 """Rows of tables and JSON lines are records: named features, the same bits whatever file they stand in."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -8,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from manylabel_core.datasets import BadDataset, Dataset, Limits, read_csv, read_dataset, read_libsvm, read_ndjson
 from manylabel_core.datasets.aligning import aligned
 from manylabel_core.datasets.reading import format_of
-from manylabel_core.records import RecordEncoder, RecordLimits, TextSettings
+from manylabel_core.records import RecordEncoder, RecordError, RecordLimits, TextSettings
 
 TEXT = TextSettings(fields=("title", "body"))
 RECORDS: list[dict[str, Any]] = [
@@ -167,8 +170,8 @@ def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
     bomb = gzip.compress(b"\n" * 2**24)
     assert len(bomb) < 2**15
     for format in ("csv", "tsv", "ndjson", "libsvm", "arff"):
-        with pytest.raises(BadDataset, match="more than 1,048,576 bytes when it is unpacked, the limit"):
-            read_dataset(io.BytesIO(bomb), format, limits=Limits(bytes=2**20))
+        with pytest.raises(BadDataset, match="more than 65,536 bytes when it is unpacked, the limit"):
+            read_dataset(io.BytesIO(bomb), format, limits=Limits(bytes=2**16))
     with pytest.raises(BadDataset, match="longer than 16777216 bytes"):
         read_ndjson(io.BytesIO(gzip.compress(b"[" * 2**25)))
 
@@ -200,3 +203,95 @@ def test_rows_to_measure_on_must_have_been_read_alike() -> None:
     with pytest.raises(ValueError, match="not read alike: ngrams differ"):
         aligned(other, one)
     assert aligned(one.take([0]), one).text == TEXT
+
+
+# -- any record -------------------------------------------------------------------------------------------------------
+
+UNICODE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=30)
+TEXTS = st.one_of(
+    UNICODE,
+    st.sampled_from(
+        [
+            "e\u0301 cafe\u0301 \u0915\u094d\u0937",  # combining characters
+            "שלום עולם, مرحبا",  # from right to left
+            "\U0001f468\u200d\U0001f469\u200d\U0001f467 \U0001f44d\U0001f3fd ok",  # emoji, joined and coloured
+            '"quoted", and\ttabbed\nin two lines',
+            "\ufb01ne \uff21\uff22 İstanbul ß",
+            "\x00 \u2028 \x85 x",
+            "w" * 300,
+        ]
+    ),
+)
+VALUES = st.one_of(
+    TEXTS, st.none(), st.booleans(), st.integers(-(10**15), 10**15), st.floats(-1e15, 1e15), st.lists(TEXTS, max_size=3)
+)
+ANY_RECORD = st.one_of(TEXTS, st.dictionaries(TEXTS, st.one_of(VALUES, st.dictionaries(TEXTS, VALUES, max_size=2))))
+
+
+@given(st.lists(ANY_RECORD, min_size=1, max_size=4), st.booleans())
+def test_any_record_is_read_from_a_line_as_from_anywhere(records: list[Any], is_packed: bool) -> None:
+    encoder = RecordEncoder(TEXT)
+    data = "\n".join(json.dumps({"x": x, "y": ["u"]}) for x in records).encode()
+    source = io.BytesIO(gzip.compress(data, 1) if is_packed else data)
+    try:
+        expected = [encoder.encode(x) for x in records]
+    except RecordError:
+        with pytest.raises(BadDataset):
+            read_ndjson(source, text=TEXT)
+        return
+    names = list(dict.fromkeys(name for row in expected for name in row))
+    if not names or {"views"} in [x.keys() for x in records if isinstance(x, dict)]:
+        return
+    check_rows(read_ndjson(source, text=TEXT), names, expected)
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4), st.sampled_from(",\t"))
+def test_any_cell_is_read_as_from_anywhere(rows: list[tuple[str, ...]], delimiter: str) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerow(["title", "body", "kind", "l"])
+    writer.writerows([*row, "u"] for row in rows)
+    records = [
+        {
+            name: cell
+            for name, cell in zip(("title", "body", "kind"), row, strict=True)
+            if not (not cell or cell.isspace())
+        }
+        for row in rows
+    ]
+    for record in records:
+        with contextlib.suppress(ValueError, KeyError):
+            record["kind"] = float(record["kind"])  # type: ignore[assignment]
+    assume(all(not isinstance(kind := x.get("kind", ""), float) or abs(kind) <= 1e15 for x in records))
+    expected = [RecordEncoder(TEXT).encode(x) for x in records]
+    names = list(dict.fromkeys(name for row in expected for name in row))
+    assume(names)
+    source = io.BytesIO(text.getvalue().encode())
+    check_rows(read_dataset(source, {",": "csv", "\t": "tsv"}[delimiter], tags="l", text=TEXT), names, expected)
+
+
+def check_rows(read: Dataset, names: list[str], expected: list[dict[str, float]]) -> None:
+    assert read.names == tuple(names)
+    X = read.X
+    for row, wanted in enumerate(expected):
+        begin, end = X.indptr[row], X.indptr[row + 1]
+        stored = {names[column]: value for column, value in zip(X.indices[begin:end], X.data[begin:end], strict=True)}
+        assert stored == {name: np.float32(value) for name, value in wanted.items()}
+
+
+@pytest.mark.parametrize("x", [{"title": "\ud800"}, {"\udfff": 1}, {"kind": ["a", "\udc00"]}, "\ud83d"])
+def test_a_lone_surrogate_is_told(x: Any) -> None:
+    lines = b'{"x": {"title": "ok"}, "y": ["u"]}\n' + json.dumps({"x": x, "y": ["u"]}).encode()
+    with pytest.raises(BadDataset, match=r"line 2: x: .*(must be valid|is not) Unicode"):
+        read_ndjson(io.BytesIO(lines), text=TEXT)
+
+
+def test_a_word_of_a_megabyte() -> None:
+    word = "é" * 10**6
+    lines = json.dumps({"x": {"title": f"{word} cat", "kind": word}, "y": ["u"]}).encode()
+    with pytest.raises(BadDataset, match="line 1: x: must have at most 100,000 characters"):
+        read_ndjson(io.BytesIO(lines), text=TEXT)
+    limits = RecordLimits(characters=3 * 10**6)
+    read = read_ndjson(io.BytesIO(lines), text=TEXT, limits=Limits(record=limits))
+    assert read.names == tuple(RecordEncoder(TEXT, limits).encode(json.loads(lines)["x"]))
+    assert max(len(name.encode()) for name in read.names or ()) <= 256

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import M3L
+from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_core.rows import as_rows
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import (
@@ -25,7 +26,7 @@ from manylabel_service.hosting.examples import Features
 from manylabel_service.storage import pieces_of, position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.artifact import ModelArtifact
-from manylabel_service.trained.inputs import Views
+from manylabel_service.trained.inputs import Record, Views, as_features
 from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import MAX_PROMOTIONS, META_SUFFIX, VersionStore
@@ -543,3 +544,37 @@ class TestHosted:
         await lone_server.publish(registry, one)
         with pytest.raises(NotReady, match=str(10**17)):
             await (await registry.get("m")).predict([dense(one.X[0])], at_least=str(10**17))
+
+
+TITLE, PAIRS = TextSettings(fields=("title",)), TextSettings(fields=("title",), ngrams=(1, 2))
+
+
+def read_as(trained: Any, names: tuple[str, ...], text: TextSettings | None) -> Any:
+    """The same estimator, whose features have these names and whose texts were read so."""
+    estimator, labels = trained.estimator.to_bytes(), ModelArtifact.from_bytes(trained.contents).labels
+    return trained._replace(contents=ModelArtifact(estimator, labels, {"x": names}, text=text).to_bytes())
+
+
+def test_words_come_and_go_but_how_they_are_read_does_not(one: Any, serving: Any) -> None:
+    def digest(names: tuple[str, ...], text: TextSettings | None) -> str:
+        return str(serving(read_as(one, names, text)).features_digest)
+
+    before = digest(("n", "title=cat", "title=dog", "c=FR"), TITLE)
+    assert digest(("c=JP", "title=owl", "title=emu", "n"), TITLE) == before
+    assert digest(("m", "title=cat", "title=dog", "c=FR"), TITLE) != before, "a number has gone"
+    assert digest(("n", "title=cat", "title=dog", "c=FR"), PAIRS) != before
+    assert digest(("n", "title=cat", "title=dog", "c=FR"), None) != digest(
+        ("n", "title=cat", "title=dog", "c=JP"), None
+    )
+
+
+def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serving: Any) -> None:
+    """Another version may be served between the reading of a request and its prediction."""
+    served = serving(read_as(one, ("n", "title=cat", "title=owl", "title=cat owl"), PAIRS))
+    x, earlier = {"title": "cat owl", "n": 2.0}, RecordEncoder(TITLE)
+    stale = Record(x, as_features(earlier.encode(x)), earlier)
+    fresh = Record(x, as_features(served.records.encode(x)), served.records)
+    assert scores(served.predict([stale])) == scores(served.predict([fresh]))
+    assert scores(served.predict([fresh])) != scores(served.predict([stale.features]))
+    with pytest.raises(InvalidExample, match="must be a string"):
+        served.predict([Record({"title": ["cat", 1]}, stale.features, earlier)])

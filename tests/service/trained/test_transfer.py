@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from tests.service.trained.conftest import meta
 
+from manylabel_core.records import TextSettings
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.errors import DatasetExists, LimitExceeded, ModelExists, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -37,6 +39,7 @@ from manylabel_service.transfer.exporting import Selection, export
 from manylabel_service.transfer.importing import BadContents, load
 
 ALL = Selection()
+TEXT = TextSettings(fields=("title",), ngrams=(1, 2))
 
 
 @asynccontextmanager
@@ -59,9 +62,10 @@ def place(tmp_path: Path) -> Callable[[str], Store]:
 
 
 async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineModel:
-    """Two versions of model `m`, of which the first is served and one between was deleted; `tags`, which learns; a
-    data set. Returns the state of `tags`."""
-    for job, version, promote in (("job-1", one, True), ("job-x", two, False), ("job-2", two, False)):
+    """Two versions of model `m`, the second of records, of which the first is served and one between was deleted;
+    `tags`, which learns; a data set of records. Returns the state of `tags`."""
+    read = two._replace(contents=replace(ModelArtifact.from_bytes(two.contents), text=TEXT).to_bytes())
+    for job, version, promote in (("job-1", one, True), ("job-x", two, False), ("job-2", read, False)):
         await publish(store, settings, "m", version.contents, meta(job), promote=promote)
     record = await store.models.find("m")
     assert record is not None
@@ -83,8 +87,9 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
         Fold(model, [LogEntry(entry.position, update)]).step(10)
     datasets = DatasetStore(store, settings)
     with datasets.scratch_file() as file:
-        file.write(b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n")
-        await datasets.add("songs", file, "libsvm", {"train_rows": 2})
+        file.write(b'{"title": "a song", "l": ["1", "2"]}\n{"title": "of words", "l": ["2"]}\n{"n": 1, "l": ["3"]}\n')
+        options = {"tags": "l", "text": TEXT.to_json(), "train_rows": 2}
+        assert (await datasets.add("songs", file, "ndjson", options)).text is not None
     return model
 
 
@@ -142,6 +147,7 @@ async def test_from_sqlite_to_redis_and_back(
         await imported(store, settings, tmp_path / f"back-{name}")
         after = await contents(store, settings, tmp_path)
         assert after == before
+        assert ModelArtifact.from_bytes(after["m/3"][1]).text == TEXT
         moved = read_estimator(ModelArtifact.from_bytes(after["m/1"][1]).estimator)
         assert moved.threshold_.any()
         np.testing.assert_array_equal(moved.predict(one.X), one.estimator.predict(one.X))

@@ -67,6 +67,7 @@ def _facts_of_trained(status: TrainedStatus) -> dict[str, str]:
         "converged": "" if status.converged is None else "yes" if status.converged else "no",
         "labels": f"{status.labels:,}",
         "features": f"{status.features:,}",
+        "text": "" if status.text is None else text_facts(status.text),
         "size": human_size(status.bytes),
     }
 

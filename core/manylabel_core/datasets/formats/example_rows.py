@@ -73,7 +73,7 @@ class RowParts:
     @property
     def settings(self) -> TextSettings | None:
         """The settings of texts; None where nothing is said of them."""
-        return text_settings(self.text)
+        return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
         """Return the column of a table whose cells list labels; None if there is none."""
@@ -110,12 +110,3 @@ class RowParts:
         for label in labels:
             check_name(label, "labels", line)
         return list(labels)
-
-
-def text_settings(text: Text | None) -> TextSettings | None:
-    """Return settings of texts from one of the ways to give them; raises ValueError for one that is not allowed."""
-    if text is None or isinstance(text, TextSettings):
-        return text
-    if isinstance(text, Mapping):
-        return TextSettings.from_json(text)
-    return TextSettings(fields=(text,) if isinstance(text, str) else tuple(text))

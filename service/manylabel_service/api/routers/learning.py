@@ -24,7 +24,6 @@ from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters, refuse_parameters
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
-from manylabel_service.api.web.validation import Path
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
@@ -96,9 +95,8 @@ async def predict(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
-    convert: Callable[[Any, Path], Any] = partial(to_inputs, max_features=settings.max_features)
-    if isinstance(hosted, Replica):
-        convert = partial(to_features, max_features=settings.max_features, records=hosted.records)
+    convert: Callable[..., Any] = to_features if isinstance(hosted, Replica) else to_inputs
+    convert = partial(convert, max_features=settings.max_features, records=hosted.records)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)

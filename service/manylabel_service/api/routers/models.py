@@ -71,7 +71,7 @@ async def create_model(request: Request, context: ContextOf) -> Response:
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
-    state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling)
+    state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     return created(await context.registry.create(state.online_spec, state))
 
 
@@ -83,12 +83,14 @@ def _known(document: Any) -> dict[Path, list[str]]:
     return known if params is None else {**known, ("params",): list(params.model_fields)}
 
 
-async def _begin(context: Context, spec: ModelSpec, source: schemas.LinearSource, leaves_scaling: bool) -> OnlineModel:
+async def _begin(
+    context: Context, spec: ModelSpec, source: schemas.LinearSource, leaves_scaling: bool, leaves_text: bool
+) -> OnlineModel:
     """Return the state of a model that goes on from a version, scaled as that is if no scaling was asked for."""
     model = trained(await context.registry.get(source.model))
     async with context.examining:
         version, data = await context.registry.ask(model, lambda model: model.version(source.version))
-        return await asyncio.to_thread(warm_start, spec, source.model, version, data, leaves_scaling)
+        return await asyncio.to_thread(warm_start, spec, source.model, version, data, leaves_scaling, leaves_text)
 
 
 @router.get(

@@ -199,6 +199,8 @@ class TrainedStatus(At):
     labels: int
     features: int
     """All views together have so many features."""
+    text: Text | None
+    """Texts in records are read so; null if it was trained on numbers."""
     bytes: int
     """The model holds so many bytes of memory."""
     metrics: BothMeasures | None

@@ -157,11 +157,37 @@ InputsBody = Annotated[
 ]
 
 
+class TrainedNumbers(_Request):
+    """An example to predict by a trained model that has numbers alone: one of `x` and `views`."""
+
+    x: InputsBody | None = None
+    views: _Views | None = None
+    y: Any = None
+
+
+def form_of_trained(x: Any) -> str | None:
+    """Return which form the features of an example for a trained model have: as `form_of`, or "several" views."""
+    form = _form_of_inputs(x)
+    return form if form == "several" else form_of(x)
+
+
 class TrainedItem(_Request):
     """An example to predict by a trained model: one of `x` and `views`."""
 
-    x: InputsBody | None = None
-    """The features are as in an example for any model; or, for a model with views, an object with views."""
+    x: (
+        Annotated[
+            Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
+            | Annotated[SparseFeatures, Tag("sparse")]
+            | Annotated[dict[Name, Value], Tag("named")]
+            | Annotated[ViewsBody, Tag("several")]
+            | Annotated[dict[str, Any], Tag("record")]
+            | Annotated[str, Field(strict=True), Tag("text")],
+            Discriminator(form_of_trained),
+        ]
+        | None
+    ) = None
+    """The features are as in an example for any model, also a record or a text; or, for a model with views, an object
+    with views."""
     views: _Views | None = None
     """The views may also stand without an `x` around them."""
     y: Any = None
@@ -295,13 +321,20 @@ class ModelRequest(ModelSpec):
         """True if no scaling is asked for."""
         return self._leaves_scaling
 
+    @property
+    def leaves_text(self) -> bool:
+        """True if nothing is said of how texts are read."""
+        return self._leaves_text
+
     _leaves_scaling: bool = PrivateAttr(default=False)
+    _leaves_text: bool = PrivateAttr(default=False)
 
     @model_validator(mode="wrap")
     @classmethod
     def _note_scaling(cls, document: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         wanted = handler(document)
         wanted._leaves_scaling = isinstance(document, dict) and document.get("scaling") is None
+        wanted._leaves_text = isinstance(document, dict) and document.get("text") is None
         return wanted
 
 

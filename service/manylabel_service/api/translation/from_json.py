@@ -14,15 +14,17 @@ from manylabel_service.api.schemas import (
     PredictNumbers,
     SparseFeatures,
     TrainedItem,
+    TrainedNumbers,
     UpdateItem,
     UpdateNumbers,
+    form_of_trained,
 )
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES
 from manylabel_service.storage import position_key
-from manylabel_service.trained.inputs import Inputs, Views
+from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 
 MAX_POSITION_CHARACTERS = 64
 
@@ -55,12 +57,17 @@ def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) 
     return _features(x, (*at, "x"), max_features)
 
 
-def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
-    """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`."""
+def to_inputs(item: Any, at: Path, max_features: int, records: RecordEncoder | None) -> Inputs:
+    """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`.
+
+    Without an encoder of records, there are numbers only.
+    """
     try:
-        valid = TrainedItem.model_validate(item)
+        valid = TrainedNumbers.model_validate(item)
     except ValidationError as error:
-        raise invalid_body(error, at, path_in_item) from error
+        if records is None or not (isinstance(item, dict) and form_of_trained(item.get("x")) in ("record", "text")):
+            raise invalid_body(error, at, path_in_item) from error
+        return _trained_record(item, at, max_features, records)
     if (valid.x is None) == (valid.views is None):
         raise invalid(at, "must have either x or views")
     if isinstance(valid.x, list | SparseFeatures | dict):
@@ -68,6 +75,16 @@ def to_inputs(item: Any, at: Path, max_features: int) -> Inputs:
     path, views = (("views",), valid.views) if valid.x is None else (("x", "views"), valid.x.views)
     assert views is not None
     return Views({view: _features(x, (*at, *path, view), max_features) for view, x in views.items()}, path)
+
+
+def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Record:
+    try:
+        valid = TrainedItem.model_validate(item)
+    except ValidationError as error:
+        raise invalid_body(error, at, path_in_item) from error
+    if valid.views is not None:
+        raise invalid(at, "must have either x or views")
+    return Record(valid.x, _record(valid.x, (*at, "x"), max_features, records), records)
 
 
 def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Example:
@@ -97,7 +114,7 @@ def _record(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Feat
     except RecordError as error:
         raise invalid((*at, *error.path), error.detail) from error
     _check_count(features, at, max_features)
-    return Features(tuple(features), None, np.array(list(features.values()), dtype=np.float32))
+    return as_features(features)
 
 
 def _features(

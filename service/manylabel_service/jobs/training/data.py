@@ -68,7 +68,7 @@ def stacked(one: Dataset, other: Dataset) -> Dataset:
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])
     missing = {name: np.concatenate([_missing(one, name), _missing(other, name)]) for name in views}
-    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing)
+    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing, one.text)
 
 
 def _missing(data: Dataset, view: str) -> Any:

@@ -194,6 +194,7 @@ class FitRun:
             self._columns(learnt),
             labels,
             self.checkpoint.trace.convergence(),
+            learnt.text,
         )
         (self.directory / RESULT).write_bytes(artifact.to_bytes())
         facts = {"rows": learnt.n_rows, "held_out": measured, "converged": self._converged, "gap": _gap_of(estimator)}

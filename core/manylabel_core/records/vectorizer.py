@@ -1,0 +1,113 @@
+"""Records as a matrix, in scikit-learn's manners: what a batch trainer is fitted on, and asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from manylabel_core.records.bounds import RecordLimits
+from manylabel_core.records.encoder import RecordEncoder
+from manylabel_core.records.text import TextSettings
+
+Record = str | Mapping[str, Any]
+
+
+class RecordVectorizer(TransformerMixin, BaseEstimator):
+    """A vectorizer turns records into the rows of a sparse matrix, a column for each feature that it was fitted on.
+
+    Features are those of `RecordEncoder`. Columns come in the order in which features first appear; what `transform`
+    meets for the first time is left out. A trainer that is fitted on the matrix is so the one of a job for a data set
+    of these records, to the last bit.
+
+    Parameters
+    ----------
+    text : sequence of str, mapping or TextSettings, optional
+        The fields that are text, or all settings of how texts are read. None: strings of more than 200 characters are
+        texts.
+    limits : RecordLimits, optional
+        How much one record may have.
+
+    Attributes
+    ----------
+    vocabulary_ : dict of str to int
+        The column of each feature.
+
+    Examples
+    --------
+    >>> from manylabel_core import M3L
+    >>> vectorizer = RecordVectorizer(text=["title"])
+    >>> X = vectorizer.fit_transform([{"title": "Black cat", "age": 3}, {"title": "Old dog", "home": True}])
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['title=black', 'title=cat', 'age', 'title=old', 'title=dog', 'home']
+    >>> model = M3L(scaling="auto", optimise="none").fit(X, [[1, 0], [0, 1]])
+    >>> model.predict(vectorizer.transform([{"title": "A black cat!", "colour": "unheard of"}])).tolist()
+    [[1, 0]]
+    """
+
+    def __init__(
+        self, text: TextSettings | Mapping[str, Any] | Sequence[str] | None = None, limits: RecordLimits | None = None
+    ) -> None:
+        self.text = text
+        self.limits = limits
+
+    def fit(self, records: Iterable[Record], y: Any = None) -> Self:
+        """Give columns to the features of some records.
+
+        Parameters
+        ----------
+        records : iterable of mappings or str
+        y : ignored
+
+        Raises
+        ------
+        ValueError
+            A setting of `text` is not allowed, or a record cannot be read (`RecordError`).
+        """
+        self.fit_transform(records)
+        return self
+
+    def fit_transform(self, records: Iterable[Record], y: Any = None) -> sp.csr_array:
+        """Fit, and return what `transform` of the same records would; raises as `fit`."""
+        self.vocabulary_: dict[str, int] = {}
+        return self._rows(records, grow=True)
+
+    def transform(self, records: Iterable[Record]) -> sp.csr_array:
+        """Return the features of records, of shape (n_samples, n_features), float32.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+        ValueError
+            As `fit`.
+        """
+        if not hasattr(self, "vocabulary_"):
+            raise NotFittedError("this RecordVectorizer is not fitted yet: call fit with some records")
+        return self._rows(records, grow=False)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the columns."""
+        return np.array(list(self.vocabulary_), dtype=object)
+
+    def _rows(self, records: Iterable[Record], grow: bool) -> sp.csr_array:
+        encoder = RecordEncoder(TextSettings.of(self.text), self.limits)
+        columns = self.vocabulary_
+        indices: list[int] = []
+        values: list[float] = []
+        indptr = [0]
+        for record in records:
+            for name, value in encoder.encode(record).items():
+                column = columns.setdefault(name, len(columns)) if grow else columns.get(name)
+                if column is not None:
+                    indices.append(column)
+                    values.append(value)
+            indptr.append(len(indices))
+        arrays = np.array(values, dtype=np.float32), np.array(indices, dtype=np.int32), np.array(indptr, dtype=np.int64)
+        rows = sp.csr_array(arrays, shape=(len(indptr) - 1, len(columns)))
+        rows.sort_indices()
+        return rows

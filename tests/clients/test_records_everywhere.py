@@ -1,0 +1,87 @@
+"""Records give the same bits on every path: HTTP, streams, files, river, jobs; on both stores; after a kill."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from manylabel_clients import Client
+from manylabel_clients.river import FALT, feed, open_stream
+from manylabel_core import M3L, RecordVectorizer
+
+TEXT = {"fields": ["title", "by.bio"], "ngrams": 2, "stop_words": ["the"]}
+TITLES = ["The War at Sea", "ein Zug, ein Zug", "caf\u0065\u0301 \U0001f600 שלום", "हिन्दी words", "War of words", "sea"]
+LABELS = ("war", "sea", "other")
+
+
+def record(i: int) -> tuple[Any, list[str]]:
+    title = TITLES[i % len(TITLES)]
+    x = {"title": title, "country": ["FR", "J P"][i % 2], "n": i % 5 / 3, "free": i % 3 == 0, "none": None}
+    x |= {"tags": [f"t{i % 4}", "all"]} if i % 4 else {"by": {"bio": f"Writes {title}", "age": i}}
+    y = [label for label in LABELS[:2] if label in title.lower()] or ["other"]
+    return (title if i % 11 == 10 else x), y
+
+
+ROWS = [record(i) for i in range(66)]
+XS = [x for x, _ in ROWS]
+Place = tuple[Any, str]
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def place(request: pytest.FixtureRequest, server_process: Callable[..., Any]) -> Iterator[Place]:
+    flags = ()
+    if request.param == "redis":
+        flags = ("--store", request.getfixturevalue("redis_server").url)
+    process = server_process(*flags, "--job-niceness", "0").start()
+    yield process, request.param
+    process.stop()
+
+
+def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> None:
+    server, store = place
+    path = tmp_path / "rows.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(json.dumps({"x": x, "y": y}) for x, y in ROWS).encode()))
+    river = FALT(text=TEXT)
+    for x, y in ROWS:
+        river.learn_one(x, {label: label in y for label in LABELS})
+    with Client(server.url) as client:
+        single, batch, stream, fed = (
+            client.create_model(name, text=TEXT, labels=list(LABELS)) for name in ("single", "batch", "stream", "fed")
+        )
+        for x, y in ROWS:
+            single.update(x, y)
+        batch.update_many(ROWS, batch_size=7)
+        assert all(answer.error is None for answer in stream.stream(ROWS, batch_size=50))
+        feed(open_stream(path), fed, batch_size=13)
+        scores = [one.scores for one in single.predict_many(XS)]
+        for model in (batch, stream, fed):
+            assert [one.scores for one in model.predict_many(XS)] == scores
+            assert model.metrics() == single.metrics()
+        proba = [one.probabilities for one in single.predict_many(XS, probabilities=True)]
+        assert [{name: both[True] for name, both in river.predict_proba_one(x).items()} for x in XS] == proba
+        text = single.status().text
+        data: Any = {"stream": "single", "last": 100}
+        if store == "sqlite":
+            data = client.upload_dataset("rows", path, text=TEXT)
+            assert (data.text, data.features) == (text, single.status().features)
+            data = "rows"
+        job = client.train("m3l", data, model="trained", params={"optimise": "none"}, promote=True).wait()
+        assert (job.state, job.result.rows) == ("succeeded", len(ROWS)), job.error
+        told = client.model("trained").predict_many(XS)
+    server.kill()
+    server.start()
+    vectorizer = RecordVectorizer(TEXT)
+    Y = np.array([[label in y for label in LABELS] for _, y in ROWS], dtype=int)
+    direct = M3L(scaling="auto", optimise="none").fit(vectorizer.fit_transform(XS), Y)
+    with Client(server.url) as client:
+        assert [one.scores for one in client.model("single").predict_many(XS)] == scores
+        trained = client.model("trained")
+        assert trained.status().text == text
+        again = trained.predict_many(XS)
+        assert [one.scores for one in again] == [one.scores for one in told]
+        found = np.array([[one.scores[label] for label in LABELS] for one in again])
+        assert np.array_equal(found, direct.decision_function(vectorizer.transform(XS)))

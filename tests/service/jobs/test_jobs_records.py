@@ -1,0 +1,86 @@
+"""Jobs for data sets of records: a version reads what it is asked by itself, as its data set was read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+WORDS = ["war at sea", "love in spring", "a war of words", "spring tide", "sea of love", "7 wars"]
+TEXT = {"fields": ["title"], "chars": 3, "min_length": 1}
+TRAINED = "/v1/models/trained"
+
+
+def record(i: int) -> dict[str, Any]:
+    title = WORDS[i % len(WORDS)]
+    tags = [label for label in ("war", "love", "sea") if label in title] or ["none"]
+    return {"title": title, "country": "FJ"[i % 2], "n": i % 7, "free": i % 3 == 0, "tags": tags}
+
+
+RECORDS = [record(i) for i in range(60)]
+
+
+def add(client: TestClient, name: str, records: list[dict[str, Any]], text: Any = None) -> None:
+    data = "\n".join(map(json.dumps, records))
+    given = {} if text is None else {"text": json.dumps(text)}
+    query = {"name": name, "format": "ndjson", "tags": "tags", **given}
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = client.post("/v1/datasets", params=query, content=data, headers=headers)
+    assert answer.status_code == 201, answer.text
+
+
+def train(client: TestClient, data: Any, **more: Any) -> dict[str, Any]:
+    order = {"trainer": "m3l", "data": data, "model": "trained", "params": {"optimise": "none"}, **more}
+    answer = client.post("/v1/jobs", json=order)
+    assert answer.status_code == 202, answer.text
+    client.get(f"{answer.headers['location']}/events")  # ends when the job does
+    job: dict[str, Any] = client.get(answer.headers["location"]).json()
+    return job
+
+
+def scores(client: TestClient, x: Any, address: str = TRAINED) -> dict[str, float]:
+    answer = client.post(f"{address}/predict", json={"x": x})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, float] = answer.json()["scores"]
+    return found
+
+
+def test_a_version_reads_as_its_data_set_was_read(
+    serve: Callable[..., Any], refused: Callable[..., Any], tmp_path: Path
+) -> None:
+    known = {"title": "war at sea", "country": "F", "n": 3, "free": True}
+    with serve(tmp_path / "data", job_niceness=0, max_record_characters=1_000) as client:
+        add(client, "books", RECORDS, TEXT)
+        assert train(client, {"dataset": "books"}, promote=True)["state"] == "succeeded"
+        found = scores(client, known)
+        assert max(found, key=lambda name: found[name]) in ("war", "sea")
+        assert scores(client, {**known, "colour": "unheard of", "more": {"a": 1}, "title": "War at  SEA!"}) == found
+        assert scores(client, {"title": "unheard of"}) != scores(client, {"title": "war"}) != scores(client, {})
+        batch = client.post(f"{TRAINED}/predict", json={"examples": [{"x": known}, {"x": "a text"}, {"x": {"n": 3}}]})
+        told = [one["scores"] for one in batch.json()["predictions"]]
+        assert told == [found, scores(client, "a text"), scores(client, {"n": 3})]
+        assert client.get(TRAINED).json()["text"] == client.get("/v1/datasets/books").json()["text"]
+        for x, place in (
+            ({"title": "x", "tags": [1]}, "/x/tags/0"),
+            ({"title": "x" * 1_001}, "/x"),
+            ({"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {}}}}}}}}}, "/x/a/b/c/d/e/f/g/h"),
+        ):
+            body, headers = json.dumps({"examples": [{"x": known}, {"x": x}]}), {"Content-Type": "application/json"}
+            answer = client.post(f"{TRAINED}/predict", content=body, headers=headers)
+            refused(answer, 422, "invalid_request", f"/examples/1{place}")
+        refused(client.post(f"{TRAINED}/predict", json={"x": known, "views": {}}), 422, "invalid_request", "")
+
+        # The stream goes on from it, and reads as it did.
+        begun = client.post(
+            "/v1/models", json={"name": "begun", "algorithm": "falt", "init_from": {"model": "trained"}}
+        )
+        assert begun.status_code == 201, begun.text
+        assert client.get("/v1/models/begun").json()["text"]["chars"] == [3, 3]
+        expected = scores(client, known)
+        assert scores(client, known, "/v1/models/begun") == pytest.approx(expected, rel=1e-6)
+        spec = {"name": "wrong", "algorithm": "falt", "init_from": {"model": "trained"}, "text": {"fields": ["title"]}}
+        refused(client.post("/v1/models", json=spec), 422, "invalid_request", "/text")
+    with serve(tmp_path / "data") as client:
+        assert scores(client, known) == expected
