@@ -19,6 +19,7 @@ from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.views import parameters as checks
 from manylabel_core.batch.views.alternation import Alternation, Model, ViewsState
 from manylabel_core.batch.views.block import Matrix
+from manylabel_core.batch.views.factors import fit_factors
 from manylabel_core.batch.views.inputs import (
     Mask,
     check_labelled,
@@ -37,7 +38,10 @@ from manylabel_core.batch.views.start import start
 from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.solvers import ProgressCallback
 
-_SOMETIMES = ("label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_")
+_SOMETIMES = (
+    "label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
+    "noise_variances_",
+)  # fmt: skip
 """Attributes that only some fits leave."""
 
 
@@ -60,7 +64,10 @@ class LSAMML(ViewModel):
     the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all the same). So prices mean the same for
     all data. All of this is what `objective_trace_` holds and `tol` is a share of, the floor included.
 
-    Predictions need no labels and any of the views: a row's representation is the best one for the views it has.
+    Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
+    rows of `fit` lack views, it is the one to be expected from the views it has, by the covariance of representations
+    and the noise of each view (with `refit`; Eqs. (47) to (49) of docs/mathematics.md): rows with different views then
+    agree.
 
     Parameters
     ----------
@@ -160,6 +167,10 @@ class LSAMML(ViewModel):
     intercept_, threshold_ : ndarrays of shape (n_labels,), float64
         Scores of the representation 0 (without `refit`, means of the labels over the labelled rows); what is taken
         away from `label_scores`.
+    precision_ : ndarray of shape (n_components, n_components), float64
+        If rows lacked views, with `refit`: the inverse of the covariance of representations, as predictions use it.
+    noise_variances_ : ndarray of shape (n_views,), float64
+        If rows lacked views, with `refit`: the variance of a feature of each view beside what its basis explains.
     label_penalty_ : float
         What leave-one-out chose, with `refit`: the price of a unit of squared weights on `P G^(1/2)`.
     curves_ : ndarray of shape (2, n_labels), float64, or None
@@ -358,7 +369,11 @@ class LSAMML(ViewModel):
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
         """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
-        P = self._represent(run.views, range(len(run.views)))[rows]
+        every = range(len(run.views))
+        if self.refit and any(view.present is not None for view in run.views):
+            factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))
+            self.precision_, self.noise_variances_ = factors
+        P = self._represent(run.views, every)[rows]
         if self.refit:
             root = gauge(self._split(self.basis_), run.factors(self.view_weights_))
             fitted = fit_ridge(P @ root, Y)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from manylabel_core.batch.base.serialisation import Serialisable
 from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, taken
 from manylabel_core.batch.views.block import Block, Matrix, without_rows
+from manylabel_core.batch.views.factors import Factors
 from manylabel_core.batch.views.inputs import Mask, check_labelled, check_some_labels, check_views, seen_blocks
 from manylabel_core.batch.views.landmarks import LandmarkMap
 from manylabel_core.batch.views.representation import represent, view_factors
@@ -37,6 +38,8 @@ class ViewModel(DecidingLearner, Serialisable):
     view_landmarks_: tuple[Any, ...]
     view_gammas_: Matrix
     view_roots_: tuple[Matrix, ...]
+    precision_: Matrix
+    noise_variances_: Matrix
     basis_: Matrix
     coef_: Matrix
     intercept_: Matrix
@@ -157,6 +160,8 @@ class ViewModel(DecidingLearner, Serialisable):
 
     def _represent(self, blocks: Sequence[Block], which: Sequence[int]) -> Matrix:
         bases = self._split(self.basis_)
+        if hasattr(self, "precision_"):
+            return Factors(self.precision_, self.noise_variances_).represent(blocks, [bases[v] for v in which], which)
         factors = view_factors(self.view_weights_, self.view_shares_, float(self.r))
         return represent(blocks, [bases[v] for v in which], [float(factors[v]) for v in which], float(self.ridge))
 

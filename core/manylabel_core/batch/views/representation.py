@@ -28,14 +28,17 @@ class Patterns:
         self.kinds: list[NDArray[np.bool_]] = list(kinds)
         self.rows: list[NDArray[np.int64]] = np.split(order, ends[:-1])
 
-    def solve(self, right: Matrix, normals: Sequence[Matrix], ridge: float) -> Matrix:
-        """Return rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`."""
-        eye = ridge * np.eye(right.shape[1])
+    def solve(self, right: Matrix, normals: Sequence[Matrix], ridge: float | Matrix) -> Matrix:
+        """Return rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`.
+
+        A matrix as ridge stands for `ridge I`.
+        """
+        price = ridge if isinstance(ridge, np.ndarray) else ridge * np.eye(right.shape[1])
         if len(self.kinds) == 1:
-            return representation(_sum(eye, normals, self.kinds[0]), right)
+            return representation(_sum(price, normals, self.kinds[0]), right)
         P = np.empty_like(right)
         for kind, rows in zip(self.kinds, self.rows, strict=True):
-            P[rows] = representation(_sum(eye, normals, kind), right[rows])
+            P[rows] = representation(_sum(price, normals, kind), right[rows])
         return P
 
 
@@ -43,7 +46,7 @@ def represent(
     blocks: Sequence[Block],
     matrices: Sequence[Matrix],
     factors: Sequence[float],
-    ridge: float,
+    ridge: float | Matrix,
     patterns: Patterns | None = None,
 ) -> Matrix:
     """Minimise `sum of factors |X - P B'|^2, each over the rows that are there, + ridge |P|^2` over P.
@@ -55,8 +58,9 @@ def represent(
     matrices : list of ndarrays of shape (n_features of the block, n_components), float64
         Their bases; the weights of labels are one, too.
     factors : list of float
-    ridge : float
-        Above 0, so that a row with few features, or with views that look alike, has one answer.
+    ridge : float, or ndarray of shape (n_components, n_components), float64
+        Above 0, so that a row with few features, or with views that look alike, has one answer. A matrix stands for
+        `ridge I`, and for the price `tr(P ridge P')`.
 
     Returns
     -------

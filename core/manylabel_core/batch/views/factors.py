@@ -1,0 +1,125 @@
+"""How representations vary, and how noisy each view is: a factor analysis of rows that may lack views.
+
+Objective (8) prices all directions of a representation alike, so one view says little of the others. By the covariance
+of representations, that of a row that lacks views is what is to be expected from the views it has. See Eqs. (47) to
+(49) of docs/mathematics.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from manylabel_core.batch.views.block import Block, Matrix
+from manylabel_core.batch.views.representation import Patterns, represent
+
+ROUNDS = 10
+"""Of expectation and maximisation."""
+STRENGTH = 3.0
+"""The covariance is fitted to the rows that are learnt; for others, its inverse counts so many times."""
+SHARE = 0.01
+"""Of rows that lack views, in the covariance that the first round begins with."""
+LEAST_VARIANCE = 1e-8
+"""Of a direction, as a share of the largest one."""
+LEAST_NOISE = 1e-6
+"""Of a view, as a share of its energy."""
+FIRST_NOISE = 0.1
+"""As well, in the first round."""
+
+
+class Factors(NamedTuple):
+    """Rows of P are normal around 0, and views are what the bases make of them, and noise.
+
+    Attributes
+    ----------
+    precision : ndarray of shape (n_components, n_components), float64
+        Inverse of the covariance of rows of P.
+    noise : ndarray of shape (n_views,), float64
+        Variance of a feature of the view beside what the bases explain.
+    """
+
+    precision: Matrix
+    noise: Matrix
+
+    def represent(self, blocks: Sequence[Block], bases: Sequence[Matrix], which: Sequence[int]) -> Matrix:
+        """Return what is expected of P by the views that rows have, shape (n_samples, n_components).
+
+        Parameters
+        ----------
+        blocks : list of Block
+        bases : list of ndarrays of shape (n_features of the block, n_components), float64
+        which : list of int
+            The numbers of their views.
+        """
+        return represent(blocks, bases, [1.0 / float(self.noise[v]) for v in which], self.precision)
+
+
+def fit_factors(views: Sequence[Block], bases: Sequence[Matrix], P: Matrix) -> Factors:
+    """Fit the covariance and the noise to rows, and let the covariance's inverse count `STRENGTH` times.
+
+    Parameters
+    ----------
+    views : list of Block
+        All of them, with a mean energy of 1 per row.
+    bases : list of ndarrays of shape (n_features of the view, n_components), float64
+    P : ndarray of shape (n_samples, n_components), float64
+        Representations to begin with. What those of rows that lack views say of how views go together is hardly
+        looked at.
+
+    Returns
+    -------
+    Factors
+    """
+    patterns = Patterns(views)
+    widths = np.array([view.X.shape[1] for view in views], dtype=np.float64)
+    energies = [view.energy() for view in views]
+    covariance, noise = _first_covariance(patterns, P), FIRST_NOISE / widths
+    for _ in range(ROUNDS):
+        factors = Factors(_inverse(covariance), noise)
+        covariance, noise = _maximised(views, bases, energies, patterns, factors)
+    return Factors(STRENGTH * _inverse(covariance), noise)
+
+
+def _first_covariance(patterns: Patterns, P: Matrix) -> Matrix:
+    covariance: Matrix = P.T @ P / len(P)
+    for kind, rows in zip(patterns.kinds, patterns.rows, strict=True):
+        if kind.all():
+            covariance = P[rows].T @ P[rows] / len(rows) + SHARE * covariance
+    return covariance
+
+
+def _maximised(
+    views: Sequence[Block], bases: Sequence[Matrix], energies: Sequence[float], patterns: Patterns, factors: Factors
+) -> tuple[Matrix, Matrix]:
+    """Return the covariance and the noise under which views and representations, as expected, are most likely."""
+    P = factors.represent(views, bases, range(len(views)))
+    grams = np.array([B.T @ B for B in bases])
+    total = np.zeros_like(factors.precision)
+    there = np.zeros((len(views), *total.shape))
+    for kind, rows in zip(patterns.kinds, patterns.rows, strict=True):
+        moment = P[rows].T @ P[rows] + len(rows) * _spread(factors, grams, kind)
+        total += moment
+        there[kind] += moment
+    errors = [
+        energy - 2.0 * float(np.vdot(B, view.cross(P))) + float(np.vdot(gram, moment))
+        for view, B, energy, gram, moment in zip(views, bases, energies, grams, there, strict=True)
+    ]
+    counts = np.array([view.n_present for view in views])
+    widths = np.array([len(B) for B in bases])
+    return total / len(P), np.maximum(np.array(errors) / counts, LEAST_NOISE) / widths
+
+
+def _spread(factors: Factors, grams: Matrix, kind: NDArray[np.bool_]) -> Matrix:
+    """Return the covariance that is left of a row of P when its views are known."""
+    normal = factors.precision + np.tensordot(kind / factors.noise, grams, axes=1)
+    return np.asarray(cho_solve(cho_factor(normal, lower=True), np.eye(len(normal))))
+
+
+def _inverse(covariance: Matrix) -> Matrix:
+    values, vectors = np.linalg.eigh(covariance)
+    least = max(LEAST_VARIANCE * float(values[-1]), np.finfo(np.float64).tiny)
+    return np.asarray((vectors / np.maximum(values, least)) @ vectors.T)
