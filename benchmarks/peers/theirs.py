@@ -18,7 +18,7 @@ from benchmarks.peers.tasks import Problem, Task
 from manylabel_core.checks import is_sparse
 
 TREES = 300
-COSTS = (1.0, 0.1, 10.0, 0.01)
+COSTS = (1.0, 0.1, 0.01, 10.0)
 
 
 def forest(name: str) -> Callable[[Problem, Setting], Any]:
