@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 WORDS = ["war at sea", "love in spring", "a war of words", "spring tide", "sea of love", "7 wars"]
 TEXT = {"fields": ["title"], "chars": 3, "min_length": 1}
+LINES = {"Content-Type": "application/x-ndjson"}
 TRAINED = "/v1/models/trained"
 
 
@@ -26,8 +27,7 @@ def add(client: TestClient, name: str, records: list[dict[str, Any]], text: Any 
     data = "\n".join(map(json.dumps, records))
     given = {} if text is None else {"text": json.dumps(text)}
     query = {"name": name, "format": "ndjson", "tags": "tags", **given}
-    headers = {"Content-Type": "application/x-ndjson"}
-    answer = client.post("/v1/datasets", params=query, content=data, headers=headers)
+    answer = client.post("/v1/datasets", params=query, content=data, headers=LINES)
     assert answer.status_code == 201, answer.text
 
 
@@ -71,6 +71,10 @@ def test_a_version_reads_as_its_data_set_was_read(
             answer = client.post(f"{TRAINED}/predict", content=body, headers=headers)
             refused(answer, 422, "invalid_request", f"/examples/1{place}")
         refused(client.post(f"{TRAINED}/predict", json={"x": known, "views": {}}), 422, "invalid_request", "")
+
+        long = json.dumps({"title": "x" * 1_001, "tags": []})
+        answer = client.post("/v1/datasets?name=long&format=ndjson&tags=tags", content=long, headers=LINES)
+        assert "at most 1,000 characters" in refused(answer, 422, "invalid_dataset")["detail"], "as of every record"
 
         # The stream goes on from it, and reads as it did.
         begun = client.post(

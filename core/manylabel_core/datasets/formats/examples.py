@@ -150,9 +150,12 @@ class _View:
         return tuple(self._names) if self.form == "named" else None
 
     def add(self, x: Any) -> None:
+        if self.form == "named" and type(x) is dict and _NUMBERS.issuperset(map(type, x.values())):
+            _numbers([*x.values()])
+            return self._add_by_name(_known(x))
         if (form := _form(x)) != self.form:
             raise ValueError(f"features are {_FORMS[form]}, in the rows before {_FORMS[self.form]}")
-        self._add(x)
+        return self._add(x)
 
     def _list(self, x: list[Any]) -> None:
         values = _numbers(x)
@@ -174,12 +177,15 @@ class _View:
         self.columns.add_sparse(_known(row))
 
     def _named(self, x: dict[str, Any] | str) -> None:
-        if self._records is None or (isinstance(x, dict) and _NUMBERS.issuperset(map(type, x.values()))):
-            features = known_numbers(x)
-        else:
-            features = self._records.encode(x)
+        self._add_by_name(known_numbers(x) if self._records is None else self._records.encode(x))
+
+    def _add_by_name(self, features: dict[str, float]) -> None:
         names = self._names
-        self.columns.add_sparse({names.setdefault(name, len(names)): value for name, value in features.items()})
+        for name in features:
+            if name not in names:
+                check_name(name, "features")
+                names[name] = len(names)
+        self.columns.add_sparse({names[name]: value for name, value in features.items()})
         self.width = len(names)
 
 
@@ -195,12 +201,13 @@ class _Table(_View):
             self.width = len(columns)
 
     def add(self, x: dict[str, Any]) -> None:
-        if self.columns.dense and str not in set(map(type, x.values())):
-            self.columns.add_dense([x.get(name, math.nan) for name in self._columns])
-            return
-        if self.columns.dense:
+        if not self.columns.dense:
+            return self._named(x)
+        if str in map(type, x.values()):
             self._turn_to_names()
-        self._named(x)
+            return self._named(x)
+        whole = len(x) == len(self._columns)
+        return self.columns.add_dense(x.values() if whole else [x.get(name, math.nan) for name in self._columns])
 
     def _turn_to_names(self) -> None:
         """Take what there is as if each row had been a record."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from math import isfinite
+from operator import itemgetter
 
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
+from manylabel_core.rows import MAX_MAGNITUDE
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
@@ -109,16 +112,35 @@ class Table:
         limits.check("labels", len(self._labels), line=1)
         self.feature_names = [names[place] for place in self._features]
         self.label_names = [names[place] for place in self._labels]
+        self._cells = itemgetter(*self._features) if len(self._features) > 1 else self._few_cells
 
     def __iter__(self) -> Iterator[ExampleRow]:
         for line, row in self._rows:
             if len(row) != len(self._names):
                 raise BadDataset(f"{len(row)} values, there are {len(self._names)} columns", line=line)
-            x = {}
-            for place in self._features:
-                if (cell := row[place]) and not cell.isspace():
-                    x[self._names[place]] = cell if place in self._texts else self._value(cell, place, line)
-            yield ExampleRow(line, x, self._truth(row, line))
+            yield ExampleRow(line, self._numbers(row) or self._record(row, line), self._truth(row, line))
+
+    def _numbers(self, row: list[str]) -> dict[str, float | str] | None:
+        """Return the features of a row if all of its cells are numbers that can be used; for others it takes longer."""
+        if self._texts:
+            return None
+        try:
+            numbers = list(map(float, self._cells(row)))
+        except ValueError:
+            return None
+        if numbers and max(numbers) <= MAX_MAGNITUDE and min(numbers) >= -MAX_MAGNITUDE and isfinite(sum(numbers)):
+            return dict(zip(self.feature_names, numbers, strict=True))
+        return None
+
+    def _few_cells(self, row: list[str]) -> list[str]:
+        return [row[place] for place in self._features]
+
+    def _record(self, row: list[str], line: int) -> dict[str, float | str]:
+        x: dict[str, float | str] = {}
+        for place in self._features:
+            if (cell := row[place]) and not cell.isspace():
+                x[self._names[place]] = cell if place in self._texts else self._value(cell, place, line)
+        return x
 
     def _value(self, cell: str, place: int, line: int) -> float | str:
         try:
