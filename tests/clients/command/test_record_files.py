@@ -90,11 +90,12 @@ def test_a_feed_is_resumed_and_read_as_the_model_says(
 def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     path = tmp_path / "books.csv"
     path.write_text("title,tags\nalpha,a\n")
-    client.create_model(name, text={"fields": ["body"]})
+    assert manylabel("models", "create", name, "--text", "body", "--text", "a, b").status == 0
+    assert client.model(name).status().text["fields"] == ["body", "a", "b"]
     for command in ("feed", "evaluate"):
-        done = manylabel(command, name, str(path), "--text", "title", "--tags", "tags")
+        done = manylabel(command, name, str(path), "--text", "title,body", "--tags", "tags")
         assert done.status == 1
-        assert f"{name} does not read title as text, only body: a model that does is made by" in done.err
+        assert f"{name} does not read title as text, only body, a, b: a model that does is made by" in done.err
     wrong = manylabel("feed", name, str(path), "--text", "body", "--tags", "tags")
     assert "text column 'body' is not among the columns" in wrong.err
     assert client.model(name).status().updates == 0

@@ -58,7 +58,9 @@ Ignore = Annotated[
 ]
 Text = Annotated[
     list[str] | None,
-    typer.Option(metavar="FIELD", help="CSV, TSV, JSON lines: a column or field that is text. Repeatable."),
+    typer.Option(
+        metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, with one in each."
+    ),
 ]
 ZeroBased = Annotated[
     bool, typer.Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")
@@ -73,10 +75,15 @@ class TableOptions(NamedTuple):
     ignore: str | None = None
     text: list[str] | None = None
 
+    @property
+    def texts(self) -> list[str]:
+        """The fields that are text."""
+        return field_names(self.text) or []
+
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
         ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
-        options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.text or None}
+        options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -95,9 +102,9 @@ def open_for(
     """
     status = model.status()
     known = [] if status.text is None else status.text.get("fields") or []
-    if others := [name for name in table.text or () if name not in known]:
+    if others := [name for name in table.texts if name not in known]:
         texts = f"only {', '.join(known)}" if known else "no field by its name"
-        cure = f"a model that does is made by manylabel models create NAME --text {','.join(table.text or ())}"
+        cure = f"a model that does is made by manylabel models create NAME --text {','.join(table.texts)}"
         raise Failure(f"{model.name} does not read {', '.join(others)} as text, {texts}: {cure}")
     stream = open_file(path, labels, zero_based, table)
     columns = getattr(stream, "columns", ())
@@ -198,6 +205,11 @@ def readable(path: Path | None = None) -> Iterator[None]:
         yield
     except ValueError as error:
         raise Failure(f"{path}, {error}" if path else str(error)) from error
+
+
+def field_names(given: list[str] | None) -> list[str] | None:
+    """Return the names that an option gives, one by one or with commas between them; None without the option."""
+    return None if given is None else [name.strip() for names in given for name in names.split(",")]
 
 
 def label_columns(text: str) -> Any:

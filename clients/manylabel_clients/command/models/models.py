@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from manylabel_clients.command.data.files import field_names
 from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.models import plot, versions
 from manylabel_clients.command.options import (
@@ -76,8 +77,11 @@ def create(
         ),
     ] = None,
     text: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="The fields of records that are text. Default: what is long enough."),
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="The fields of records that are text. Repeatable, with one in each. Default: what is long enough.",
+        ),
     ] = None,
     durability: Annotated[str | None, typer.Option(help="log or fsync.")] = None,
     window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
@@ -97,7 +101,7 @@ def create(
             labels=labels and _names(labels),
             scaling=scaling,
             missing=missing,
-            text=None if text is None else {"fields": _names(text)},
+            text=None if text is None else {"fields": field_names(text)},
             durability=durability,
             window=window,
             limits=_limits(limit),
