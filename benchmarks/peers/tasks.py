@@ -24,6 +24,14 @@ VIEWS = ("emotions", "yeast", "scene", "mfeat", *OF_VIEWS)
 Matrix = NDArray[Any]
 
 
+def taken(X: Any, rows: NDArray[np.int64]) -> Any:
+    """Some rows of a matrix; sparse ones with indices of 32 bits, which is all that some learners take."""
+    part = X[rows]
+    if is_sparse(part):
+        part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
+    return part
+
+
 class Problem(NamedTuple):
     """Rows to learn, of shape (n_samples, n_features), dense or CSR, their labels, and rows to score.
 
@@ -37,7 +45,7 @@ class Problem(NamedTuple):
 
     def part(self, learnt: NDArray[np.int64], held: NDArray[np.int64]) -> Problem:
         """Some of the rows to learn, others of them to score."""
-        return Problem(self.X[learnt], self.Y[learnt], self.X[held], self.views)
+        return Problem(taken(self.X, learnt), self.Y[learnt], taken(self.X, held), self.views)
 
 
 class Task(NamedTuple):
@@ -70,7 +78,7 @@ def load_task(folder: Path, name: str) -> Task:
 def _task(name: str, X: Any, views: dict[str, Matrix], Y: Matrix, split: tuple[Matrix, Matrix] | None) -> Task:
     X = sp.csr_array(X) if is_sparse(X) else np.asarray(X, dtype=np.float64)
     train, test = split or _halves(name, len(Y))
-    return Task(name, Problem(X[train], Y[train], X[test], views), Y[test])
+    return Task(name, Problem(taken(X, train), Y[train], taken(X, test), views), Y[test])
 
 
 def _halves(name: str, n_samples: int) -> tuple[Matrix, Matrix]:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.peers import compare
 from benchmarks.peers.contenders import Scored, varying
 from benchmarks.peers.selection import choose_and_measure
-from benchmarks.peers.tasks import Problem, Task, load_task
+from benchmarks.peers.tasks import Problem, Task, load_task, taken
 
 Command = Callable[..., str]
 
@@ -109,6 +110,14 @@ def test_labels_that_do_not_vary_score_outside_of_all_others() -> None:
     scores = varying(run)(Problem(np.zeros((9, 1)), Y, np.zeros((4, 1)), {}), {}).scores
     assert scores.shape == (4, 3)
     assert scores[:, 0].max() < scores[:, 2].min() <= scores[:, 2].max() < scores[:, 1].min()
+
+
+def test_rows_taken_from_sparse_ones_have_narrow_indices() -> None:
+    wide = sp.csr_array(np.eye(4))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    part = taken(wide, np.array([2, 0]))
+    assert (part.indices.dtype, part.indptr.dtype) == (np.int32, np.int32)
+    assert part.toarray().tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
 
 
 def test_views_are_columns_side_by_side(folder: Path) -> None:
