@@ -3,7 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 from manylabel_clients.river.feed import FeedInterrupted, FeedResult, feed
-from manylabel_clients.river.files import ArffFile, FileFormatError, LibsvmFile, NpzFile, open_stream
+from manylabel_clients.river.files import (
+    ArffFile,
+    CsvFile,
+    FileFormatError,
+    LibsvmFile,
+    NdjsonFile,
+    NpzFile,
+    TsvFile,
+    open_stream,
+)
 from manylabel_clients.river.remote import RemoteModel
 
 if TYPE_CHECKING:
@@ -20,6 +29,7 @@ __all__ = [
     "FALT",
     "SALT",
     "ArffFile",
+    "CsvFile",
     "FeedInterrupted",
     "FeedResult",
     "FileFormatError",
@@ -27,9 +37,11 @@ __all__ = [
     "KernelPassiveAggressive",
     "KernelSALT",
     "LibsvmFile",
+    "NdjsonFile",
     "NpzFile",
     "PassiveAggressive",
     "RemoteModel",
+    "TsvFile",
     "feed",
     "open_stream",
 ]

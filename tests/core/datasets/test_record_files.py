@@ -103,10 +103,11 @@ def test_cells_of_columns_that_are_text_are_no_numbers() -> None:
 
 
 def test_labels_in_a_field() -> None:
-    rows = b'{"t": "x", "l": "a; b"}\n{"t": "y", "l": ["b"]}\n{"t": "z", "l": null}\n{"t": "z"}\n{"t": "z", "l": []}\n'
+    labels: list[Any] = ["a; b", ["b"], None, ..., [], " "]
+    rows = "\n".join(json.dumps({"t": "x"} if y is ... else {"t": "x", "l": y}) for y in labels).encode()
     read = read_ndjson(io.BytesIO(rows), "l", separator=";")
     assert read.label_names == ("a", "b")
-    assert read.labelled.tolist() == [True, True, False, False, True]
+    assert read.labelled.tolist() == [True, True, False, False, True, False]
     assert read_ndjson(io.BytesIO(rows), tags="l").label_names == ("a; b", "b")
     assert read_ndjson(io.BytesIO(b'{"id": 7, "t": "x", "l": ["a"]}'), "l", ignore=["id"]).names == ("t=x",)
     assert read_ndjson(io.BytesIO(b'{"x": {"id": 7, "t": "x"}, "y": ["a"]}'), ignore=["id"]).names == ("t=x",)

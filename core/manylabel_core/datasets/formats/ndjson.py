@@ -35,7 +35,8 @@ def read_ndjson(
     ``y`` lists the relevant labels; null, or no ``y``, is a row whose labels are not known. Views, features and labels
     have their places in the order in which they first appear.
 
-    With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string.
+    With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string,
+    of which an empty one says that they are not known.
 
     Parameters
     ----------
@@ -92,7 +93,8 @@ class JsonLines:
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):
-            return self.parts.split(y) if self.parts.separator is not None else _checked([y] if y else [], self._field)
+            listed = self.parts.split(y) if self.parts.separator is not None else [y.strip()] if y.strip() else []
+            y = listed or None  # as an empty cell of a table
         return _checked(y, self._field)
 
 
