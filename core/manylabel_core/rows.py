@@ -69,6 +69,13 @@ class Rows(NamedTuple):
         return Rows(indptr - indptr[0], self.indices[listed], self.values[listed])
 
 
+MAX_EXAMPLE_WEIGHT = 1000.0
+"""Largest weight of an example; the least is anything above 0."""
+
+NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
+"""In place of the weights of examples that all weigh 1."""
+
+
 class Targets(NamedTuple):
     """Targets are the truth of examples that stand in `Rows`.
 
@@ -83,6 +90,8 @@ class Targets(NamedTuple):
         True: labels not listed are irrelevant. False: they are unknown, and the loss leaves them out.
     n_labels : ndarray of shape (n_samples,), int64
         How many label columns existed when the example is learnt (labels may appear within a batch).
+    weights : ndarray of shape (n_samples,), or (0,) where all are 1, float64
+        What the loss of each example is multiplied by: above 0, at most `MAX_EXAMPLE_WEIGHT`.
     """
 
     indptr: NDArray[np.int64]
@@ -90,6 +99,7 @@ class Targets(NamedTuple):
     signs: NDArray[np.int8]
     complete: NDArray[np.bool_]
     n_labels: NDArray[np.int64]
+    weights: NDArray[np.float64] = NO_WEIGHTS
 
     def part(self, first: int, last: int) -> Targets:
         """Return targets first to last - 1."""
@@ -103,6 +113,7 @@ class Targets(NamedTuple):
             self.signs[listed],
             self.complete[rows],
             self.n_labels[rows],
+            self.weights[rows],
         )
 
 
@@ -150,6 +161,27 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
             f"values must be finite and at most {MAX_MAGNITUDE:g} in absolute value"
         )
     return rows._replace(values=rows.values.astype(dtype, copy=False)), n_features
+
+
+def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_weight") -> NDArray[np.float64]:
+    """Check the weights of examples, and return them as those of `Targets`.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each example, or one is not above 0 and at most `MAX_EXAMPLE_WEIGHT`.
+    """
+    if weights is None:
+        return NO_WEIGHTS
+    given = np.asarray(weights)
+    if given.shape != (n_samples,) or given.dtype.kind not in "fiu":
+        raise ValueError(f"{name} must have a number for each of {n_samples} examples, not {given.dtype} {given.shape}")
+    found = np.ascontiguousarray(given, dtype=np.float64)
+    allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
+    if not allowed.all():
+        at = int(np.argmin(allowed))
+        raise ValueError(f"{name}[{at}] is {found[at]:g}: must be above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
+    return NO_WEIGHTS if (found == 1.0).all() else found
 
 
 def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:

@@ -96,7 +96,7 @@ def test_complete_targets_list_the_relevant(form: type) -> None:
     assert (targets.indptr.tolist(), targets.indices.tolist()) == ([0, 2, 2], [0, 2])
     assert (targets.signs.tolist(), targets.complete.tolist()) == ([1, 1], [True, True])
     assert targets.n_labels.tolist() == [3, 3]
-    assert [array.dtype for array in targets] == [np.int64, np.int32, np.int8, np.bool_, np.int64]
+    assert [array.dtype for array in targets] == [np.int64, np.int32, np.int8, np.bool_, np.int64, np.float64]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -124,7 +124,9 @@ def test_parts() -> None:
     assert [array.tolist() for array in rows.part(1, 1)] == [[0], [], []]
     assert [array.tolist() for array in rows.row(2)] == [[0, 2], [-2.0, 3.0]]
     targets = as_targets(Y[::-1]).part(1, 2)
-    assert [array.tolist() for array in targets] == [[0, 2], [0, 2], [1, 1], [True], [3]]
+    assert [array.tolist() for array in targets] == [[0, 2], [0, 2], [1, 1], [True], [3], []]
+    weighted = as_targets(Y)._replace(weights=np.array([1.0, 2.0, 3.0])[: len(Y)])
+    assert weighted.part(1, 2).weights.tolist() == [2.0]
 
 
 def test_zeros_can_be_dropped_later() -> None:

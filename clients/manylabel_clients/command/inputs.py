@@ -27,6 +27,12 @@ class Item(NamedTuple):
     place: str
     x: Any
     y: Any
+    weight: Any = None
+
+    @property
+    def labelled(self) -> tuple[Any, ...]:
+        """The example as calls with many take it: with its weight, if it has one."""
+        return (self.x, self.y) if self.weight is None else (self.x, self.y, self.weight)
 
 
 def read_items(source: str, labelled: bool, labels: str | None = None, table: TableOptions = PLAIN) -> Iterator[Item]:
@@ -51,18 +57,25 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
         return
     needed = {"x", "y"} if labelled else {"x"}
     for place, value in _read_values(source, LABELLED_EXAMPLE):
-        if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y"}:
+        if not isinstance(value, dict) or not needed <= value.keys() <= {"x", "y", "weight"}:
             raise Failure(f"{place}: an example looks like {LABELLED_EXAMPLE if labelled else EXAMPLE}")
-        yield Item(place, value["x"], value.get("y"))
+        yield Item(place, value["x"], value.get("y"), _weight(place, value))
 
 
 def read_truths(source: str) -> Iterator[Item]:
     """Yield the truths of kept predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
     it may raise. A table has none."""
     for place, value in _read_values(source, TRUTH):
-        if not isinstance(value, dict) or value.keys() != {"id", "y"}:
+        if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight"}:
             raise Failure(f"{place}: the truth of a kept prediction looks like {TRUTH}")
-        yield Item(place, value["id"], value["y"])
+        yield Item(place, value["id"], value["y"], _weight(place, value))
+
+
+def _weight(place: str, value: dict[str, Any]) -> Any:
+    """Return the weight of an item, None for none; what may stand there, the server says."""
+    if "weight" in value and value["weight"] is None:
+        raise Failure(f"{place}: weight must be a number, not null: leave it out if it is not known")
+    return value.get("weight")
 
 
 def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:

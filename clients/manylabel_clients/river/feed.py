@@ -61,7 +61,7 @@ class FeedInterrupted(Exception):
 
 
 def feed(
-    stream: Iterable[tuple[Any, Any]],
+    stream: Iterable[tuple[Any, ...]],
     model: Model,
     *,
     start: int = 0,
@@ -85,7 +85,7 @@ def feed(
 
     Parameters
     ----------
-    stream : iterable of (x, y)
+    stream : iterable of (x, y) or (x, y, weight)
         A river data set, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
         another form that `Model.update` takes. `y` is a dict of labels and bools (labels not in it are
         unknown), or a list or set of the names of all relevant labels (the others are irrelevant).
@@ -163,10 +163,10 @@ def _examples(stream: Iterable[Any], start: int, complete: bool) -> Iterator[Exa
 
 
 def _example(row: Any, complete: bool) -> Example:
-    if len(row) != 2:
-        raise ValueError(f"a row must be (x, y), not {len(row)} values")
-    x, y = row
-    return (named_values(x) if isinstance(x, Mapping) else x), _labels(y, complete)
+    if len(row) not in (2, 3):
+        raise ValueError(f"a row must be (x, y) or (x, y, weight), not {len(row)} values")
+    x, y, *weight = row
+    return (named_values(x) if isinstance(x, Mapping) else x), _labels(y, complete), *weight
 
 
 def _labels(y: Any, complete: bool) -> Labels:

@@ -9,12 +9,13 @@ import numpy as np
 from river import base
 
 from manylabel_clients.http.resources.predictions import Explanation, FeaturePart
+from manylabel_clients.river.batches import frame_of, pairs_of, rows_of
 from manylabel_clients.river.columns import Encoder
 from manylabel_clients.river.encoding import PredictedLabels, PredictedProbabilities, both
 from manylabel_core.checks import check_count
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.records import RecordEncoder, TextSettings
-from manylabel_core.rows import MAX_COLUMNS
+from manylabel_core.rows import MAX_COLUMNS, as_weights
 
 P = ParamSpec("P")
 EstimatorT = TypeVar("EstimatorT", bound="OnlineClassifier")
@@ -61,7 +62,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         self._encoder = Encoder(learner.dtype, RecordEncoder(text and TextSettings.from_json(text)))
         self._drift_detected = False
 
-    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
+    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool], w: float = 1.0) -> None:
         """Learn one example.
 
         Parameters
@@ -73,16 +74,18 @@ class OnlineClassifier(base.MultiLabelClassifier):
         y : dict
             True or False by label. A label that is missing is unknown, and the loss leaves it out; one never
             met before gets a column.
+        w : float
+            What the loss of the example is multiplied by, above 0 and at most 1,000.
 
         Raises
         ------
         TypeError
             A feature that is not a number, a label that is not a bool. Nothing is learnt then.
         ValueError
-            A feature that is not finite. Nothing is learnt then.
+            A feature that is not finite, a weight that is not allowed. Nothing is learnt then.
         """
         encoder = self._encoder
-        rows, targets = encoder.example(x, y)
+        rows, targets = encoder.examples([(x, y)], as_weights([w], 1, "w"))
         self._learner.grow(len(encoder.features), len(encoder.labels))
         self._drift_detected = bool(self._learner.learn(rows, targets).alarms)
 
@@ -91,7 +94,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
 
         Features never learnt are left out. Of a label not met so far the answer says False when asked.
         """
-        scores = self._learner.score(self._encoder.row(x))[0]
+        scores = self._learner.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
@@ -109,8 +112,54 @@ class OnlineClassifier(base.MultiLabelClassifier):
         learner = self._learner
         if not learner.calibrate:
             raise NotImplementedError("there are no probabilities with calibrate=False")
-        probabilities = learner.probabilities(learner.score(self._encoder.row(x)))[0].tolist()
+        probabilities = learner.probabilities(learner.score(self._encoder.rows([x])))[0].tolist()
         return PredictedProbabilities(zip(self._encoder.labels, map(both, probabilities), strict=True))
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a data frame in their order: to the bit as by `learn_one`, in one go.
+
+        Parameters
+        ----------
+        X : data frame
+            A column for each feature, as `learn_one` takes them. None, NaN and NA are missing.
+        y : data frame of as many rows
+            A column of bools, or 0 and 1, for each label; None, NaN and NA are unknown.
+        w : sequence of numbers, optional
+            What the loss of each row is multiplied by; 1 if it is left out.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `learn_one`, and where there are not as many rows, or weights. Nothing is learnt then.
+        """
+        pairs = pairs_of(X, y)
+        encoder, weights = self._encoder, as_weights(w, len(pairs), "w")
+        if not pairs:
+            return
+        rows, targets = encoder.examples(pairs, weights)
+        self._learner.grow(len(encoder.features), len(encoder.labels))
+        alarms = self._learner.learn(rows, targets).alarms
+        self._drift_detected = any(row == len(pairs) - 1 for row, _ in alarms)
+
+    def predict_many(self, X: Any) -> Any:
+        """Return what `predict_one` does for each row of a data frame, as one of bools with a column for each label."""
+        scores = self._learner.score(self._encoder.rows(rows_of(X, "X")))
+        predicted = scores[:, 1:] > scores[:, :1]
+        return frame_of({label: predicted[:, column] for label, column in self._encoder.labels.items()}, X)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return how likely each label is in each row of a data frame, as one with a column for each label.
+
+        Raises
+        ------
+        NotImplementedError
+            As `predict_proba_one`.
+        """
+        learner = self._learner
+        if not learner.calibrate:
+            raise NotImplementedError("there are no probabilities with calibrate=False")
+        likely = learner.probabilities(learner.score(self._encoder.rows(rows_of(X, "X"))))
+        return frame_of({label: likely[:, column] for label, column in self._encoder.labels.items()}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
         """Say why labels are predicted: which features speak most for each, and against it.
@@ -134,7 +183,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
             `k` is below 1, or the estimator has a kernel.
         """
         check_count("k", k, MAX_COLUMNS)
-        row, values = self._encoder.row(x), self._encoder.values(x)
+        row, values = self._encoder.rows([x]), self._encoder.values(x)
         scores = self._learner.score(row)[0] if self._encoder.labels else np.zeros(1)
         labels = np.flatnonzero(scores[1:] > scores[0]).tolist()
         found = self._learner.explain(row, labels, k)

@@ -4,12 +4,14 @@ import weakref
 from collections.abc import Hashable, Iterator
 from typing import Any, Self
 
+import numpy as np
 from river import base
 
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Explanation
 from manylabel_clients.http.transport.connections import DEFAULT_URL
+from manylabel_clients.river.batches import frame_of, pairs_of, rows_of
 from manylabel_clients.river.encoding import (
     PredictedLabels,
     PredictedProbabilities,
@@ -78,9 +80,9 @@ class RemoteModel(base.MultiLabelClassifier):
             self._model = client.model(self.name)
         return self._model
 
-    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool]) -> None:
-        """Have the server learn one example."""
-        self.model.update(named_values(x), named_truths(y))
+    def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool], w: float = 1.0) -> None:
+        """Have the server learn one example, whose loss is multiplied by `w`."""
+        self.model.update(named_values(x), named_truths(y), weight=None if w == 1.0 else w)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return every label the server knows: True where it predicts it. Before the first update: {}."""
@@ -98,6 +100,38 @@ class RemoteModel(base.MultiLabelClassifier):
         """
         likely = self.model.predict(named_values(x), probabilities=True).probabilities
         return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Have the server learn the rows of data frames in their order, as `learn_one` does one by one."""
+        pairs = pairs_of(X, y)
+        weights = [None] * len(pairs) if w is None else np.asarray(w).tolist()
+        if len(weights) != len(pairs):
+            raise ValueError(f"w must have as many numbers as X has rows, {len(pairs)}, not {len(weights)}")
+        examples = [
+            (named_values(x), named_truths(truth)) if own is None else (named_values(x), named_truths(truth), own)
+            for (x, truth), own in zip(pairs, weights, strict=True)
+        ]
+        self.model.update_many(examples)
+
+    def predict_many(self, X: Any) -> Any:
+        """Return what the server predicts for each row of a data frame, with a column of bools for each label."""
+        predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")])
+        relevant = [set(prediction.labels) for prediction in predictions]
+        labels = dict.fromkeys(label for prediction in predictions for label in prediction.scores)
+        return frame_of({label: np.array([label in one for one in relevant]) for label in labels}, X)
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return how likely each label is in each row of a data frame, as one with a column for each label.
+
+        Raises
+        ------
+        Invalid
+            As `predict_proba_one`.
+        """
+        predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")], probabilities=True)
+        likely = [prediction.probabilities or {} for prediction in predictions]
+        labels = dict.fromkeys(label for one in likely for label in one)
+        return frame_of({label: np.array([one.get(label, 0.0) for one in likely]) for label in labels}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
         """Return why the server predicts labels: for each, the k features that speak most for it, and against it.

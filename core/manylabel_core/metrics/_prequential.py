@@ -4,14 +4,17 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 10)              counters from the start, and where the two rings begin and how full they are
+totals  int64 (2, 11)              counters from the start, and where the two rings begin and how full they are
 sums    float64 (2, 4)             from the start, one term an example: see `PRECISION` and those after it
-ring    int64 (2, capacity, 7)     what came of each example in the window: see `TP` and those after it
+ring    int64 (2, capacity, 8)     what came of each example in the window: see `TP` and those after it
 codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for each label predicted or true, in the
                                    order of the examples, so that the oldest has the first TP + FP + FN of them
 seen    int64 (capacity, 4)        of each label: in how many examples with partial truth it was told, and the number
                                    of the first and of the last example given in which it was relevant, 0 for none;
                                    and, by rank, the labels in the order of how frequent they were, the most first
+
+An example counts as often as it weighs, in units of 1 / UNIT: whole numbers can be taken away again without a trace.
+Which examples there were (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) is counted by ones.
 
 All but `seen` are twice there: of the predictions (`MODEL`) and of the labels frequent so far (`BASELINE`).
 
@@ -23,12 +26,21 @@ import numpy as np
 
 from manylabel_core.compiled import compiled
 
-TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, N_FIELDS = range(8)
+TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, WEIGHT, N_FIELDS = range(9)
 ALL, RECENT = 0, 1
 MODEL, BASELINE = 0, 1
-EXAMPLES, ONE_ERRORS, EXACT, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(11)
+EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, COMPLETE, GIVEN, LABELS, OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(12)
 PRECISION, RECALL, HAMMING, RANKING, N_SUMS = range(5)
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
+
+UNIT = 2**16
+"""So many units are a weight of 1. A weight is rounded to units, and is at least one."""
+
+
+@compiled
+def units(weights, i):  # type: ignore[no-untyped-def]
+    """Return what example i weighs, in units; all weigh 1 where there are no weights."""
+    return max(np.int64(np.rint(weights[i] * UNIT)), 1) if len(weights) > 0 else UNIT
 
 
 @compiled
@@ -47,7 +59,22 @@ def first_unfit(width, indptr, indices, n_labels, n_known):  # type: ignore[no-u
 
 @compiled
 def advance(  # type: ignore[no-untyped-def]
-    scores, indptr, indices, signs, complete, n_labels, n_known, first, window, counts, totals, sums, ring, codes, seen
+    scores,
+    indptr,
+    indices,
+    signs,
+    complete,
+    n_labels,
+    weights,
+    n_known,
+    first,
+    window,
+    counts,
+    totals,
+    sums,
+    ring,
+    codes,
+    seen,
 ):
     """Measure the examples from `first` on; return the first without room in the rings, or their number."""
     width = scores.shape[1] - 1
@@ -58,7 +85,7 @@ def advance(  # type: ignore[no-untyped-def]
     row = np.empty((2, N_FIELDS), dtype=np.int64)
     frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
     for i in range(first, len(scores)):
-        listed = slice(indptr[i], indptr[i + 1])
+        listed, weight = slice(indptr[i], indptr[i + 1]), units(weights, i)
         known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
         if known > 0:
             told = labels[:known]
@@ -70,6 +97,7 @@ def advance(  # type: ignore[no-untyped-def]
             else:
                 judge(frequent, told, truth, existed, found[BASELINE], ranked, row[BASELINE])
             for of in range(2):
+                row[of, WEIGHT] = weight
                 if not has_room(row[of], window, totals[of], ring[of], codes[of]):
                     return i
             for of in range(2):
@@ -77,7 +105,7 @@ def advance(  # type: ignore[no-untyped-def]
                     forget(counts[of], totals[of], ring[of], codes[of])
                 remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
-        note(indices[listed], signs[listed], complete[i], n_labels[i], totals, seen)
+        note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
     return len(scores)
 
 
@@ -121,15 +149,15 @@ def reorder(order, frequent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def note(labels, signs, complete, n_labels, totals, seen):  # type: ignore[no-untyped-def]
+def note(labels, signs, complete, n_labels, weight, totals, seen):  # type: ignore[no-untyped-def]
     """Count an example given, in which these labels were listed, with a sign above 0 if they are relevant."""
     totals[:, GIVEN] += 1
-    totals[:, COMPLETE] += complete
+    totals[:, COMPLETE] += weight * complete
     for label in range(totals[MODEL, LABELS], n_labels):
         seen[label, ORDER] = label
     totals[:, LABELS] = max(totals[MODEL, LABELS], n_labels)
     for at in range(len(labels)):
-        seen[labels[at], PARTIAL] += not complete
+        seen[labels[at], PARTIAL] += weight * (not complete)
         if signs[at] > 0:
             seen[labels[at], LAST] = totals[MODEL, GIVEN]
             if seen[labels[at], FIRST] == 0:
@@ -267,9 +295,10 @@ def n_found(row):  # type: ignore[no-untyped-def]
 @compiled
 def forget(counts, totals, ring, codes):  # type: ignore[no-untyped-def]
     """Take the oldest example out of the window."""
-    at, n = totals[FIRST_CODE], n_found(ring[totals[OLDEST]])
+    oldest = ring[totals[OLDEST]]
+    at, n = totals[FIRST_CODE], n_found(oldest)
     for _ in range(n):
-        counts[RECENT, codes[at] >> 2, codes[at] & 3] -= 1
+        counts[RECENT, codes[at] >> 2, codes[at] & 3] -= oldest[WEIGHT]
         at = at + 1 if at + 1 < len(codes) else 0
     totals[FIRST_CODE] = at
     totals[N_CODES] -= n
@@ -284,8 +313,8 @@ def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untype
     at = (totals[FIRST_CODE] + totals[N_CODES]) % len(codes)
     for code in found[:n]:
         codes[at] = code
-        counts[ALL, code >> 2, code & 3] += 1
-        counts[RECENT, code >> 2, code & 3] += 1
+        counts[ALL, code >> 2, code & 3] += row[WEIGHT]
+        counts[RECENT, code >> 2, code & 3] += row[WEIGHT]
         at = at + 1 if at + 1 < len(codes) else 0
     ring[(totals[OLDEST] + totals[LENGTH]) % len(ring)] = row
     totals[N_CODES] += n
@@ -295,14 +324,15 @@ def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untype
 @compiled
 def add(row, totals, sums):  # type: ignore[no-untyped-def]
     """Add one example to the counters and the sums."""
-    wrong = row[FP] + row[FN]
+    wrong, weight = row[FP] + row[FN], row[WEIGHT] / UNIT
     totals[EXAMPLES] += 1
-    totals[ONE_ERRORS] += row[ONE_ERROR]
-    totals[EXACT] += wrong == 0
-    sums[PRECISION] += ratio(row[TP], row[TP] + row[FP])
-    sums[RECALL] += ratio(row[TP], row[TP] + row[FN])
-    sums[HAMMING] += ratio(wrong, row[KNOWN])
-    sums[RANKING] += ratio(row[MISRANKED], row[PAIRS])
+    totals[WEIGHED] += row[WEIGHT]
+    totals[ONE_ERRORS] += row[WEIGHT] * row[ONE_ERROR]
+    totals[EXACT] += row[WEIGHT] * (wrong == 0)
+    sums[PRECISION] += weight * ratio(row[TP], row[TP] + row[FP])
+    sums[RECALL] += weight * ratio(row[TP], row[TP] + row[FN])
+    sums[HAMMING] += weight * ratio(wrong, row[KNOWN])
+    sums[RANKING] += weight * ratio(row[MISRANKED], row[PAIRS])
 
 
 @compiled
@@ -313,9 +343,9 @@ def replace(old, new, totals, sums):  # type: ignore[no-untyped-def]
     add(old, without, less)
     add(new, with_it, more)
     for at in (ONE_ERRORS, EXACT):
-        totals[at] = min(max(totals[at] + with_it[at] - without[at], 0), totals[EXAMPLES])
+        totals[at] = min(max(totals[at] + with_it[at] - without[at], 0), totals[WEIGHED])
     for at in range(N_SUMS):
-        sums[at] = min(max(sums[at] + more[at] - less[at], 0.0), float(totals[EXAMPLES]))
+        sums[at] = min(max(sums[at] + more[at] - less[at], 0.0), totals[WEIGHED] / UNIT)
 
 
 @compiled

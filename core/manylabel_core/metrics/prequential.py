@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
-from manylabel_core.metrics.prequential_state import check_state, codes_of
-from manylabel_core.rows import Targets
+from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
+from manylabel_core.rows import Targets, as_weights
 
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 
@@ -34,12 +34,15 @@ class PartialTruth(NamedTuple):
     truth : ndarray of shape (n_told,), bool
     margins : ndarray of shape (2, n_told), float64
         Score minus threshold of each, as predicted and of the baseline; NaN where there was none.
+    weight : int
+        What the example weighs, in units of 2^-16: as of its first part.
     """
 
     number: int
     labels: NDArray[np.int32]
     truth: NDArray[np.bool_]
     margins: NDArray[np.float64]
+    weight: int = _prequential.UNIT
 
     def joined(self, more: PartialTruth) -> PartialTruth:
         """Return this part and another of the same example together."""
@@ -48,28 +51,29 @@ class PartialTruth(NamedTuple):
             np.concatenate([self.labels, more.labels]),
             np.concatenate([self.truth, more.truth]),
             np.concatenate([self.margins, more.margins], axis=1),
+            self.weight,
         )
 
 
 class LabelCounts(NamedTuple):
-    """Counts of each label, by column.
+    """Counts of each label, by column; all but `first` and `last` count examples as often as they weigh.
 
     Attributes
     ----------
-    relevant, told : ndarray of shape (n_labels,), int64
+    relevant, told : ndarray of shape (n_labels,), float64
         Examples in which it was relevant, and those in which the truth about it was known.
     first, last : ndarray of shape (n_labels,), int64
         Which of the examples given was the first in which it was relevant, and the last; from 1, 0 for none.
-    cumulative, window : ndarray of shape (n_labels, 3), int64
+    cumulative, window : ndarray of shape (n_labels, 3), float64
         True positives, false positives, false negatives.
     """
 
-    relevant: NDArray[np.int64]
-    told: NDArray[np.int64]
+    relevant: NDArray[np.float64]
+    told: NDArray[np.float64]
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    cumulative: NDArray[np.int64]
-    window: NDArray[np.int64]
+    cumulative: NDArray[np.float64]
+    window: NDArray[np.float64]
 
 
 class Prequential:
@@ -84,6 +88,9 @@ class Prequential:
     that were frequent in those before it, whatever its features. They are the labels more frequent than half the best
     micro F1 so far; there is no set of labels by whose prediction for every example so far it would have been higher. A
     label is as frequent as the share of examples with it among those where its truth was told, or all of it was.
+
+    An example counts as often as it weighs, in every measure and in the baseline; a weight is rounded to a multiple of
+    2^-16, and is at least that. The window covers examples, whatever they weigh.
 
     Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
     are integers, and its sums are added anew whenever they are asked for, so they do not drift.
@@ -186,20 +193,22 @@ class Prequential:
         scores = np.ascontiguousarray(scores)
         _check(scores, targets, n_known)
         n_before = int(self._totals[_MODEL, _prequential.EXAMPLES])
-        part = self._part(n_before + 1 if before is None else before.number, scores[0], targets, int(n_known[0]))
+        number = n_before + 1 if before is None else before.number
+        weight = int(_prequential.units(targets.weights, 0)) if before is None else before.weight
+        part = self._part(number, scores[0], targets, int(n_known[0]), weight)
         if before is None or not len(part.labels):
-            self.update(scores, targets, n_known)
+            self.update(scores, targets._replace(weights=np.array([weight / _prequential.UNIT])), n_known)
             return part if len(part.labels) else before
         self._widen(scores.shape[1] - 1)
         joined = before.joined(part)
         for of in _SYSTEMS:
-            self._amend(of, part.number, _judged(before, of)[0], _judged(joined, of)[0], _judged(part, of)[1])
+            self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
-        _prequential.note(*told, False, targets.n_labels[0], self._totals, self._seen)
+        _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
         return joined
 
-    def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int) -> PartialTruth:
+    def _part(self, number: int, scores: NDArray[Any], targets: Targets, n_known: int, weight: int) -> PartialTruth:
         """Return the truth and the margins of the labels that the targets of one example list."""
         told = slice(targets.indptr[0], targets.indptr[1])
         labels, n_labels = targets.indices[told], int(self._totals[_MODEL, _prequential.LABELS])
@@ -209,7 +218,7 @@ class Prequential:
         for of, (given, n) in enumerate(((scores, n_known), (frequent, n_labels))):
             known = labels < n
             margins[of, known] = given[1 + labels[known]].astype(np.float64) - float(given[0])
-        return PartialTruth(number, labels.copy(), targets.signs[told] > 0, margins)
+        return PartialTruth(number, labels.copy(), targets.signs[told] > 0, margins, weight)
 
     def check_parts(self, parts: Iterable[PartialTruth]) -> None:
         """Raise ValueError unless these can be parts of examples measured here."""
@@ -223,15 +232,14 @@ class Prequential:
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
                 raise ValueError("parts: an example was measured otherwise")
 
-    def _amend(
-        self, of: int, number: int, old: NDArray[np.int64], new: NDArray[np.int64], codes: NDArray[np.int32]
-    ) -> None:
-        """Let an example that was measured as `old` count as `new`, by the outcomes of more labels."""
-        np.add.at(self._counts[of, _prequential.ALL], (codes >> 2, codes & 3), 1)
+    def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
+        """Let an example that was measured as `old` count as `new`, by the outcomes of the labels of one more part."""
+        codes = _judged(part, of)[1]
+        np.add.at(self._counts[of, _prequential.ALL], (codes >> 2, codes & 3), part.weight)
         _prequential.replace(old, new, self._totals[of], self._sums[of])
-        if (place := self._place(number)) is None:
+        if (place := self._place(part.number)) is None:
             return
-        np.add.at(self._counts[of, _prequential.RECENT], (codes >> 2, codes & 3), 1)
+        np.add.at(self._counts[of, _prequential.RECENT], (codes >> 2, codes & 3), part.weight)
         places = self._places(of, _prequential.OLDEST, self._ring.shape[1])[: place + 1]
         end = int(self._ring[of, places, : _prequential.KNOWN].sum())
         held = np.insert(self._held_codes(of), end, codes)
@@ -281,9 +289,9 @@ class Prequential:
     def labels(self) -> LabelCounts:
         """Return the counts of each label, copied."""
         n_labels = int(self._totals[_MODEL, _prequential.LABELS])
-        counts, seen = self._counts[_MODEL, :, :n_labels].copy(), self._seen[:n_labels]
+        counts, seen = self._counts[_MODEL, :, :n_labels] / _prequential.UNIT, self._seen[:n_labels]
         relevant = counts[_prequential.ALL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
-        told = seen[:, _prequential.PARTIAL] + self._totals[_MODEL, _prequential.COMPLETE]
+        told = (seen[:, _prequential.PARTIAL] + self._totals[_MODEL, _prequential.COMPLETE]) / _prequential.UNIT
         first, last = seen[:, _prequential.FIRST].copy(), seen[:, _prequential.LAST].copy()
         return LabelCounts(relevant, told, first, last, counts[_prequential.ALL], counts[_prequential.RECENT])
 
@@ -318,7 +326,8 @@ class Prequential:
         totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
         totals[:, : _prequential.LABELS + 1] = arrays["totals"]
         for of in _SYSTEMS:
-            np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), 1)
+            weights = code_weights(arrays["ring"][of])
+            np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), weights)
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals, self._sums = counts, totals, arrays["sums"].copy()
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
@@ -392,6 +401,7 @@ class _Window:
 def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return what came of an example, as a row of the ring, and the codes of its labels predicted or true."""
     row, found = _prequential.judge_part(part.margins[of], part.truth)
+    row[_prequential.WEIGHT] = part.weight
     return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)
 
 
@@ -401,9 +411,10 @@ def _named(
     examples = int(totals[_prequential.EXAMPLES])
     if not examples:
         return dict.fromkeys(NAMES)
-    precision, recall, hamming_loss, ranking_loss = (sums / examples).tolist()
+    weighed = int(totals[_prequential.WEIGHED])
+    precision, recall, hamming_loss, ranking_loss = (sums / (weighed / _prequential.UNIT)).tolist()
     micro_f1, macro_f1 = _prequential.f1_scores(counts, n_labels)
-    one_error, subset_accuracy = (int(totals[at]) / examples for at in (_prequential.ONE_ERRORS, _prequential.EXACT))
+    one_error, subset_accuracy = (int(totals[at]) / weighed for at in (_prequential.ONE_ERRORS, _prequential.EXACT))
     values = (
         *(precision, recall, _ratio(2 * precision * recall, precision + recall), micro_f1, macro_f1),
         *(hamming_loss, one_error, ranking_loss, subset_accuracy),
@@ -428,6 +439,8 @@ def _check(scores: NDArray[Any], targets: Targets, n_known: NDArray[np.int64]) -
         raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays do not fit together")
+    if len(targets.weights):
+        as_weights(targets.weights, n, "weights")
     unfit = _prequential.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
     if unfit >= 0:
         raise ValueError(

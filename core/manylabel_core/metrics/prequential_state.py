@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 _FIELDS = {
     "window": (np.int64, (1,)),
@@ -22,13 +23,21 @@ _FIELDS = {
 }
 _MODEL, _BASELINE = _prequential.MODEL, _prequential.BASELINE
 
-MAX_EXAMPLES = 2**53
-"""More examples than any stream has."""
+MAX_EXAMPLES = 2**37
+"""More examples than any stream has, whatever they weigh: sums of units stay below 2^63."""
+
+MAX_UNITS = int(MAX_EXAMPLE_WEIGHT) * _prequential.UNIT
+"""Most units that an example weighs."""
 
 
 def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the outcomes of labels in the window, of the predictions and of the baseline."""
     return arrays["codes"], arrays["baseline_codes"]
+
+
+def code_weights(ring: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return what the outcome of each label in the window counts, by what came of the examples, oldest first."""
+    return np.repeat(ring[:, _prequential.WEIGHT], ring[:, : _prequential.KNOWN].sum(axis=1))
 
 
 def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
@@ -59,12 +68,14 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         raise ValueError("totals: the examples do not fit ring")
     if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
         raise ValueError("totals: those of the baseline are of other examples")
-    if not 0 <= totals[_MODEL, _prequential.COMPLETE] <= given:
-        raise ValueError("totals: outside 0 to the number of examples")
     if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:
         raise ValueError("totals: the labels do not fit counts")
-    for name, array in (("totals", totals[:, : _prequential.COMPLETE]), ("counts", counts), ("sums", sums)):
-        if not ((array >= 0) & (array <= examples)).all():
+    weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
+    if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
+        raise ValueError("totals: outside what so many examples can weigh")
+    errors = totals[:, [_prequential.ONE_ERRORS, _prequential.EXACT]]
+    for name, array in (("totals", errors), ("counts", counts), ("sums", sums * _prequential.UNIT)):
+        if not ((array >= 0) & (array <= weighed)).all():
             raise ValueError(f"{name}: outside 0 to the number of examples")
     truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
     if (truths[_MODEL] != truths[_BASELINE]).any():
@@ -75,7 +86,8 @@ def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
     first, last = seen[:, _prequential.FIRST], seen[:, _prequential.LAST]
     if len(seen) != totals[_prequential.LABELS]:
         raise ValueError("seen: the labels do not fit counts")
-    if not ((seen >= 0) & (seen <= totals[_prequential.GIVEN])).all():
+    told, given = seen[:, _prequential.PARTIAL], int(totals[_prequential.GIVEN])
+    if not ((seen >= 0).all() and (told <= MAX_UNITS * given).all() and (seen[:, _prequential.FIRST :] <= given).all()):
         raise ValueError("seen: outside 0 to the number of examples")
     if ((first == 0) != (last == 0)).any() or (first > last).any():
         raise ValueError("seen: last before first")
@@ -89,6 +101,8 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
         raise ValueError("ring: more than the labels known")
     if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
         raise ValueError("ring: more errors than can be made")
+    if not ((ring[:, _prequential.WEIGHT] >= 1) & (ring[:, _prequential.WEIGHT] <= MAX_UNITS)).all():
+        raise ValueError("ring: a weight is above 0 and at most 1,000")
 
 
 def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -101,6 +115,6 @@ def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDAr
     outcomes = np.zeros_like(found)
     np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
     recent = np.zeros_like(counts)
-    np.add.at(recent, (codes >> 2, codes & 3), 1)
+    np.add.at(recent, (codes >> 2, codes & 3), code_weights(ring))
     if (outcomes != found).any() or (recent > counts).any():
         raise ValueError("codes: not the outcomes that ring and counts say")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -18,7 +18,7 @@ from manylabel_core.online.drift.detectors import Alarms, make_detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, Pipeline
-from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets
+from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets, as_weights
 from manylabel_core.scaling.choices import make_scaling
 
 DTYPES = ("float32", "float64")
@@ -112,7 +112,9 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         """Return the number of label columns."""
         return 0 if self._pipeline is None else self._pipeline.n_labels
 
-    def partial_fit(self, X: Matrix, Y: Matrix, known: Matrix | None = None) -> Self:
+    def partial_fit(
+        self, X: Matrix, Y: Matrix, known: Matrix | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the rows of X in order.
 
         Parameters
@@ -124,6 +126,11 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
             1 for a relevant label, 0 for an irrelevant one. More columns than before are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
             Labels whose truth is known; the loss leaves the others out. None: all.
+        sample_weight : array-like of shape (n_samples,), optional
+            What the loss of each example is multiplied by, above 0 and at most 1,000. None: 1. The step is that of the
+            loss so multiplied, which no weight makes overshoot. What is counted for probabilities, for decision
+            thresholds and for the choice of an expert counts as often; statistics of features, means of weights
+            (`average`) and detectors of drift count each example once.
 
         Returns
         -------
@@ -141,6 +148,7 @@ class OnlineLearner(BaseEstimator, metaclass=ABCMeta):
         n_samples = len(rows.indptr) - 1
         if len(targets.complete) != n_samples:
             raise ValueError(f"Y must have as many rows as X, {n_samples}, not {len(targets.complete)}")
+        targets = targets._replace(weights=as_weights(sample_weight, n_samples))
         n_labels = int(targets.n_labels[0]) if n_samples else self.n_labels_
         _check_width("X", n_features, self.n_features_)
         _check_width("Y", n_labels, self.n_labels_)

@@ -13,7 +13,7 @@ from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.rows import Rows, Targets, as_weights
 from manylabel_core.scaling.scaling import Scaling
 
 UNCALIBRATED = "calibrate must be True for probabilities"
@@ -106,10 +106,12 @@ class Pipeline:
     def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
         """Learn examples in order; see `OnlineLearner.learn`."""
         rows = self._plain(rows)
-        problem = find_problem(self.n_features, self.n_labels, *rows, *targets)
+        problem = find_problem(self.n_features, self.n_labels, *rows, *targets[:-1])
         if problem:
             raise ValueError(PROBLEMS[problem])
         n_samples = len(rows.indptr) - 1
+        if len(targets.weights):
+            as_weights(targets.weights, n_samples, "weights")
         if probabilities and self._calibration is None:
             raise ValueError(UNCALIBRATED)
         likely = np.empty((n_samples, self.n_labels)) if probabilities else None

@@ -44,5 +44,8 @@ class Labels:
 
 
 class Example(NamedTuple):
+    """An example has features, the truth, and a weight, which its loss is multiplied by."""
+
     x: Features
     y: Labels
+    weight: float = 1.0

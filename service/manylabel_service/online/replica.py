@@ -437,7 +437,7 @@ class Replica(HostedModel):
         """Return how many scores the prediction just before each example is learnt has: one for each label then."""
         labels, new = self.model.labels, set[str]()
         sizes = []
-        for _, y in examples:
+        for _, y, _ in examples:
             sizes.append(len(labels) + len(new))
             new.update(name for name in y.names if name not in labels)
         return sizes

@@ -307,3 +307,25 @@ def test_a_table_for_a_file_is_as_wide_as_it_is(
     monkeypatch.setenv("COLUMNS", "20")
     print_table(("model", "text"), [("m", "word " * 30)], words=2)
     assert ("word " * 30).strip() in capsys.readouterr().out
+
+
+def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    other = client.create_model(f"{name}-2")
+    client.create_model(name)
+    examples = [({"word=cat": 1}, ["pets"], 2.5), ({"word=song": 1}, ["music"])]
+    lines = [{"x": {"word=cat": 1}, "y": ["pets"], "weight": 2.5}, {"x": {"word=song": 1}, "y": ["music"]}]
+    file = tmp_path / "examples.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert manylabel("update", name, str(file)).status == 0
+    other.update_many(examples)
+    asked = {"word=cat": 1, "word=song": 1}
+    assert client.model(name).predict(asked).scores == other.predict(asked).scores
+    assert manylabel("predict", name, str(file)).status == 0
+    kept = client.model(name).predict(asked, keep=True)
+    truth = json.dumps({"id": kept.id, "y": ["pets"], "weight": 4})
+    assert manylabel("label", name, truth).status == 0
+    assert manylabel("models", "labels", name, "--json").out.count('"examples": 6.5') == 1
+    for wrong in ("0", '"2"', "null"):
+        refused = manylabel("update", name, f'{{"x": {{"a": 1}}, "y": [], "weight": {wrong}}}')
+        assert refused.status == 1
+        assert "weight" in refused.err

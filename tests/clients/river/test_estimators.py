@@ -100,12 +100,12 @@ def test_rows_are_what_core_expects() -> None:
     """Columns ascending whatever the order of the dict, zeros stored, None left out; unknown features at the end."""
     model = FALT()
     for x in ({"a": 1, "b": 2}, {"c": 3, "b": 0, "a": 4}, {"d": 1e-60, "c": 5, "b": None, "z": None}):
-        rows, _ = model._encoder.example(x, {"rock": True})
+        rows, _ = model._encoder.examples([(x, {"rock": True})])
         known = {name: np.float32(value) for name, value in x.items() if value is not None}
         columns = sorted((model._encoder.features[name], value) for name, value in known.items())
         assert list(zip(rows.indices.tolist(), rows.values.tolist(), strict=True)) == columns
         assert (rows.indices.dtype, rows.values.dtype, rows.indptr.tolist()) == (np.int32, np.float32, [0, len(known)])
-    rows = model._encoder.row({"new": 7, "c": 5, "b": 0, "a": 1, "d": None})
+    rows = model._encoder.rows([{"new": 7, "c": 5, "b": 0, "a": 1, "d": None}])
     assert (rows.indices.tolist(), rows.values.tolist()) == ([0, 1, 2, 4], [1, 0, 5, 7])
 
 

@@ -107,7 +107,7 @@ def test_why_a_label_is_predicted(estimator: type[FALT], client: Client, name: s
 
 
 def test_an_explanation_has_any_key_and_the_value_that_came_in() -> None:
-    model = FALT(scaling="none", dtype="float64", optimise="none")
+    model = FALT(scaling="none", optimise="none")
     for _ in range(5):
         model.learn_one({("a", 1): 0.1, 7: True, "b": None}, {0: True, 1: False})
     explanation = model.explain_one({("a", 1): 0.1, 7: True, "new": 3.0})[0]

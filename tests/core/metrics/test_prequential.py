@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -36,6 +36,7 @@ class Example(NamedTuple):
     complete: bool
     n_labels: int
     n_known: int
+    weight: float = 1.0
 
 
 @st.composite
@@ -49,7 +50,8 @@ def streams(draw: st.DrawFn) -> list[Example]:
         listed = draw(st.lists(st.integers(0, n_labels - 1), unique=True)) if n_labels else []
         truth = {label: draw(st.booleans()) for label in listed}
         scores = draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5]), min_size=30, max_size=30))
-        stream.append(Example(scores, truth, draw(st.booleans()), n_labels, n_known))
+        weight = draw(st.sampled_from([1.0, 1.0, 0.5, 3.25, 1000.0]))
+        stream.append(Example(scores, truth, draw(st.booleans()), n_labels, n_known, weight))
     return stream
 
 
@@ -66,6 +68,7 @@ def given_of(*batch: Example, dtype: type = np.float64) -> tuple[np.ndarray, Tar
         signs=np.array([2 * sign - 1 for example in batch for sign in example.truth.values()], dtype=np.int8),
         complete=np.array([example.complete for example in batch], dtype=np.bool_),
         n_labels=np.array([example.n_labels for example in batch], dtype=np.int64),
+        weights=np.array([example.weight for example in batch]),
     )
     n_known = np.array([example.n_known for example in batch], dtype=np.int64)
     return scores.reshape(len(batch), 1 + width), targets, n_known
@@ -80,9 +83,9 @@ def frequent(stream: list[Example]) -> list[Example]:
     more than half the best micro F1 of predicting some of the labels each time."""
     rated: list[Example] = []
     existed = 0
-    positive, told = Counter[int](), Counter[int]()
+    positive, told = defaultdict[int, Fraction](Fraction), defaultdict[int, Fraction](Fraction)
     for example in stream:
-        shares = {label: Fraction(positive[label], max(told[label], 1)) for label in range(existed)}
+        shares = {label: positive[label] / (told[label] or 1) for label in range(existed)}
         total, best, chosen = sum(positive.values()), Fraction(0), list[int]()
         for label in sorted(shares, key=lambda label: -shares[label]):
             chosen.append(label)
@@ -92,8 +95,9 @@ def frequent(stream: list[Example]) -> list[Example]:
         scores = [float(best / 2), *(float(share) for share in shares.values())]
         rated.append(example._replace(scores=scores + [0.0] * (example.n_labels - existed), n_known=existed))
         for label in range(100):
-            told[label] += example.complete or label in example.truth
-            positive[label] += example.truth.get(label, False)
+            weight = Fraction(example.weight)
+            told[label] += weight * (example.complete or label in example.truth)
+            positive[label] += weight * example.truth.get(label, False)
         existed = max(existed, example.n_labels)
     return rated
 
@@ -123,7 +127,8 @@ def assert_measures(found: dict[str, Any], expected: dict[str, Any]) -> None:
 def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
     """The measures from their definitions; only examples of which something is known."""
     terms: list[list[float]] = []
-    counts = np.zeros((n_labels, 3), dtype=int)
+    weights: list[float] = []
+    counts = np.zeros((n_labels, 3))
     for example in stream:
         others = range(example.n_labels) if example.complete else ()
         truth = dict.fromkeys(others, False) | example.truth
@@ -137,6 +142,7 @@ def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
             hits = len(y & p)
             wrong = len(y ^ p)
             misranked = sum(a <= b for a, b in pairs)
+            weights.append(example.weight)
             terms.append(
                 [
                     ratio(hits, len(p)),
@@ -148,8 +154,10 @@ def defined(stream: list[Example], n_labels: int) -> dict[str, float]:
                 ]
             )
             for label in truth:
-                counts[label] += [label in y & p, label in p - y, label in y - p]
-    precision, recall, hamming, one, ranking, subset = np.sum(terms, axis=0) / len(terms) if terms else [0.0] * 6
+                counts[label] += example.weight * np.array([label in y & p, label in p - y, label in y - p])
+    precision, recall, hamming, one, ranking, subset = (
+        np.average(terms, axis=0, weights=weights) if terms else [0.0] * 6
+    )
     tp, fp, fn = counts.sum(axis=0)
     return {
         "examples": len(terms),
@@ -247,6 +255,7 @@ def test_parts_that_were_never_measured() -> None:
     for forged in (
         known._replace(number=0),
         known._replace(number=2),
+        known._replace(weight=1),
         known._replace(labels=np.array([7], np.int32)),
         known._replace(labels=np.array([-1], np.int32)),
         known._replace(labels=np.array([1], np.int32)),
@@ -417,11 +426,11 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"counts": arrays["counts"] - np.array([0, 1])[:, None, None]}, "counts"),
         (lambda arrays: {"seen": arrays["seen"][:2]}, "seen"),
         (lambda arrays: {"seen": arrays["seen"] - 1}, "seen"),
-        (lambda arrays: {"seen": arrays["seen"] + 6}, "seen"),
+        (lambda arrays: {"seen": arrays["seen"] + [0, 6, 6]}, "seen"),
         (lambda arrays: {"seen": arrays["seen"][:, ::-1].copy()}, "seen"),
         (lambda arrays: {"baseline_codes": arrays["baseline_codes"] ^ 1}, "codes"),
-        (lambda arrays: {"totals": arrays["totals"] + [[0] * 6, [1, 0, 0, 0, 0, 0]]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 9, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [[0] * 7, [1, 0, 0, 0, 0, 0, 0]]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 0, 2**40, 0, 0]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"][:, :2]}, "totals"),
         (lambda arrays: {"counts": arrays["counts"].astype(float)}, "counts"),
         (lambda arrays: {"totals": arrays["totals"][:1]}, "totals"),
@@ -434,24 +443,29 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"codes": arrays["codes"] | 3}, "codes"),
         (lambda arrays: {"codes": -arrays["codes"]}, "codes"),
         (lambda arrays: {"codes": None}, "codes"),
-        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [0, 9, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0, 0, 0]}, "totals"),
-        (lambda arrays: {"counts": arrays["counts"] - 2}, "counts"),
+        (lambda arrays: {"totals": arrays["totals"] - [6, 0, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 9 * 2**16, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [2**53, 0, 0, 0, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] - [0, 0, 0, 5 * 2**16, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"totals": arrays["totals"] + [0, 0, 0, 2**40, 0, 0, 0]}, "totals"),
+        (lambda arrays: {"counts": arrays["counts"] - 2**20}, "counts"),
         (lambda arrays: {"counts": arrays["counts"] * 0}, "codes"),
         (lambda arrays: {"sums": arrays["sums"] * np.nan}, "sums"),
         (lambda arrays: {"sums": arrays["sums"] + 6}, "sums"),
         # Sums of such numbers wrap around.
-        (lambda arrays: {"ring": arrays["ring"] + [2**62, 2**62, 2**62, 0, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 4, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 3, 0, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 9, 0, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 2**40, 0]}, "ring"),
-        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 2]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [2**62, 2**62, 2**62, 0, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 4, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 3, 0, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 9, 0, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 2**40, 0, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 2, 0]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] - [0, 0, 0, 0, 0, 0, 0, 2**16]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**26]}, "ring"),
+        (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**20]}, "codes"),
         (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=2)}, "ring"),
         (lambda arrays: {"codes": arrays["codes"] ^ 1}, "codes"),
     ],
-    ids=range(38),
+    ids=range(43),
 )
 def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     Y, scores = _random(5, 3, seed=4)

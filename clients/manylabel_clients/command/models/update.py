@@ -49,7 +49,7 @@ def update(
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Learn examples with their true labels.
+    """Learn examples with their true labels. Beside "x" and "y" an example may have a "weight".
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
@@ -87,7 +87,7 @@ def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, 
     try:
         for chunk in chunks(items, batch_size):
             with placed(chunk):
-                examples = [(item.x, item.y) for item in chunk]
+                examples = [item.labelled for item in chunk]
                 receipt = send(examples, batch_size=batch_size, key=f"{key}-{learnt}")
             learnt += len(chunk)
     except (Failure, ManyLabelError) as error:

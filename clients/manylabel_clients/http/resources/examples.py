@@ -37,15 +37,17 @@ strings, bools and mappings beside numbers, or a text; or several views of one, 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """The truth: names are complete (all others are false), a mapping is partial (all others are unknown)."""
 
-Example: TypeAlias = tuple[Features, Labels]
-"""An example and its truth."""
+Example: TypeAlias = tuple[Features, Labels] | tuple[Features, Labels, float]
+"""An example and its truth, and what it weighs, if that is not 1."""
 
-Truth: TypeAlias = tuple[str, Labels]
-"""The id of a kept prediction, and its truth."""
+Truth: TypeAlias = tuple[str, Labels] | tuple[str, Labels, float]
+"""The id of a kept prediction, and its truth, and what it weighs, if that is not 1."""
 
 
-def encode_example(x: Features, y: Labels | None = None) -> bytes:
+def encode_example(x: Features, y: Labels | None = None, weight: float | None = None) -> bytes:
     """Return an example in the shape that all calls have in common: ``{"x": ..., "y": ...}``, or with ``"views"``.
+
+    A weight, where there is one, stands beside them as ``"weight"``.
 
     Raises
     ------
@@ -63,21 +65,30 @@ def encode_example(x: Features, y: Labels | None = None) -> bytes:
     if y is None:
         return b"{%b}" % x_bytes
     with located("/y"):
-        return b'{%b,"y":%b}' % (x_bytes, encode(_labels(y)))
+        return b'{%b,"y":%b%b}' % (x_bytes, encode(_labels(y)), _weight(weight))
 
 
 def encode_pair(example: Example) -> bytes:
-    """Return an example with its truth, as `encode_example` does."""
-    x, y = example
-    return encode_example(x, y)
+    """Return an example with its truth, and its weight if it has one, as `encode_example` does."""
+    if len(example) not in (2, 3):
+        raise TypeError(f"must be (x, y) or (x, y, weight), not {len(example)} values")
+    return encode_example(*example)
 
 
-def encode_truth(id: str, y: Labels) -> bytes:
+def encode_truth(id: str, y: Labels, weight: float | None = None) -> bytes:
     """Return the truth of a kept prediction, ``{"id": ..., "y": ...}``; raise as `encode_example`."""
     if not isinstance(id, str):
         raise TypeError(f"/id must be a string, not {type(id).__name__}")
     with located("/y"):
-        return b'{"id":%b,"y":%b}' % (encode(id), encode(_labels(y)))
+        return b'{"id":%b,"y":%b%b}' % (encode(id), encode(_labels(y)), _weight(weight))
+
+
+def _weight(weight: float | None) -> bytes:
+    """Return the weight as it stands behind the truth; nothing for none."""
+    if weight is None:
+        return b""
+    with located("/weight"):
+        return b',"weight":%b' % encode(weight)
 
 
 def _views(x: Any) -> Mapping[str, Any] | None:

@@ -118,22 +118,42 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         )
         return _all_predictions(responses)
 
-    def update(self, x: Features, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
-        """Learn one example."""
-        return _receipt([(yield from self._post(f"{self._path}/update", encode_example(x, y), new_key(key)))])
+    def update(
+        self, x: Features, y: Labels, *, weight: float | None = None, key: str | None = None
+    ) -> Exchange[Updated]:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x, y : Features, Labels
+            The example, and its truth.
+        weight : float, optional
+            What its loss is multiplied by, above 0 and at most 1,000; 1 if it is left out. In calls with many examples
+            it stands behind x and y.
+        key : str, optional
+            Of the request, which is learnt once.
+        """
+        body = encode_example(x, y, weight)
+        return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])
 
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many examples, pairs of x and y, in their order. The receipt is that of the last request."""
+        """Learn many examples, (x, y) or (x, y, weight), in their order. The receipt is that of the last request."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         return _receipt((yield from self._post_many(f"{self._path}/update", batches, key)))
 
     def predict_update(
-        self, x: Features, y: Labels, *, key: str | None = None, probabilities: bool = False
+        self,
+        x: Features,
+        y: Labels,
+        *,
+        weight: float | None = None,
+        key: str | None = None,
+        probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
-        """Learn one example; return what was predicted before."""
-        body = asking(encode_example(x, y), probabilities)
+        """Learn one example, as by `update`; return what was predicted before."""
+        body = asking(encode_example(x, y, weight), probabilities)
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
 
@@ -151,11 +171,11 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         receipt = _receipt(responses)
         return _all_predictions(responses), receipt
 
-    def label(self, id: str, y: Labels, *, key: str | None = None) -> Exchange[Updated]:
+    def label(self, id: str, y: Labels, *, weight: float | None = None, key: str | None = None) -> Exchange[Updated]:
         """Learn an example that was predicted with `keep`, now that its truth is known.
 
         Measured is the answer that was served; a model that jobs train is measured, and learns nothing. A mapping of
-        labels may be a part of the truth, and others follow.
+        labels may be a part of the truth, and others follow. The `weight` is as in `update`.
 
         Raises
         ------
@@ -166,12 +186,15 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         Expired
             If it was kept no longer.
         """
-        return _receipt([(yield from self._post(f"{self._path}/labels", encode_truth(id, y), new_key(key)))])
+        return _receipt([(yield from self._post(f"{self._path}/labels", encode_truth(id, y, weight), new_key(key)))])
 
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many predicted examples, pairs of id and y, in their order. The receipt is that of the last request."""
+        """Learn many predicted examples, (id, y) or (id, y, weight), in their order.
+
+        The receipt is that of the last request.
+        """
         batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size)
         key = new_key(key, MAX_KEY_OF_MANY)
         return _receipt((yield from self._post_many(f"{self._path}/labels", batches, key)))
@@ -192,7 +215,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
 
         Parameters
         ----------
-        examples : iterable of pairs of x and y
+        examples : iterable of (x, y) or (x, y, weight)
             Drawn as the answers are. `AsyncModel.stream` takes an asynchronous iterable too.
         key : str, optional
             Names the stream. The same key makes it possible to go on with it from a new process: examples with numbers

@@ -28,7 +28,7 @@ from manylabel_core.online.calibration._thresholds import (
     find_offsets,
     subtract_offsets,
 )
-from manylabel_core.online.updates._targets import set_signs
+from manylabel_core.online.updates._targets import set_signs, weight_of
 
 
 @compiled
@@ -66,21 +66,23 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
     listed_signs,
     complete,
     n_labels,
+    weights,
     scores,
     probabilities,
 ):
     """Subtract the offsets, write the probabilities, and only then take in the truth, example by example.
 
     `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
-    it is there because it is true. `probabilities` of no rows are not wanted. Curves stay as they are if not `fitted`.
+    it is there because it is true. An example counts as often as it weighs. `probabilities` of no rows are not wanted.
+    Curves stay as they are if not `fitted`.
     """
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
-    centre, spread, weight = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
+    centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
     width = scores.shape[1] - 1
     signs, offsets, slopes = np.empty(1 + width, np.int8), np.zeros(width), np.ones(width)
     margins, own = np.empty(width), np.empty(width)
     for i in range(len(scores)):
-        now, old = n_labels[i], min(n_labels[i], existing[0])
+        now, old, weight = n_labels[i], min(n_labels[i], existing[0]), weight_of(weights, i)
         existing[0] = max(existing[0], now)
         if measure != NONE:
             find_offsets(slope, intercept, positives, counts, measure, patience, offsets[:now], slopes[:now])
@@ -93,9 +95,9 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         if measure in (MICRO_F1, MACRO_F1):
-            count_expected(counts, measure, signs, scores[i], own[:old])
+            count_expected(counts, measure, signs, weight, scores[i], own[:old])
         if fitted:
-            gather(centre, spread, weight, signs[1 : 1 + old], margins, own)
-            correct(slope, intercept, centre, spread, weight, signs[1 : 1 + old], margins, own)
+            gather(centre, spread, total, signs[1 : 1 + old], weight, margins, own)
+            correct(slope, intercept, centre, spread, total, signs[1 : 1 + old], weight, margins, own)
         for p in range(truth.start, truth.stop):
-            positives[listed[p]] += (listed_signs[p] > 0) & (listed[p] < old)
+            positives[listed[p]] += weight * ((listed_signs[p] > 0) & (listed[p] < old))

@@ -1,10 +1,10 @@
 """Probabilities from margins: for every label a logistic curve, fitted as the stream goes.
 
 The margin m of a label is its score less the threshold's. Its probability is p = sigmoid(slope m + intercept), and the
-pair moves after each example whose truth y is known by a Newton step on the log loss, with all the curvature seen so
-far (the extended Kalman filter of logistic regression), slowly forgotten:
+pair moves after each example whose truth y is known, and whose weight is w, by a Newton step on the log loss, with all
+the curvature seen so far (the extended Kalman filter of logistic regression), slowly forgotten:
 
-    H <- KEPT H + p (1 - p) (m, 1)(m, 1)'        (slope, intercept) <- (slope, intercept) - inv(H) (p - y) (m, 1)'
+    H <- KEPT H + w p (1 - p) (m, 1)(m, 1)'      (slope, intercept) <- (slope, intercept) - inv(H) w (p - y) (m, 1)'
 
 H is kept as the weight of all examples, the weighted mean of their margins (centre) and their weighted squared
 distances from it (spread): it is never singular in rounding, however large the margins. Weight and spread never fall
@@ -77,12 +77,15 @@ def find_probabilities(slope, intercept, margins, probabilities):  # type: ignor
 
 
 @compiled
-def gather(centre, spread, weight, signs, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Take the margins of an example into the curvature; a label's sign is +1, -1, or 0 where the truth is unknown."""
+def gather(centre, spread, weight, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
+    """Take the margins of an example, as often as it weighs, into the curvature.
+
+    A label's sign is +1, -1, or 0 where the truth is unknown.
+    """
     for label in range(len(signs)):
         known = np.float64(signs[label] != 0)
         kept = 1.0 - (1.0 - KEPT) * known
-        own = probabilities[label] * (1.0 - probabilities[label]) * known
+        own = own_weight * (probabilities[label] * (1.0 - probabilities[label]) * known)
         before = max(kept * weight[label], 1.0)
         after = before + own
         distance = margins[label] - centre[label]
@@ -93,12 +96,12 @@ def gather(centre, spread, weight, signs, margins, probabilities):  # type: igno
 
 @compiled
 def correct(  # type: ignore[no-untyped-def]
-    slope, intercept, centre, spread, weight, signs, margins, probabilities
+    slope, intercept, centre, spread, weight, signs, own_weight, margins, probabilities
 ):
     """Take Newton's step, after `gather`. A negative slope becomes 0, and the intercept the best one for it."""
     for label in range(len(signs)):
         known, true = np.float64(signs[label] != 0), np.float64(signs[label] > 0)
-        error = (probabilities[label] - true) * known
+        error = own_weight * ((probabilities[label] - true) * known)
         steep = slope[label] - (margins[label] - centre[label]) * error / spread[label]
         steep = min(max(steep, 0.0), MAX_SLOPE)
         moved = intercept[label] + centre[label] * (slope[label] - steep) - error / weight[label]

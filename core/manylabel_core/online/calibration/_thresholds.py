@@ -94,12 +94,16 @@ def add_offsets(scores, offsets, slopes, margins):  # type: ignore[no-untyped-de
 
 
 @compiled
-def count_expected(counts, measure, signs, scores, probabilities):  # type: ignore[no-untyped-def]
-    """Take an example into the counts, where its truth is known: its lowered scores, and its probabilities."""
+def count_expected(counts, measure, signs, weight, scores, probabilities):  # type: ignore[no-untyped-def]
+    """Take an example into the counts, as often as it weighs, where its truth is known.
+
+    Given are its lowered scores, and its probabilities.
+    """
     hits, total, n_known = 0.0, 0.0, 0
     for label in range(len(probabilities)):
         known, predicted = np.float64(signs[1 + label] != 0), np.float64(scores[1 + label] > scores[0])
-        hit, shown = known * predicted * probabilities[label], known * (predicted + probabilities[label])
+        own = weight * known
+        hit, shown = own * predicted * probabilities[label], own * (predicted + probabilities[label])
         if measure == MACRO_F1 and known > 0.0:
             counts[HITS, label] = KEPT_COUNTS * counts[HITS, label] + hit
             counts[TOTAL, label] = KEPT_COUNTS * counts[TOTAL, label] + shown

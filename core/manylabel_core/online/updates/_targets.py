@@ -16,6 +16,12 @@ def set_signs(listed, listed_signs, complete, signs):  # type: ignore[no-untyped
 
 
 @compiled
+def weight_of(weights, i):  # type: ignore[no-untyped-def]
+    """Return what the loss of example i is multiplied by; all weigh 1 where there are no weights."""
+    return weights[i] if len(weights) > 0 else 1.0
+
+
+@compiled
 def group_known(signs, order):  # type: ignore[no-untyped-def]
     """Order the known labels, relevant ones first; return the number of the relevant and of all."""
     n_relevant = 0

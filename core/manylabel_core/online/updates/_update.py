@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import GAINS, MIN_GAIN, SCRATCH, has_loss, implicit_update
 from manylabel_core.online.updates._multipass import multipass_update, pass_limit
-from manylabel_core.online.updates._passive_aggressive import passive_aggressive_update
+from manylabel_core.online.updates._passive_aggressive import MAX_STEP, passive_aggressive_update
 from manylabel_core.online.updates._targets import set_signs
 
 MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
@@ -54,7 +54,7 @@ KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA, STEADY = range(len(Update._fi
 
 
 @compiled
-def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
+def run_update(update, eta, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
     """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
 
     Parameters
@@ -63,6 +63,8 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
         The fields of an `Update`.
     eta : float
         In place of that of the update.
+    weight : float
+        What the loss of the example is multiplied by.
     n_labels : int
         Labels that exist.
     k : float
@@ -77,23 +79,24 @@ def run_update(update, eta, n_labels, k, scores, signs, tau, order, moves, work)
     kind = int(update[KIND])
     if kind == MULTIPASS:
         limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)
-        return multipass_update(scores, signs, eta, k, limit, tau, order, work[0], moves)
+        return multipass_update(scores, signs, weight * eta, k, limit, tau, order, work[0], moves)
     if k < MIN_GAIN or not has_loss(scores, signs):
         return False
     if kind == PASSIVE_AGGRESSIVE:
-        passive_aggressive_update(scores, signs, eta, update[SLACK], k, tau)
+        most, slack = min(weight * eta, MAX_STEP), update[SLACK] / weight
+        passive_aggressive_update(scores, signs, most, slack, k, tau)
         return True
     gains = work[GAINS, : len(scores)]
     gains[:] = k
-    implicit_update(scores, signs, eta, gains, tau, order, work)
+    implicit_update(scores, signs, weight * eta, gains, tau, order, work)
     return True
 
 
 @compiled
-def update_one(update, n_labels, k, scores, listed, listed_signs, complete, tau):  # type: ignore[no-untyped-def]
+def update_one(update, weight, n_labels, k, scores, listed, listed_signs, complete, tau):  # type: ignore[no-untyped-def]
     """Do `run_update` for one example from its truth, with everything it needs."""
     width = 1 + n_labels
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_update(update, update[ETA], n_labels, k, scores, signs, tau, order, moves, work)
+    return run_update(update, update[ETA], weight, n_labels, k, scores, signs, tau, order, moves, work)

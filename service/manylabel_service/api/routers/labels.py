@@ -40,10 +40,11 @@ router = APIRouter(route_class=DirectRoute, tags=["learning"])
 
 
 class _Truth(NamedTuple):
-    """The true labels of a kept prediction."""
+    """The true labels of a kept prediction, and what they weigh."""
 
     id: str
     y: Labels
+    weight: float
 
 
 @router.post(
@@ -86,7 +87,7 @@ def _to_truth(item: object, at: Path) -> _Truth:
         valid = schemas.LabelItem.model_validate(item)
     except ValidationError as error:
         raise invalid_body(error, at, path_in_item) from error
-    return _Truth(valid.id, to_labels(valid.y, (*at, "y")))
+    return _Truth(valid.id, to_labels(valid.y, (*at, "y")), valid.weight)
 
 
 def _check_repeats(items: Items[_Truth]) -> None:
@@ -137,7 +138,7 @@ async def _learn_kept(
         if key is None or not replica.has_seen(key):
             raise
         return await replica.update([], key=key)  # labelled by an earlier attempt, or a conflict of the key
-    examples = [Example(one.x, truth.y) for one, truth in zip(kept, truths, strict=True)]
+    examples = [Example(one.x, truth.y, truth.weight) for one, truth in zip(kept, truths, strict=True)]
     answered = [one.answered for one in kept if one.answered is not None]
     return await replica.update(
         examples,

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from manylabel_core.records.forms import form_of, form_of_numbers
-from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_service import names, ulid
 from manylabel_service.hosting.explanations import MAX_EXPLAIN
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
@@ -31,6 +31,9 @@ Value = Number | None
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; counted where it is not plain ASCII, in `convert`.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
+
+Weight = Annotated[float, Field(strict=True, gt=0, le=MAX_EXAMPLE_WEIGHT, allow_inf_nan=False)]
+"""The loss of an example is multiplied by it."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
 """What is checked in `translation`, which names the place."""
@@ -100,6 +103,7 @@ class PredictNumbers(_Request):
 
     x: FeaturesBody
     y: Any = None
+    weight: Any = None
 
 
 class PredictItem(_Request):
@@ -111,6 +115,8 @@ class PredictItem(_Request):
     that is not named, is missing; a 0 is a value."""
     y: Any = None
     """The truth is ignored in a prediction."""
+    weight: Any = None
+    """So is the weight."""
 
 
 class _Predicting(_Request):
@@ -192,6 +198,8 @@ class TrainedItem(_Request):
     """The views may also stand without an `x` around them."""
     y: Any = None
     """The truth is ignored in a prediction."""
+    weight: Any = None
+    """So is the weight."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
@@ -203,6 +211,7 @@ class UpdateNumbers(_Request):
 
     x: FeaturesBody
     y: LabelsBody
+    weight: Weight = 1.0
 
 
 class UpdateItem(_Request):
@@ -215,6 +224,8 @@ class UpdateItem(_Request):
     y: LabelsBody
     """A list of names is the complete set: every other label is false. An object is partial: labels that it
     does not name are unknown, and nothing is learnt about them."""
+    weight: Weight = 1.0
+    """The loss of the example is multiplied by this number."""
 
 
 ItemT = TypeVar("ItemT")
@@ -227,6 +238,8 @@ class LabelItem(_Request):
     """The prediction has this id."""
     y: LabelsBody
     """The labels are as in an example to learn."""
+    weight: Weight = 1.0
+    """The loss of the example is multiplied by this number."""
 
 
 def _check_bytes(name: str) -> str:

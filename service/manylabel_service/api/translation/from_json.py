@@ -94,8 +94,8 @@ def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -
     except ValidationError as error:
         record = _valid_record(UpdateItem, item, error, at)
         x = _record(record.x, (*at, "x"), max_features, records)
-        return Example(x, to_labels(record.y, (*at, "y")))
-    return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")))
+        return Example(x, to_labels(record.y, (*at, "y")), record.weight)
+    return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
 
 
 def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path) -> ItemT:

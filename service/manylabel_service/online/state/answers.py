@@ -15,9 +15,9 @@ from manylabel_core import Prequential, Vocabulary
 from manylabel_core.online.calibration.calibration import Curves
 from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.pipeline import Learnt
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 from manylabel_core.state import DamagedState, State
-from manylabel_service.hosting.examples import Labels
+from manylabel_service.hosting.examples import Example
 from manylabel_service.online.spec.trained import WINDOW
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json
 from manylabel_service.online.state.log_entries import Answered
@@ -166,7 +166,7 @@ class Answers:
         return sum(measures.nbytes for measures in self._versions.values())
 
     def measure(
-        self, answered: Answered, served: NDArray[np.float64], y: Labels, id: str, parts: PartialTruths
+        self, answered: Answered, served: NDArray[np.float64], example: Example, id: str, parts: PartialTruths
     ) -> list[str | None]:
         """Measure an answer by its truth, or by a part of it; return whose detectors of drift sounded.
 
@@ -174,11 +174,12 @@ class Answers:
         ----------
         answered : who answered.
         served : the scores, one for each of its labels.
+        example : the truth, and what it weighs.
         id, parts : of the prediction, and of those whose truth comes in parts.
         """
         self._given += 1
         version = self._of(answered, parts)
-        version.labelled_at = self._given
+        version.labelled_at, y = self._given, example.y
         columns = version.labels.add(y.names)
         names = version.labels.names
         scores, n_known = np.zeros((1, 1 + len(names))), len(answered.labels)
@@ -189,6 +190,7 @@ class Answers:
             signs=y.signs.copy(),  # compiled functions are compiled for arrays that may be written
             complete=np.array([y.complete]),
             n_labels=np.array([len(names)], dtype=np.int64),
+            weights=NO_WEIGHTS if example.weight == 1.0 else np.array([example.weight]),
         )
         given = scores, targets, np.array([n_known], dtype=np.int64)
         if y.complete:

@@ -181,7 +181,7 @@ class DryRun:
         self._check_labels(example.y)
 
     def _new_names(self, example: Example) -> tuple[list[str], list[str]]:
-        x, y = example
+        x, y, _ = example
         names = x.names if x.names is not None and self._features.keeps_names else ()
         features, labels = self._new_features.of(names), self._new_labels.of(y.names)
         self._check_room(x, y, features, labels)

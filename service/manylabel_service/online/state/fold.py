@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.pipeline import Learnt
-from manylabel_core.rows import Targets
+from manylabel_core.rows import NO_WEIGHTS, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
@@ -115,7 +115,7 @@ class _Block:
         self.entries: list[_Entry] = []
         self.numbers: list[int] = []
         self.n_known: list[int] = []
-        self.has_late = False
+        self.has_late = self._weighted = False
         self._labels: list[int] = []
         self._signs: list[NDArray[np.int8]] = []
         self._label_ends: list[int] = [0]
@@ -131,6 +131,7 @@ class _Block:
         if entry.update.answered is not None:  # that they are new is no event
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
+        self._weighted = self._weighted or example.weight != 1.0
         self.entries.append(entry)
         self.numbers.append(entry.taken)
         self.n_known.append(len(model.labels))
@@ -156,8 +157,9 @@ class _Block:
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
             signs=np.concatenate(self._signs),
-            complete=np.array([y.complete for _, y in self.examples], dtype=np.bool_),
+            complete=np.array([y.complete for _, y, _ in self.examples], dtype=np.bool_),
             n_labels=np.array(self._n_labels, dtype=np.int64),
+            weights=np.array([example.weight for example in self.examples]) if self._weighted else NO_WEIGHTS,
         )
 
 
@@ -329,7 +331,7 @@ class Fold:
         model, update = self._model, entry.update
         try:
             if update.prediction_ids is not None:
-                model.labelled.check(update.prediction_ids, [y for _, y in update.examples], model.labels.lookup)
+                model.labelled.check(update.prediction_ids, [y for _, y, _ in update.examples], model.labels.lookup)
             if update.stream is not None:
                 entry.skipped = model.streams.n_learnt(update.stream)
             if entry.logged.checked is None or not entry.logged.checked.still_valid(model):
@@ -399,8 +401,8 @@ def _measure(model: OnlineModel, block: _Block, scores: NDArray[np.float64], tar
             continue
         id = update.prediction_ids[number - 1]
         if update.answered is not None and model.answers is not None:
-            by, y = update.answered[number - 1], update.examples[number - 1].y
-            sounded = model.answers.measure(by, update.served[number - 1], y, id, model.labelled.parts)
+            by, example = update.answered[number - 1], update.examples[number - 1]
+            sounded = model.answers.measure(by, update.served[number - 1], example, id, model.labelled.parts)
             entry.alarms += [(number, label) for label in sounded]
             continue
         served = update.served[number - 1][: target.n_labels[0]]

@@ -76,13 +76,13 @@ def _columns(facts: LabelFacts) -> dict[str, Column]:
     return columns
 
 
-def _measured(prefix: str, counts: NDArray[np.int64], n: int) -> dict[str, Column]:
+def _measured(prefix: str, counts: NDArray[np.float64], n: int) -> dict[str, Column]:
     tp, fp, fn = (_padded(column, n) for column in counts.T)
     values = (_ratio(tp, tp + fp), _ratio(tp, tp + fn), _ratio(2 * tp, 2 * tp + fp + fn))
     return {prefix + name: value for name, value in zip(_MEASURES, values, strict=True)}
 
 
-def _padded(array: NDArray[np.int64], n: int) -> Column:
+def _padded(array: NDArray[Any], n: int) -> Column:
     """Return the numbers of the first labels, then zeros: labels known from before a rollback are not measured."""
     padded = np.zeros(n)
     padded[: len(array)] = array
@@ -107,7 +107,7 @@ def _to_json(name: str, retired: bool, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "label": name,
         "retired": retired,
-        "examples": int(row["examples"]),
+        "examples": int(row["examples"]) if row["examples"].is_integer() else row["examples"],
         "frequency": row["frequency"],
         "first_seen": _whole(row["first_seen"]),
         "last_seen": _whole(row["last_seen"]),

@@ -14,6 +14,7 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -22,7 +23,8 @@ VERSION = 1
 """Of the layout: [version, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label, to], an
 update [want_predictions, want_probabilities, origin, examples]: an origin is null or [prediction ids, scores served,
 stream key, stream lines], with [[versions, [version, label names], ...]] behind it if versions of a trained model have
-answered; an example is [names, indices, values, label names, signs, complete]."""
+answered; an example is [names, indices, values, label names, signs, complete], with its weight behind it if that is not
+1."""
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 
@@ -234,8 +236,8 @@ def _packed_scores(served: Sequence[NDArray[np.float64]] | None) -> list[bytes] 
     return None if served is None else [scores.astype("<f8", copy=False).tobytes() for scores in served]
 
 
-def _pack(x: Features, y: Labels) -> list[object]:
-    return [
+def _pack(x: Features, y: Labels, weight: float) -> list[object]:
+    fields: list[object] = [
         x.names,
         None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes(),
         x.values.astype("<f4", copy=False).tobytes(),
@@ -243,6 +245,7 @@ def _pack(x: Features, y: Labels) -> list[object]:
         y.signs.tobytes(),
         y.complete,
     ]
+    return fields if weight == 1.0 else [*fields, weight]
 
 
 def _unpack(
@@ -252,10 +255,13 @@ def _unpack(
     labels: list[str],
     signs: bytes,
     complete: bool,
+    weight: float = 1.0,
 ) -> Example:
+    if type(weight) is not float or not 0.0 < weight <= MAX_EXAMPLE_WEIGHT:
+        raise ValueError(f"a weight is above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     x = Features(
         names=None if names is None else tuple(names),
         indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
         values=np.frombuffer(values, dtype="<f4"),
     )
-    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete))
+    return Example(x, Labels(tuple(labels), np.frombuffer(signs, dtype=np.int8), complete), weight)

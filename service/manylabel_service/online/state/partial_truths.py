@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics.prequential import PartialTruth, Prequential
+from manylabel_core.metrics.prequential_state import MAX_UNITS
 from manylabel_core.rows import Targets
 
 MAX_BYTES = 2**25
@@ -97,7 +98,7 @@ class PartialTruths:
             return []
         labels, truth, margins = measured.labels.astype("<i4"), measured.truth, measured.margins.astype("<f8")
         version = [self.versions[id]] if id in self.versions else []
-        return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes(), *version]
+        return [measured.number, labels.tobytes(), truth.tobytes(), margins.tobytes(), measured.weight, *version]
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "PartialTruths":
@@ -115,9 +116,9 @@ class PartialTruths:
                     raise ValueError("parts: expected distinct ids")
                 truths.tell(id, np.frombuffer(told, dtype="<i4").tolist())
                 if measured:
-                    truths.measured[id] = _unpacked(*measured[:4])
-                if measured[4:]:
-                    (truths.versions[id],) = measured[4:]
+                    truths.measured[id] = _unpacked(*measured[:5])
+                if measured[5:]:
+                    (truths.versions[id],) = measured[5:]
         except (TypeError, msgpack.UnpackException) as error:
             raise ValueError(f"parts: {error}") from error
         return truths
@@ -132,13 +133,16 @@ class PartialTruths:
                 raise ValueError("parts: more is measured than was told")
 
 
-def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes) -> PartialTruth:
+def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: Any) -> PartialTruth:
     measured = PartialTruth(
         number,
         np.frombuffer(labels, dtype="<i4"),
         np.frombuffer(truth, dtype=np.uint8) == 1,
         np.frombuffer(margins, dtype="<f8").reshape(2, -1),
+        weight,
     )
+    if type(weight) is not int or not 0 < weight <= MAX_UNITS:
+        raise ValueError("parts: expected a weight above 0, and at most 1,000")
     if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
         raise ValueError("parts: expected as many truths and margins as labels")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):

@@ -18,7 +18,7 @@ DOUBLE = {"dtype": "float64", "scaling": "none", "calibrate": False}
 
 
 class Round:
-    """One round: an example, its truth, the weights before it (threshold first), a metric, and eta."""
+    """One round: an example, its weight and its truth, the weights before it (threshold first), a metric, and eta."""
 
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
@@ -29,6 +29,7 @@ class Round:
         self.known = rng.random(n_labels) < rng.choice([0.5, 1.0])
         self.eta = float(10.0 ** rng.uniform(-3, 1))
         self.metric = 10.0 ** rng.uniform(-1, 1, size=self.W.shape)
+        self.weight = float(rng.choice([1.0, 1.0, 0.03, 40.0]))
 
     def objective(self, W: Array | cp.Variable, metric: Array, over: type | object = np) -> Array:
         """The problem of the round; `over` is NumPy or cvxpy."""
@@ -44,7 +45,7 @@ class Round:
 
     @property
     def factor(self) -> float:
-        return self.eta * int(self.known.sum())
+        return self.weight * self.eta * int(self.known.sum())
 
     def solved(self, metric: Array) -> Array:
         W = cp.Variable(self.W.shape)
@@ -58,7 +59,8 @@ class Round:
         model.grow(len(self.x), len(self.y))
         model.restore({**model.state(), **arrays})
         rows, _ = as_rows(self.x[np.newaxis], "float64")
-        model.learn(rows, as_targets(self.y[np.newaxis], self.known[np.newaxis]))
+        targets = as_targets(self.y[np.newaxis], self.known[np.newaxis])
+        model.learn(rows, targets._replace(weights=np.array([self.weight])))
         return model.state()["weights"]
 
 
@@ -89,7 +91,7 @@ def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     assert one.objective(learnt, metric) <= best + 1e-7 * max(1.0, best)
     after = model.state()["feature_squares"]
     moved = bool((learnt != one.W).any())
-    np.testing.assert_allclose(after[1:], seen[1:] + (one.x**2 if moved else 0.0), rtol=1e-12)
+    np.testing.assert_allclose(after[1:], seen[1:] + (one.weight * one.x**2 if moved else 0.0), rtol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(25))

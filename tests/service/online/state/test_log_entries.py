@@ -51,7 +51,8 @@ durabilities = st.sampled_from(["log", "fsync"])
 
 @st.composite
 def updates(draw: st.DrawFn) -> Update:
-    examples = draw(st.lists(st.builds(Example, features(), labels()), min_size=1, max_size=4))
+    weights = st.just(1.0) | st.floats(0.0, 1000.0, exclude_min=True)
+    examples = draw(st.lists(st.builds(Example, features(), labels(), weights), min_size=1, max_size=4))
     size = len(examples)
     want_predictions = draw(st.booleans())
     ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)
@@ -94,7 +95,8 @@ def test_round_trip(update: Update) -> None:
     assert (again.served is None) == (update.served is None)
     assert all(same_array(*pair) for pair in zip(update.served or (), again.served or (), strict=True))
     assert len(again.examples) == len(update.examples)
-    for (x, y), (x2, y2) in zip(update.examples, again.examples, strict=True):
+    for (x, y, weight), (x2, y2, weight2) in zip(update.examples, again.examples, strict=True):
+        assert weight == weight2
         assert (x.names, y.names, y.complete) == (x2.names, y2.names, y2.complete)
         assert same_array(x.indices, x2.indices)
         assert same_array(x.values, x2.values)

@@ -63,8 +63,9 @@ class Expansion(Model):
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         rows, work = rows.without_zeros(), np.zeros((2, self._n_features))
+        weights = targets.weights
         for i in range(len(scores)):
-            n_labels = int(targets.n_labels[i])
+            n_labels, weight = int(targets.n_labels[i]), float(weights[i]) if len(weights) else 1.0
             planes = np.empty((len(self._intercept), 1 + n_labels))
             x = self._score_one(*rows.row(i), work, planes)
             scores[i, 1 + n_labels :] = 0.0
@@ -73,7 +74,7 @@ class Expansion(Model):
             truth = targets.indices[listed], targets.signs[listed], targets.complete[i]
             k, tau = x.own + self._constant**2, np.empty(1 + n_labels)
             # k is 0 where x is 0 in feature space: nothing can be learnt along it
-            if k > 0.0 and update_one(self._update, n_labels, k, planes[0], *truth, tau):
+            if k > 0.0 and update_one(self._update, weight, n_labels, k, planes[0], *truth, tau):
                 self._add(x, tau)
             self._n_seen[: 1 + n_labels] += 1
 

@@ -23,7 +23,7 @@ MIN_EXAMPLE = 1e-80
 
 
 @compiled
-def adaptive_implicit_update(table, rows, x, eta, delta, scores, signs, scratch):  # type: ignore[no-untyped-def]
+def adaptive_implicit_update(table, rows, x, eta, delta, weight, scores, signs, scratch):  # type: ignore[no-untyped-def]
     """Solve the problem of one example, and write it into the table.
 
     Parameters
@@ -32,6 +32,8 @@ def adaptive_implicit_update(table, rows, x, eta, delta, scores, signs, scratch)
         Weights and their squares; the rows that the example touches, and its values there, which are overwritten.
     eta : float
     delta : float, of the table's type
+    weight : float
+        What the loss of the example, and so its gradient, is multiplied by.
     scores, signs : arrays of shape (1 + n_labels,), float64 and int8
         Before the update; +1 relevant, -1 irrelevant, 0 unknown.
     scratch : tuple of arrays
@@ -48,7 +50,7 @@ def adaptive_implicit_update(table, rows, x, eta, delta, scores, signs, scratch)
     exact, steps = work[GAINS, : len(scores)], work[STEPS, : len(scores)]
     for column in range(len(scores)):
         exact[column] = scale * scale * gains[column]
-    implicit_update(scores, signs, eta, exact, steps, order, work)
+    implicit_update(scores, signs, weight * eta, exact, steps, order, work)
     moves[len(scores) :], gradient[len(scores) :] = 0.0, 0.0
     for column in range(len(scores)):
         moves[column], gradient[column] = scale * steps[column], scale * (steps[column] / eta)

@@ -14,7 +14,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def adaptive_multipass_update(  # type: ignore[no-untyped-def]
-    table, rows, x, eta, delta, passes, scores, signs, scratch
+    table, rows, x, eta, delta, weight, passes, scores, signs, scratch
 ):
     """Run the passes over one example and write them into the table; `scores` follows the weights.
 
@@ -24,6 +24,8 @@ def adaptive_multipass_update(  # type: ignore[no-untyped-def]
         Weights and squares; the rows that the example touches, and its values there.
     eta : float
     delta : float, of the table's type
+    weight : float
+        What the loss of the example, and so its gradient, is multiplied by.
     passes : int
     scores, signs : arrays of shape (1 + n_labels,), float64 and int8
         Before the update; +1 relevant, -1 irrelevant, 0 unknown.
@@ -35,7 +37,7 @@ def adaptive_multipass_update(  # type: ignore[no-untyped-def]
     eta, width = table.dtype.type(eta), len(scores)
     out[:width] = False
     for _ in range(passes):
-        violated = set_gradient(scores, signs, gradient)
+        violated = set_gradient(scores, signs, weight, gradient)
         if violated == 0:
             break
         if passes == 1 and 2 * violated > width:
@@ -53,7 +55,7 @@ def adaptive_multipass_update(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def set_gradient(scores, signs, gradient):  # type: ignore[no-untyped-def]
+def set_gradient(scores, signs, weight, gradient):  # type: ignore[no-untyped-def]
     """Write the factor of x in the gradient of each column below Eq. (6); return the number of violations."""
     n_relevant, n_irrelevant, raised, lowered = 0, 0, 0, 0
     for column in range(1, len(scores)):
@@ -62,7 +64,7 @@ def set_gradient(scores, signs, gradient):  # type: ignore[no-untyped-def]
         n_irrelevant += signs[column] < 0
         raised += violation * (signs[column] > 0)
         lowered += violation * (signs[column] < 0)
-    up, down = 1.0 / max(n_relevant, 1), 1.0 / max(n_irrelevant, 1)
+    up, down = weight / max(n_relevant, 1), weight / max(n_irrelevant, 1)
     gradient[0] = raised * up - lowered * down
     for column in range(1, len(scores)):
         violated = signs[column] * (scores[column] - scores[0]) < 1.0

@@ -11,6 +11,7 @@ See Eq. (10) of docs/mathematics.md.
 """
 
 from manylabel_core.compiled import compiled
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 STEADY_CONSTANT = 1.0
 """The constant feature of the second expert, whatever that of the first is."""
@@ -22,7 +23,7 @@ HITS, SIZES = 0, 1
 """Columns of the counts, which have a row for each expert: labels predicted rightly, and labels predicted plus labels
 that are relevant, of known ones."""
 
-MAX_COUNTED = 2.0**31 / (1 - DECAY) * 2
+MAX_COUNTED = 2.0**31 / (1 - DECAY) * 2 * MAX_EXAMPLE_WEIGHT
 """More than a discounted sum of sizes can come to."""
 
 
@@ -41,7 +42,7 @@ def leader(counts):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def count_hits(counts, scored, signs):  # type: ignore[no-untyped-def]
+def count_hits(counts, scored, signs, weight):  # type: ignore[no-untyped-def]
     """Take an example into the counts.
 
     Parameters
@@ -52,6 +53,8 @@ def count_hits(counts, scored, signs):  # type: ignore[no-untyped-def]
         The scores by which each expert predicts in the last two rows, threshold first.
     signs : array of shape (1 + n_labels,), int8
         +1 relevant, -1 irrelevant, 0 unknown.
+    weight : float
+        As often as that the example counts.
     """
     if len(counts) == 0 or not signs.any():
         return
@@ -63,5 +66,5 @@ def count_hits(counts, scored, signs):  # type: ignore[no-untyped-def]
             relevant = signs[column] > 0
             hits += predicted & relevant
             size += int(predicted) + int(relevant)
-        counts[q, HITS] = DECAY * counts[q, HITS] + hits
-        counts[q, SIZES] = DECAY * counts[q, SIZES] + size
+        counts[q, HITS] = DECAY * counts[q, HITS] + weight * hits
+        counts[q, SIZES] = DECAY * counts[q, SIZES] + weight * size

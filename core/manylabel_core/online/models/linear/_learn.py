@@ -27,7 +27,7 @@ from manylabel_core.online.models.linear._table import (
 )
 from manylabel_core.online.updates._implicit import SCRATCH
 from manylabel_core.online.updates._multipass import pass_limit
-from manylabel_core.online.updates._targets import set_signs
+from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import (
     DELTA,
     ETA,
@@ -56,6 +56,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
     listed_signs,
     complete,
     n_labels,
+    weights,
     scores,
 ):
     """Learn rows in order; write each one's scores before it was learnt.
@@ -69,8 +70,8 @@ def learn_linear(  # type: ignore[no-untyped-def]
     counts : array of shape (2, 2), or (0, 2), float64
         Those of two experts (see `_experts`), the second with steady steps; of length 0, there is one.
     feature_squares : array of shape (>= 1 + n_features,), or (0,), float64
-        For every row of the table, the sum of the squares of its feature over the examples with a loss, which makes
-        its step smaller; of length 0, all features have the same step.
+        For every row of the table, the weighted sum of the squares of its feature over the examples with a loss, which
+        makes its step smaller; of length 0, all features have the same step.
     constant : float
         The constant feature; 0 for none.
     update : array of shape (7,), float64
@@ -98,6 +99,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
+        weight = weight_of(weights, i)
         now = slice(0, 1 + n_labels[i])  # columns of labels that do not exist yet stay untouched
         scores[i, now.stop :] = 0.0
         example = indices[row], values[row]
@@ -114,20 +116,21 @@ def learn_linear(  # type: ignore[no-untyped-def]
                 model = table, rows[here], x[here], eta, delta
                 if by_passes:
                     limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
-                    scratch = gradient, columns, changes, out
-                    adaptive_multipass_update(*model, limit, scored[0, now], signs[now], scratch)
+                    passing = gradient, columns, changes, out
+                    adaptive_multipass_update(*model, weight, limit, scored[0, now], signs[now], passing)
                 else:
-                    adaptive_implicit_update(*model, scored[0, now], signs[now], (rates, sums, order, work))
+                    adaptive_implicit_update(*model, weight, scored[0, now], signs[now], (rates, sums, order, work))
                 accumulate(table, 0, planes[-n_experts], rows[here], n_before[now], before)
             else:
                 squares, own = (feature_squares, eta) if q == 0 else (feature_squares[:0], update[STEADY] * eta)
                 k = _set_direction(squares, its, values[row], rows[here], x[here], direction)
-                if run_update(update, own, n_labels[i], k, scored[q, now], signs[now], tau[now], order, moves, work):
+                scratch = tau[now], order, moves, work
+                if run_update(update, own, weight, n_labels[i], k, scored[q, now], signs[now], *scratch):
                     copy_rows(table, planes[q], rows[here], before)
                     add_outer(table, planes[q], rows[here], direction, tau[wide])
                     accumulate(table, planes[q], planes[-n_experts + q], rows[here], n_before[now], before)
-                    _add_squares(squares, rows[here], x[here])
-        count_hits(counts, scored, signs[now])
+                    _add_squares(squares, rows[here], x[here], weight)
+        count_hits(counts, scored, signs[now], weight)
         n_seen[now] += 1
 
 
@@ -145,8 +148,8 @@ def _set_direction(squares, constant, values, rows, x, direction):  # type: igno
 
 
 @compiled
-def _add_squares(squares, rows, x):  # type: ignore[no-untyped-def]
-    """Add the squares of an example's values to those of its features, if there are such."""
+def _add_squares(squares, rows, x, weight):  # type: ignore[no-untyped-def]
+    """Add the squares of an example's values, as often as it weighs, to those of its features, if there are such."""
     if len(squares) > 0:
         for p in range(len(rows)):
-            squares[rows[p]] += np.float64(x[p]) * x[p]
+            squares[rows[p]] += weight * (np.float64(x[p]) * x[p])

@@ -18,10 +18,10 @@ roundings do not conspire, by about 2^-24 sqrt(n) R: 6e-5 R after a million. D i
 in the table: its own roundings are in the mean, as they are in the weight.
 
 Nothing can overflow: gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
-MAX_MAGNITUDE, about 1e26, and an implicit update of FALT with 2^31 labels by 1e30. A sum in float32 takes no more steps
-that are 2^25 times smaller than itself, so that weights stay below 1e34 and 1e38. What steps by a metric of every
-weight, and the accumulator, is kept in a box (see `_metric`, and `MAX_ACCUMULATOR`). Scores, in float64, are far below
-infinity.
+MAX_EXAMPLE_WEIGHT x MAX_MAGNITUDE, about 1e29, and an implicit update of FALT with 2^20 labels by 1e30. A sum in
+float32 takes no more steps that are 2^25 times smaller than itself, so that weights stay below 1e37 and 1e38. What
+steps by a metric of every weight, and the accumulator, is kept in a box (see `_metric`, and `MAX_ACCUMULATOR`). Scores,
+in float64, are far below infinity.
 
 References
 ----------

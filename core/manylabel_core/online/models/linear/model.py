@@ -16,10 +16,10 @@ from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import PADDING, planes_scored, score_linear
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
-from manylabel_core.rows import MAX_MAGNITUDE, Rows, Targets
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_threshold, enlarged
 
-MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53
+MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53 * MAX_EXAMPLE_WEIGHT
 """More than the squares of a feature can come to."""
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, MAX_WEIGHT)})

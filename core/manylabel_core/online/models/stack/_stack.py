@@ -25,7 +25,7 @@ import numpy as np
 from manylabel_core.compiled import compiled
 from manylabel_core.online.calibration._logistic import sigmoid
 from manylabel_core.online.updates._implicit import ordered_sum
-from manylabel_core.online.updates._targets import set_signs
+from manylabel_core.online.updates._targets import set_signs, weight_of
 
 KEPT = 0.999
 """Share of the curvature kept from one example to the next: a memory of a thousand examples."""
@@ -69,7 +69,7 @@ def score_stack(shared, labels, margins, scores):  # type: ignore[no-untyped-def
 
 @compiled
 def learn_stack(  # type: ignore[no-untyped-def]
-    shared, labels, existing, margins, listed_indptr, listed, listed_signs, complete, n_labels, scores
+    shared, labels, existing, margins, listed_indptr, listed, listed_signs, complete, n_labels, weights, scores
 ):
     """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
 
@@ -91,11 +91,12 @@ def learn_stack(  # type: ignore[no-untyped-def]
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         if signs[1 : 1 + old].any():
             own = slice(0, old)
-            _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], known[own], error[own], work[0, own])
+            weight = weight_of(weights, i)
+            _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
             _set_products(phi[:, own], work[0, own], work[:, own])
             _learn_shared(shared, phi[:, own], error[own], work[:, own])
             _learn_own(labels[:, own], phi[:, own], known[own], error[own], work[:, own], step[:, own])
-            _count(labels, known[own], signs[1 : 1 + old])
+            _count(labels, known[own], signs[1 : 1 + old], weight)
 
 
 @compiled
@@ -123,12 +124,12 @@ def _find_logits(shared, labels, phi, logits):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _find_errors(logits, signs, known, error, curvature):  # type: ignore[no-untyped-def]
-    """Write which labels are known, 0 or 1, and of those p - y and p (1 - p)."""
+def _find_errors(logits, signs, weight, known, error, curvature):  # type: ignore[no-untyped-def]
+    """Write which labels are known, 0 or 1, and of those p - y and p (1 - p), times the weight."""
     for label in range(len(signs)):
         p, known[label] = sigmoid(logits[label]), np.float64(signs[label] != 0)
-        error[label] = known[label] * (p - np.float64(signs[label] > 0))
-        curvature[label] = known[label] * p * (1.0 - p)
+        error[label] = weight * (known[label] * (p - np.float64(signs[label] > 0)))
+        curvature[label] = weight * (known[label] * p * (1.0 - p))
 
 
 @compiled
@@ -223,8 +224,8 @@ def _at(i, j):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count(labels, known, signs):  # type: ignore[no-untyped-def]
-    """Count the labels known and those true."""
+def _count(labels, known, signs, weight):  # type: ignore[no-untyped-def]
+    """Count the labels known and those true, as often as the example weighs."""
     for label in range(len(signs)):
-        labels[len(labels) - 2, label] += np.float64(signs[label] > 0)
-        labels[len(labels) - 1, label] += known[label]
+        labels[len(labels) - 2, label] += weight * np.float64(signs[label] > 0)
+        labels[len(labels) - 1, label] += weight * known[label]

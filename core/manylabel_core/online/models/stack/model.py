@@ -16,8 +16,8 @@ from manylabel_core.rows import Rows, Targets
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
-MAX_CURVATURE = 1e12
-"""More than the curvatures of any number of examples come to, with a million labels."""
+MAX_CURVATURE = 1e15
+"""More than the curvatures of any number of examples come to, with a million labels, whatever they weigh."""
 
 MIN_CURVATURE = -0.5
 """In no direction is a curvature below, with rounding; together with a ridge it is above 0."""

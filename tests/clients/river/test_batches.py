@@ -1,0 +1,142 @@
+"""Mini-batches and weights: the bits of row by row, for data frames of any kind, in process and on a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from river import compose, datasets, preprocessing
+
+from manylabel_clients import Client, Invalid, river
+from manylabel_clients.river import FALT, SALT, RemoteModel, feed
+from manylabel_core import online
+
+pd = pytest.importorskip("pandas")  # river, and so the estimators, take frames of any library
+
+ESTIMATORS = [getattr(river, name) for name in online.__all__]
+PARAMS: dict[str, dict[str, Any]] = {"KernelSALT": {"budget": 8}}
+generator = np.random.default_rng(4)
+
+NUMBERS = pd.DataFrame(generator.normal(size=(24, 3)), columns=["a", "b", "c"])
+NUMBERS["flag"] = generator.random(24) < 0.5
+NUMBERS["count"] = generator.integers(0, 9, 24)
+NUMBERS.loc[3:5, "b"] = np.nan
+NUMBERS.index = pd.Index(range(100, 124))
+RECORDS = pd.DataFrame(
+    {
+        "title": ["The quick fox", "slow trains", None, "a fox in a train"] * 6,
+        "country": ["FR", "DE", "FR", None] * 6,
+        "size": [1.5, np.nan, 3.0, 4.0] * 6,
+        "tags": [["x", "y"], [], None, ["y"]] * 6,
+    }
+)
+LABELS = pd.DataFrame({"p": [True, False, True, None] * 6, "q": [1, 0, np.nan, 1] * 6, 7: [False, True] * 12})
+WEIGHTS = [1.0, 0.5, 30.0, 1.0] * 6
+
+
+def rows(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows as river's dicts, without what is missing."""
+    return [
+        {name: value for name, value in row.items() if not (value is None or value != value)}
+        for row in frame.to_dict("records")
+    ]
+
+
+def facts(model: Any) -> Any:
+    """All that a model has learnt; memory taken in reserve depends on how rows are grouped."""
+    arrays = {name: array.tobytes() for name, array in model._learner.state().items()}
+    return arrays, list(model._encoder.features), list(model._encoder.labels), model.drift_detected
+
+
+@pytest.mark.parametrize("weights", [None, pd.Series(WEIGHTS)], ids=["", "weighted"])
+@pytest.mark.parametrize("X", [NUMBERS, RECORDS], ids=["numbers", "records"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_bits_of_row_by_row(estimator: Any, X: pd.DataFrame, weights: Any) -> None:
+    settings = {**PARAMS.get(estimator.__name__, {}), "text": {"fields": ["title"]}, "drift": "adwin"}
+    single, many = estimator(**settings), estimator(**settings)
+    for first, last in ((0, 10), (10, 10), (10, 24)):
+        part = slice(first, last)
+        many.learn_many(X.iloc[part], LABELS.iloc[part], w=None if weights is None else weights[part])
+    for at, (x, y) in enumerate(zip(rows(X), rows(LABELS), strict=True)):
+        single.learn_one(x, y, w=1.0 if weights is None else WEIGHTS[at])
+    assert facts(single) == facts(many)
+    predicted, likely = many.predict_many(X), many.predict_proba_many(X)
+    assert predicted.index.equals(X.index)
+    assert list(predicted.columns) == list(likely.columns) == ["p", "q", 7]
+    assert predicted.to_dict("records") == [dict(single.predict_one(x)) for x in rows(X)]
+    assert likely.to_dict("records") == [
+        {label: p[True] for label, p in single.predict_proba_one(x).items()} for x in rows(X)
+    ]
+
+
+def test_before_the_first_label_there_are_no_columns() -> None:
+    assert FALT().predict_many(NUMBERS).shape == (24, 0)
+    assert FALT().predict_many(NUMBERS).index.equals(NUMBERS.index)
+    with pytest.raises(NotImplementedError):
+        FALT(calibrate=False, optimise="none").predict_proba_many(NUMBERS)
+
+
+def test_in_a_pipeline() -> None:
+    """As far as river's steps take frames: selected and scaled, then learnt."""
+    many = compose.Select("a", "c") | preprocessing.StandardScaler() | FALT()
+    for first in (0, 12):
+        many.learn_many(NUMBERS.iloc[first : first + 12], LABELS.iloc[first : first + 12])
+    assert many.predict_many(NUMBERS).shape == (24, 3)
+
+
+def test_nothing_is_learnt_of_a_frame_with_an_error() -> None:
+    model, untouched = FALT(), FALT()
+    for one in (model, untouched):
+        one.learn_many(NUMBERS[:2], LABELS[:2])
+    bad = NUMBERS.copy()
+    bad.loc[123, "a"] = np.inf
+    for X, y, w, error in (
+        (bad, LABELS, None, "finite"),
+        (NUMBERS, LABELS[:3], None, "as many rows"),
+        (NUMBERS, LABELS, [1.0], "w must"),
+        (NUMBERS, LABELS, [0.0] * 24, "w"),
+        (NUMBERS.to_numpy(), LABELS, None, "data frame"),
+        (NUMBERS, LABELS["p"], None, "data frame"),
+        (NUMBERS, pd.DataFrame({"p": [2] * 24}), None, "True or False"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=error):
+            model.learn_many(X, y, w)
+    assert facts(model) == facts(untouched)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1001, float("nan"), "2", None])
+def test_what_is_no_weight_is_refused(wrong: Any) -> None:
+    model = SALT()
+    with pytest.raises(ValueError, match="w"):
+        model.learn_one({"a": 1.0}, {"p": True}, w=wrong)
+    assert model.predict_one({"a": 1.0}) == {}
+
+
+def test_on_a_server(client: Client, name: str) -> None:
+    client.create_model(name, text={"fields": ["title"]})
+    there, here = RemoteModel(client, name), FALT(text={"fields": ["title"]})
+    y = LABELS.rename(columns={7: "r"})
+    there.learn_many(RECORDS[:20], y[:20], w=WEIGHTS[:20])
+    here.learn_many(RECORDS[:20], y[:20], w=WEIGHTS[:20])
+    for x, truth in zip(rows(RECORDS[20:]), rows(y[20:]), strict=True):
+        there.learn_one(x, truth, w=2.5)
+        here.learn_one(x, truth, w=2.5)
+    pd.testing.assert_frame_equal(there.predict_many(RECORDS)[["p", "q", "r"]], here.predict_many(RECORDS))
+    pd.testing.assert_frame_equal(
+        there.predict_proba_many(RECORDS)[["p", "q", "r"]], here.predict_proba_many(RECORDS), check_exact=True
+    )
+    with pytest.raises(Invalid, match="/weight"):
+        there.learn_one({"size": 1.0}, {"p": True}, w=0.0)
+    with pytest.raises(ValueError, match="as many numbers"):
+        there.learn_many(RECORDS, y, w=[1.0])
+
+
+def test_a_feed_takes_weights(client: Client, name: str) -> None:
+    stream = [(x, y, 0.5 + n % 3) for n, (x, y) in enumerate(datasets.Yeast().take(30))]
+    fed, here = client.create_model(name), FALT()
+    feed(stream, fed)
+    for x, y, w in stream:
+        here.learn_one(x, y, w)
+    likely = fed.predict(stream[0][0], probabilities=True).probabilities
+    assert likely == {label: p[True] for label, p in here.predict_proba_one(stream[0][0]).items()}
