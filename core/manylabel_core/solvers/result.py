@@ -66,6 +66,8 @@ class DualResult:
         Kernel: the scores `K B S` of the training examples without bias, B = Y * alpha.
     Z : ndarray of shape (n_features, n_labels), float64, or None
         Linear: the weights `X'B S`; the scores of X are `X @ Z + bias`.
+    V : ndarray of shape (n_features + 1, n_labels), float64, or None
+        Linear, with coupled labels: `X'B` and below it the row of the constant feature, if it is known.
     trace : list of Progress
     """
 
@@ -77,6 +79,7 @@ class DualResult:
     converged: bool
     F: NDArray[np.float64] | None = None
     Z: NDArray[np.float64] | None = None
+    V: NDArray[np.float64] | None = None
     trace: list[Progress] = field(default_factory=list, repr=False)
 
     @property

@@ -230,6 +230,23 @@ def test_weights_are_those_of_the_variables_wherever_it_stops(coupled, stop):
         np.testing.assert_allclose(result.bias, 0.25 * B.sum(axis=0) @ coupling(coupled), atol=1e-12)
 
 
+@pytest.mark.parametrize("matrix", [sp.csr_matrix, sp.csr_matrix.toarray])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_start_may_bring_its_weights_before_coupling(matrix, dtype, monkeypatch):
+    """They are those of the start, not of what single precision has reached when the gap asks for double."""
+    X, Y = matrix(data()[0].astype(dtype)), data()[1]
+    first = solve_linear_dual(X, Y, coupling(True), 2.0, bias_feature=0.5, tol=1e-2)
+    B = Y * first.alpha
+    if dtype == np.float32:
+        np.testing.assert_allclose(first.V, np.vstack([X.T.astype(np.float64) @ B, 0.5 * B.sum(axis=0)]), atol=1e-12)
+    monkeypatch.setattr(loop.Loop, "_is_fine", lambda self: len(self.trace) == 2)
+    S, options = coupling(True) + np.eye(L), {"bias_feature": 0.5, "tol": 1e-3}
+    known = solve_linear_dual(X, Y, S, 2.0, alpha0=first.alpha, V0=first.V, **options)
+    assert known.n_iter > 2
+    same_optimum(known, solve_linear_dual(X, Y, S, 2.0, alpha0=first.alpha, **options), rel=1e-3)
+    np.testing.assert_allclose(known.Z, X.T.astype(np.float64) @ (Y * known.alpha) @ S, atol=1e-6)
+
+
 @pytest.mark.parametrize("c", [2.0, 1e4])
 def test_single_precision_can_be_insisted_on(c):
     """Its gap may then stay open, and says so."""

@@ -80,12 +80,13 @@ class Problem(ABC):
         tol: float,
         max_iter: int,
         alpha0: NDArray[np.float64] | None = None,
+        V0: NDArray[np.float64] | None = None,
         progress: ProgressCallback | None = None,
     ) -> DualResult:
-        """Solve for S (n_labels, n_labels), from alpha0 if it is given."""
+        """Solve for S (n_labels, n_labels), from `alpha0` if it is given; `V0` is V of the result that has it."""
 
     @abstractmethod
-    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+    def coupling(self, result: DualResult) -> NDArray[np.float64]:
         """Return `B' K B`, shape (n_labels, n_labels)."""
 
     @abstractmethod
@@ -130,11 +131,13 @@ class KernelProblem(Problem):
             self.K = self._gram(X.dtype)
         check_diagonal(as_given(self.K).diagonal())
 
-    def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
+    def solve(
+        self, S: NDArray[np.float64], c: float, *, V0: NDArray[np.float64] | None = None, **options: Any
+    ) -> DualResult:
         return solve_kernel_dual(self.K, self.signs, S, c, **self._options(), **options)
 
-    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        B = alpha * self.signs
+    def coupling(self, result: DualResult) -> NDArray[np.float64]:
+        B = result.alpha * self.signs
         return symmetrised(B.T @ times(self.K, B))
 
     def _gram(self, dtype: DTypeLike) -> NDArray[Any] | CachedRows:
@@ -172,8 +175,10 @@ class LinearProblem(Problem):
     def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
         return solve_linear_dual(self.X, self.signs, S, c, bias_feature=self.constant, **self._options(), **options)
 
-    def coupling(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        V = safe_sparse_dot(self.X.T, alpha * self.signs, dense_output=True)
+    def coupling(self, result: DualResult) -> NDArray[np.float64]:
+        V = result.V
+        if V is None:
+            V = safe_sparse_dot(self.X.T, result.alpha * self.signs, dense_output=True)
         return symmetrised(V.T @ V)
 
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Weights:

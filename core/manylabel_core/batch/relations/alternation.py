@@ -34,9 +34,11 @@ from manylabel_core.solvers import DualResult, ProgressCallback
 Matrix = NDArray[np.float64]
 
 FIRST_TOL = 1e-2  # of the weights, while the covariance is far off
-SHARE = 0.1  # of the gap: how precise weights are asked for, and how much covariance every direction gets
+PRECISE = 0.2  # of the gap, or of what is hoped for: how precise weights are asked for
+SHARE = 0.25  # of the gap: how much covariance every direction gets
 LEAST = 1e-6  # covariance of every direction, as a share of the mean
 HOPELESS, PATIENCE = 0.2, 5  # of tol: no more to hope for in so many rounds is the end, though the gap be open
+BOUND_EVERY = 3  # rounds: the best bound costs as much as many labels' weights
 MOST = 0.5  # of the gap: weights that make up more of it are found more precisely at once
 FINEST = 1e-2  # of tol: weights are never asked for more precisely
 FIRST_STEP, LONGEST, SHORTEST = 2.0, 200.0, 0.3  # of the covariance
@@ -113,12 +115,13 @@ class Alternation:
         trial, hoped, step = covariance, -math.inf, FIRST_STEP
         while at.n_iter < max_iter and not (at.converged or at.stopped):
             at.n_iter += 1
-            result, M = self._weights(at, trial / self.lam, at.result.alpha if at.result else alpha)
+            earlier = (at.result.alpha, at.result.V) if at.result else (alpha, None)
+            result, M = self._weights(at, trial / self.lam, *earlier)
             at.trace.append(float(result.primal))
             if counts := result.primal < at.objective:
                 self._accept(at, result, trial / self.lam, M)
-            coarse = not counts and SHARE * (at.objective - hoped) <= result.absolute_gap
-            self._sharpen(0.3 * self.inner_tol if coarse else SHARE * at.gap)
+            coarse = not counts and PRECISE * (at.objective - hoped) <= result.absolute_gap
+            self._sharpen(0.3 * self.inner_tol if coarse else PRECISE * at.gap)
             at.stopped = self.report.stopped
             at.converged = at.gap <= self.tol or self._weightless(result, trial / self.lam, M)
             if not (at.converged or at.stopped):
@@ -129,27 +132,36 @@ class Alternation:
     def _next(self, at: RelationsState, step: float) -> tuple[Matrix, float]:
         """Return what to try next, and what may come of it; whether it is worth the while."""
         assert at.M is not None
-        at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
+        if at.n_iter % BOUND_EVERY == 0 or at.hopeless >= PATIENCE - 1:
+            at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
         trial, hoped = self.model.trial(at.covariance, at.M, at.objective, step, max(LEAST, SHARE * min(1.0, at.gap)))
         at.hope = (at.objective - hoped) / abs(at.objective)
         at.hopeless = at.hopeless + 1 if at.hope <= HOPELESS * self.tol else 0
         at.converged = at.gap <= self.tol or at.hopeless >= PATIENCE
         return trial, hoped
 
-    def _weights(self, at: RelationsState, S: Matrix, alpha: Matrix | None) -> tuple[DualResult, Matrix]:
+    def _weights(
+        self, at: RelationsState, S: Matrix, alpha: Matrix | None, V: Matrix | None
+    ) -> tuple[DualResult, Matrix]:
         """Find weights for S and their M; find them more precisely while most of the gap is their own."""
         while True:
             result = self.problem.solve(
-                S, self.c, tol=self.inner_tol, max_iter=SOLVER_SWEEPS, alpha0=alpha, progress=self.report.half_step
+                S,
+                self.c,
+                tol=self.inner_tol,
+                max_iter=SOLVER_SWEEPS,
+                alpha0=alpha,
+                V0=V,
+                progress=self.report.half_step,
             )
-            M = self.problem.coupling(result.alpha)
+            M = self.problem.coupling(result)
             bound = max(at.bound, self.model.bound_with(float(result.alpha.sum()), M))
             objective = min(at.objective, result.primal)
             ended = self.inner_tol <= FINEST * self.tol or not result.converged
             if ended or result.absolute_gap <= MOST * (objective - bound):
                 break
-            alpha = result.alpha
-            self._sharpen(SHARE * (objective - bound) / abs(objective))
+            alpha, V = result.alpha, result.V
+            self._sharpen(PRECISE * (objective - bound) / abs(objective))
         self.model.add(float(result.alpha.sum()), M)
         at.bound = bound
         return result, M

@@ -30,6 +30,7 @@ def solve_linear_dual(
     tol: float = 1e-3,
     max_iter: int = 1000,
     alpha0: ArrayLike | None = None,
+    V0: NDArray[np.float64] | None = None,
     progress: ProgressCallback | None = None,
     n_threads: int = 1,
     seed: int = 0,
@@ -59,6 +60,8 @@ def solve_linear_dual(
         The most passes over the points.
     alpha0 : array-like of shape (n_samples, n_labels), optional
         Feasible start, for example an earlier result's `alpha`.
+    V0 : ndarray of shape (n_features + 1, n_labels), float64, optional
+        `V` of that result, which need not be computed again then.
     progress : callable, optional
         Gets a `Progress` after each pass; True ends the solver.
     n_threads : int
@@ -88,23 +91,33 @@ def solve_linear_dual(
     task = make_task(Y, S, c, rows.shape[0], equality)
     dtypes = precisions(rows.dtype) if dtype is None else [rows.dtype]
     with workers(control.n_threads) as threads:
-        make_sides = partial(_sides, rows, float(bias_feature), task, threads)
+        known = [V0]  # of the start: of the sides that another precision begins with, it is not
+
+        def make_sides(dtype: np.dtype[Any], B: NDArray[np.float64]) -> list[LinearSide]:
+            return _sides(rows, float(bias_feature), known.pop() if known else None, task, threads, dtype, B)
+
         loop = Loop(make_sides, dtypes, start_from(alpha0, task), control, progress, threads)
         loop.run()
         weights = joined([side.weights for side in loop.sides])
         bias = np.concatenate([side.bias() for side in loop.sides]) + bias_feature * weights[-1]
-    return loop.result(bias, Z=weights[:-1])
+    return loop.result(bias, Z=weights[:-1], V=loop.sides[0].V)
 
 
 def _sides(
-    X: Any, constant: float, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
+    X: Any,
+    constant: float,
+    V: NDArray[np.float64] | None,
+    task: Task,
+    threads: Workers,
+    dtype: np.dtype[Any],
+    B: NDArray[np.float64],
 ) -> list[LinearSide]:
     """Return one side for each thread where labels are independent, else one."""
     make: Callable[[Task, NDArray[np.float64], Workers], LinearSide]
     X = X.astype(dtype, copy=False)
     if isinstance(X, np.ndarray):
-        make = partial(DenseSide, X, constant)
+        make = partial(DenseSide, X, constant, V)
     else:
         rows = Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32, copy=False), X.data)
-        make = partial(CsrSide, rows, X.shape[1], constant)
+        make = partial(CsrSide, rows, X.shape[1], constant, V)
     return sides_by_thread(make, task, B, threads, together=task.coupled)

@@ -6,6 +6,7 @@ Dense and sparse rows differ in the products only, which are BLAS's or compiled 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -48,6 +49,8 @@ class LinearSide(Side):
     dtype : dtype
         Precision of the work.
     threads : Workers
+    V : ndarray of shape (n_features + 1, n_labels), float64, or None
+        `X'B` and below it the constant's row, if they are known; they matter with coupled labels only.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class LinearSide(Side):
         constant: float,
         dtype: np.dtype[Any],
         threads: Workers,
+        V: NDArray[np.float64] | None,
     ) -> None:
         super().__init__(task, B)
         self._n_features = n_features
@@ -65,6 +69,8 @@ class LinearSide(Side):
         self._threads = threads
         self._T = np.empty(B.shape, dtype)
         self._stale = True
+        self.V = V if task.coupled else None
+        """X'B in double precision, while it is known."""
         self._Z = self._fresh_weights(dtype)  # the last row belongs to the constant
         self._exact: NDArray[np.float64] | None = None
 
@@ -80,7 +86,7 @@ class LinearSide(Side):
         return self._T
 
     def sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], seed: int) -> None:
-        self._stale, self._exact = True, None
+        self._stale, self._exact, self.V = True, None, None
         self._sweep(points, starts, random_state(seed))
 
     def refresh(self) -> bool:
@@ -93,11 +99,19 @@ class LinearSide(Side):
 
     def _fresh_weights(self, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return the weights without the rounding of the steps that have led to B."""
+        if not self.task.coupled:
+            return self._fresh(dtype, self.task.times_coupling)
+        if self.V is None:
+            self.V = self._fresh(np.dtype(np.float64), lambda B: B)
+        return self.task.times_coupling(self.V).astype(dtype, copy=False)
+
+    def _fresh(self, dtype: np.dtype[Any], coupled: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Return `X'M` of what M is of B, and below it the constant's row."""
         Z = np.zeros((self._n_features + 1, self.B.shape[1]), dtype)
         moved = np.flatnonzero(self.B.any(axis=1))
         for first in range(0, len(moved), CHUNK):
             points = moved[first : first + CHUNK]
-            self._add(points, self.task.times_coupling(self.B[points]).astype(dtype, copy=False), Z)
+            self._add(points, coupled(self.B[points]).astype(dtype, copy=False), Z)
         return Z
 
     @abstractmethod
@@ -115,10 +129,18 @@ class LinearSide(Side):
 class DenseSide(LinearSide):
     """This side has a linear model of dense rows, X of shape (n_samples, n_features)."""
 
-    def __init__(self, X: NDArray[Any], constant: float, task: Task, B: NDArray[np.float64], threads: Workers) -> None:
+    def __init__(
+        self,
+        X: NDArray[Any],
+        constant: float,
+        V: NDArray[np.float64] | None,
+        task: Task,
+        B: NDArray[np.float64],
+        threads: Workers,
+    ) -> None:
         self._X = X
         self.block_size = DENSE_BLOCK
-        super().__init__(task, B, X.shape[1], constant, X.dtype, threads)
+        super().__init__(task, B, X.shape[1], constant, X.dtype, threads, V)
 
     def _sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], state: NDArray[np.uint64]) -> None:
         sweeps = self.sweeps(starts)
@@ -147,11 +169,18 @@ class CsrSide(LinearSide):
     """This side has a linear model of sparse rows."""
 
     def __init__(
-        self, X: Rows, n_features: int, constant: float, task: Task, B: NDArray[np.float64], threads: Workers
+        self,
+        X: Rows,
+        n_features: int,
+        constant: float,
+        V: NDArray[np.float64] | None,
+        task: Task,
+        B: NDArray[np.float64],
+        threads: Workers,
     ) -> None:
         self._X = X
         self.block_size = CSR_BLOCK
-        super().__init__(task, B, n_features, constant, X.values.dtype, threads)
+        super().__init__(task, B, n_features, constant, X.values.dtype, threads, V)
         self._squares = squared_lengths(X, self._constant)
 
     def _sweep(self, points: NDArray[np.int64], starts: NDArray[np.int64], state: NDArray[np.uint64]) -> None:

@@ -99,7 +99,7 @@ class Loop(Generic[AnySide]):
         """Return B, (n_samples, n_labels)."""
         return joined([side.B for side in self.sides])
 
-    def result(self, bias: NDArray[np.float64], **model: NDArray[np.float64]) -> DualResult:
+    def result(self, bias: NDArray[np.float64], **model: NDArray[np.float64] | None) -> DualResult:
         """Return what has been reached, with the biases and the model (`F` or `Z`) of the sides, which are used up."""
         alpha = self.variables()
         return DualResult(
