@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks import results
 from benchmarks.batch import sections
 from benchmarks.http import parts
-from benchmarks.online import budget, calibration, drift, missing, speed, streams
+from benchmarks.online import budget, calibration, drift, label_next, missing, speed, streams
 from benchmarks.peers import compare as peers
 from benchmarks.reproduce import papers
 from benchmarks.same_bits import compare
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "drift": drift,
     "missing": missing,
     "text": text,
+    "label-next": label_next,
     "http": parts,
     "batch": sections,
     "peers": peers,

@@ -38,7 +38,14 @@ from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, La
 from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
 from manylabel_clients.http.resources.models import AsyncModel, Event, Model
-from manylabel_clients.http.resources.predictions import Explanation, FeaturePart, Prediction, Updated
+from manylabel_clients.http.resources.predictions import (
+    Explanation,
+    FeaturePart,
+    Prediction,
+    UnlabelledPage,
+    UnlabelledPrediction,
+    Updated,
+)
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineAnswer
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
@@ -96,6 +103,8 @@ __all__ = [
     "Trainer",
     "Unavailable",
     "UnexpectedAnswer",
+    "UnlabelledPage",
+    "UnlabelledPrediction",
     "Updated",
     "Version",
     "WindowMeasures",

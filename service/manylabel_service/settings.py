@@ -206,6 +206,9 @@ class Settings(BaseSettings):
     max_kept_prediction_bytes: PositiveInt = 2**28
     """Most bytes of the predictions kept at a time, features and scores, per model; beyond it they are answered 429."""
 
+    max_ranked_predictions: PositiveInt = 5_000
+    """Most kept predictions without labels, the newest, that are compared where the most uncertain are asked for."""
+
     max_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 2**24
     """Most features of a model; an index must be below it."""
 

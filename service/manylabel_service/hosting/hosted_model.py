@@ -157,9 +157,17 @@ class HostedModel(ABC):
 
     @abstractmethod
     async def keep(
-        self, ids: Sequence[str], xs: Sequence[Any], predictions: Sequence[Prediction], version: int | None = None
+        self,
+        ids: Sequence[str],
+        xs: Sequence[Any],
+        predictions: Sequence[Prediction],
+        version: int | None = None,
+        records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what was answered, each under its id, for labels that come later; `version` as of `PredictResult`."""
+        """Keep what was answered, each under its id, for labels that come later; `version` as of `PredictResult`.
+
+        `records`, of a model that learns online, are the examples as they were posted, in JSON.
+        """
 
     @abstractmethod
     async def sync(self) -> ServiceError | None:

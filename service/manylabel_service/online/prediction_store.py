@@ -6,8 +6,9 @@ bits on any machine.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import NamedTuple
 
 import msgpack
@@ -32,13 +33,17 @@ class KeptPrediction(NamedTuple):
 
     `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
     trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
-    of.
+    of. `record` is what `x` was made of, as JSON, if it was to be kept too.
     """
 
     x: Features
     scores: NDArray[np.float64]
     answered: Answered | None = None
+    record: bytes | None = None
 
+
+PAGE = 500
+"""Kept predictions that are read at a time, where many are looked through."""
 
 NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
@@ -65,18 +70,20 @@ class PredictionStore:
         xs: Sequence[Features],
         predictions: Sequence[Prediction],
         columns_of: Callable[[Iterable[str]], Sequence[int]] | None = None,
+        records: Sequence[bytes] | None = None,
     ) -> None:
         """Keep what was predicted from and what was answered, each under its id, until its time is over.
 
         The scores of a prediction are those of the first labels, in their order, unless `columns_of` says where they
-        stand, -1 for nowhere.
+        stand, -1 for nowhere. `records`, if they shall be kept too, are of the examples, in JSON.
 
         Raises
         ------
         PredictionsFull, StorageGone, ModelGone
         """
-        pairs = zip(xs, predictions, strict=True)
-        await self._put(ids, (KeptPrediction(x, _in_columns(prediction, columns_of)) for x, prediction in pairs))
+        parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
+        kept = (KeptPrediction(x, _in_columns(one, columns_of), record=record) for x, one, record in parts)
+        await self._put(ids, kept)
 
     async def put_answers(self, ids: Sequence[str], predictions: Sequence[Prediction], version: int) -> None:
         """Keep what a version of a trained model answered, without what it was asked; raises as `put`."""
@@ -107,18 +114,51 @@ class PredictionStore:
         kept = await self._store.predictions.get(self._record, ids)
         return [self._found(id, one) for id, one in zip(ids, kept, strict=True)]
 
+    async def newest(self, wanted: Callable[[str], bool], most: int) -> AsyncIterator[list[tuple[str, KeptPrediction]]]:
+        """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time.
+
+        Raises
+        ------
+        StorageGone, ModelGone
+        """
+        before: str | None = None
+        while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
+            before = ids[-1]
+            found = await self.find([id for id in ids if wanted(id)][:most])
+            most -= len(found)
+            if found:
+                yield found
+
+    async def find(self, ids: Sequence[str]) -> list[tuple[str, KeptPrediction]]:
+        """Return those of some that are still kept, and whole, with their ids; raises as `newest`."""
+        kept = await self._store.predictions.get(self._record, ids)
+        found = []
+        slice_ends = time.perf_counter() + SLICE_SECONDS
+        for id, packed in zip(ids, kept, strict=True):
+            if time.perf_counter() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time.perf_counter() + SLICE_SECONDS
+            if packed is not None and (one := self._intact(id, packed)) is not None:
+                found.append((id, one))
+        return found
+
     def _found(self, id: str, kept: bytes | None) -> KeptPrediction:
         if kept is not None:
-            try:
-                return decode_kept(kept)
-            except ValueError as error:
-                log.warning("kept_prediction_damaged", model=self._record.name, id=id, error=str(error))
-                raise PredictionNotFound(id) from error
+            if (intact := self._intact(id, kept)) is not None:
+                return intact
+            raise PredictionNotFound(id)
         expired_at = timestamp_of(id) / 1000 + self._ttl_seconds
         if expired_at > time.time():
             raise PredictionNotFound(id)
         when = datetime.fromtimestamp(expired_at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         raise PredictionExpired(id, f"{when} (ttl {self._ttl_seconds:g} s)")
+
+    def _intact(self, id: str, kept: bytes) -> KeptPrediction | None:
+        try:
+            return decode_kept(kept)
+        except ValueError as error:
+            log.warning("kept_prediction_damaged", model=self._record.name, id=id, error=str(error))
+            return None
 
 
 def _in_columns(
@@ -135,11 +175,11 @@ def _in_columns(
 
 def encode_kept(kept: KeptPrediction) -> bytes:
     """Return a kept prediction as bytes."""
-    x, scores, answered = kept
+    x, scores, answered, record = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
-    fields = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes()]
-    packed: bytes = msgpack.packb(fields if answered is None else [*fields, *answered])
+    fields = [x.names, indices, values, scores.astype("<f8", copy=False).tobytes(), answered, record]
+    packed: bytes = msgpack.packb(fields)
     return packed
 
 
@@ -152,14 +192,13 @@ def decode_kept(packed: bytes) -> KeptPrediction:
         The bytes are not what it wrote.
     """
     try:
-        names, indices, values, scores, *answered = msgpack.unpackb(packed)
+        names, indices, values, scores, answered, record = msgpack.unpackb(packed)
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),
             values=np.frombuffer(values, dtype="<f4"),
         )
-        version, labels = answered or (None, ())
-        by = None if version is None else Answered(int(version), tuple(labels))
-        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by)
+        by = None if answered is None else Answered(int(answered[0]), tuple(answered[1]))
+        return KeptPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record)
     except (TypeError, msgpack.UnpackException) as error:
         raise ValueError(f"the kept prediction is damaged: {error}") from error

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,10 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
-from manylabel_service.hosting.slices import SliceSize
+from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.label_next import LabelNext, Unlabelled, spread, uncertainty
 from manylabel_service.online.prediction_store import KeptPrediction, PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
@@ -50,6 +51,11 @@ from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Kept, ModelRecord, SnapshotRecord, Store
+
+T = TypeVar("T")
+
+ALIKE_AMONG = 20
+"""Times as many candidates as are wanted are looked at for what is alike."""
 
 
 class Replica(HostedModel):
@@ -269,40 +275,55 @@ class Replica(HostedModel):
             self._check_probabilities()
         if at_least is not None:
             await self.wait_until(at_least)
-        predictions: list[Prediction] = []
         slices = self._predict_slice if explainer is None else self._explain_slice
-        while (begin := len(predictions)) < len(xs):
+
+        def predict_part(begin: int, part: Sequence[Features]) -> Sequence[Prediction]:
+            model = self._applier.model
+            for index, x in enumerate(part, begin):
+                model.features.check(index, x)
+            predictions = model.predict(part, probabilities)
+            if explainer is None:
+                return predictions
+            pairs = zip(part, predictions, strict=True)
+            return [replace(one, explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
+
+        predictions = await self._in_slices(xs, predict_part, slices)
+        return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
+
+    async def _in_slices(
+        self,
+        xs: Sequence[Features],
+        work: Callable[[int, Sequence[Features]], Sequence[T]],
+        slices: SliceSize | None = None,
+    ) -> list[T]:
+        """Return what `work` makes of each example; it gets a slice of them, after the place of its first.
+
+        `slices` learns how many it gets; None: as many as are predicted at a time.
+        """
+        slices = slices or self._predict_slice
+        made: list[T] = []
+        while (begin := len(made)) < len(xs):
             if begin:
                 await asyncio.sleep(0)
             part = xs[begin : begin + slices.examples]
             if (learning := self._applier.learning).locked():
                 async with learning:
-                    predictions += self._predict_part(begin, part, probabilities, explainer)
+                    made += _timed(work, begin, part, slices)
             else:
-                predictions += self._predict_part(begin, part, probabilities, explainer)
-        return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
-
-    def _predict_part(
-        self, begin: int, part: Sequence[Features], probabilities: bool, explainer: Explainer | None
-    ) -> list[Prediction]:
-        started, model = time.perf_counter(), self._applier.model
-        for index, x in enumerate(part, begin):
-            model.features.check(index, x)
-        predictions = model.predict(part, probabilities)
-        if explainer is None:
-            self._predict_slice.observe(len(part), time.perf_counter() - started)
-            return predictions
-        pairs = zip(part, predictions, strict=True)
-        explained = [replace(one, explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
-        self._explain_slice.observe(len(part), time.perf_counter() - started)
-        return explained
+                made += _timed(work, begin, part, slices)
+        return made
 
     def _check_probabilities(self) -> None:
         if not self.has_probabilities:
             raise NoProbabilities()
 
     async def keep(
-        self, ids: Sequence[str], xs: Sequence[Features], predictions: Sequence[Prediction], version: int | None = None
+        self,
+        ids: Sequence[str],
+        xs: Sequence[Features],
+        predictions: Sequence[Prediction],
+        version: int | None = None,
+        records: Sequence[bytes] | None = None,
     ) -> None:
         """Keep what was predicted from and what was answered; raises as `PredictionStore.put`.
 
@@ -314,7 +335,7 @@ class Replica(HostedModel):
             return
         # Those without all labels stand in the columns by their names.
         columns_of = self.model.labels.lookup if self.model.retired else None
-        await self._prediction_store.put(ids, xs, predictions, columns_of)
+        await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[KeptPrediction]:
         """Return what was kept under these ids, of which the truths are now known, or a part of each.
@@ -324,6 +345,46 @@ class Replica(HostedModel):
         self.check_serving()
         self.model.labelled.check(ids, truths, self.model.labels.lookup)
         return await self._prediction_store.get(ids)
+
+    async def label_next(self, limit: int, by_uncertainty: bool) -> LabelNext:
+        """Return kept predictions without labels: the most uncertain ones first, and those like them last; or the
+        newest first.
+
+        Compared are the newest, `max_ranked_predictions` at most.
+
+        Raises
+        ------
+        NotReady, StorageGone, ModelGone
+        """
+        self.check_serving()
+        most = self._settings.max_ranked_predictions if by_uncertainty else limit
+        ranked: list[tuple[float, str]] = []
+        async for page in self._prediction_store.newest(self._waits_for_labels, most):
+            uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
+            ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
+        if by_uncertainty:
+            ranked.sort()
+        chosen = await self._prediction_store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
+        if by_uncertainty:
+            chosen = await _without_repeats(chosen, limit)
+        return await self._described(chosen[:limit], len(ranked))
+
+    def _waits_for_labels(self, id: str) -> bool:
+        labelled = self.model.labelled
+        return id > labelled.floor and id not in labelled
+
+    def _uncertainties(self, begin: int, part: Sequence[Features]) -> Sequence[float]:
+        """Return how uncertain the model is of examples; NaN of those that fit it no longer."""
+        return self._applier.model.uncertainties(part)
+
+    async def _described(self, chosen: Sequence[tuple[str, KeptPrediction]], candidates: int) -> LabelNext:
+        xs = [kept.x for _, kept in chosen]
+        predicted = await self.predict(xs, probabilities=self.has_probabilities)
+        described = [
+            Unlabelled(id, float(uncertainty(one.margins[np.newaxis])[0]), one, kept.record)
+            for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
+        ]
+        return LabelNext(described, candidates, predicted.position, self.model.updates)
 
     # -- updates ----------------------------------------------------------------------------------
 
@@ -565,3 +626,28 @@ class Replica(HostedModel):
     async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
         """Write a snapshot to a file; raise SnapshotNotFound, StorageGone, ModelGone, OSError."""
         await self._snapshot_reader.copy(snapshot, file)
+
+
+def _timed(
+    work: Callable[[int, Sequence[Features]], Sequence[T]], begin: int, part: Sequence[Features], slices: SliceSize
+) -> Sequence[T]:
+    started = time.perf_counter()
+    made = work(begin, part)
+    slices.observe(len(part), time.perf_counter() - started)
+    return made
+
+
+async def _without_repeats(
+    ranked: Sequence[tuple[str, KeptPrediction]], limit: int
+) -> list[tuple[str, KeptPrediction]]:
+    """Return the first ones, where those that are much like one before them come last."""
+    chosen: list[tuple[str, KeptPrediction]] = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for place in spread([kept.x for _, kept in ranked]):
+        chosen.append(ranked[place])
+        if len(chosen) == limit:
+            break
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+    return chosen

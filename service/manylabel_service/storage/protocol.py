@@ -348,6 +348,14 @@ class Predictions(Protocol):
         """
         ...
 
+    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+        """Return the ids of what is kept, the newest first (ids sort by their age): at most so many.
+
+        With `before`, an id that an earlier call returned: those older than it; none if it is kept no longer, since the
+        older ones are not either. Raises `ModelGone`.
+        """
+        ...
+
 
 class Documents(Protocol):
     """The documents of a store: small values under a kind and a name, changed by compare-and-set.

@@ -339,9 +339,14 @@ class TrainedModel(HostedModel):
         return PredictResult(predictions, position, self._store_health.stale_seconds, serving.version.number)
 
     async def keep(
-        self, ids: Sequence[str], xs: Sequence[Inputs], predictions: Sequence[Prediction], version: int | None = None
+        self,
+        ids: Sequence[str],
+        xs: Sequence[Inputs],
+        predictions: Sequence[Prediction],
+        version: int | None = None,
+        records: Sequence[bytes] | None = None,
     ) -> None:
-        """Keep what a version answered, for labels that come later; raises as `Replica.keep`."""
+        """Keep what a version answered, for labels that come later, and nothing else; raises as `Replica.keep`."""
         await self.answers.keep(ids, (), predictions, version)
 
     # -- versions ---------------------------------------------------------------------------------

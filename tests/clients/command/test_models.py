@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from manylabel_clients import Client
+from manylabel_clients.command.models import label_next
 from manylabel_clients.command.output.text import print_table
 
 Command = Callable[..., Any]
@@ -281,6 +282,99 @@ def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client,
     wrong = manylabel("label", tags, '{"x": {"a": 1}, "y": []}')
     assert (wrong.status, "the truth of a kept prediction looks like" in wrong.err) == (1, True)
     assert json.loads(manylabel("predict", tags, '{"x": {"a": 1}}', "--keep", "--json").out)["id"]
+
+
+@pytest.fixture
+def waiting(client: Client, name: str) -> str:
+    """A model with kept predictions, of which it is unsure in turn."""
+    model = client.create_model(name, algorithm="falt")
+    model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 40)
+    for x in ({"a": 1}, {"b": 1}, {"c": 1}):
+        model.predict(x, keep="record")
+    return name
+
+
+def left(client: Client, name: str) -> list[object]:
+    return [one.record for one in client.model(name).predictions(order="uncertainty").predictions]
+
+
+def test_kept_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
+    lines = manylabel("models", "predictions", waiting, "--limit", "2").out
+    assert [one.id for one in client.model(waiting).predictions(order="uncertainty", limit=2).predictions] == [
+        line.split()[0] for line in lines.splitlines() if line.strip().startswith("01")
+    ]
+    page = json.loads(manylabel("models", "predictions", waiting, "--order", "newest", "--json").out)
+    assert sorted(str(one["record"]) for one in page["predictions"]) == ["{'a': 1}", "{'b': 1}", "{'c': 1}"]
+
+
+def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> None:
+    assert left(client, waiting)[0] == {"c": 1}
+    done = manylabel("label", waiting, stdin="r, p,r\n\n\n")
+    assert done.status == 0, done.err
+    assert "c: 1" in done.out
+    assert "predicted: p (" in done.out
+    assert "new: r" in done.out
+    assert done.out.endswith("no others wait for labels\n3 labelled\n")
+    assert left(client, waiting) == []
+    status = client.model(waiting).status()
+    assert (status.updates, status.labels) == (83, 3)  # type: ignore[union-attr]
+    assert {one.label: one.examples for one in client.model(waiting).labels().labels} == {"p": 42, "q": 41, "r": 1}
+
+
+@pytest.mark.parametrize(
+    ("typed", "labelled"),
+    [
+        ("q\n", 0),
+        ("p\nq\n", 1),
+        ("p\n", 1),  # the end of the input
+        ("s\nq\nq\n", 0),
+        ("s\ns\ns\n", 0),
+        ("p\nu\nq\n", 0),
+        ("p\nu\nq, p\n-\nq\n", 2),
+        ("u\np\nq\n", 1),
+        ('["q"]\nq\n', 1),
+        ("[1]\nq\n", 0),
+    ],
+)
+def test_a_person_may_skip_undo_and_quit(
+    manylabel: Command, client: Client, waiting: str, typed: str, labelled: int
+) -> None:
+    done = manylabel("label", waiting, stdin=typed)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.endswith(f"{labelled} labelled\n")
+    assert len(left(client, waiting)) == 3 - labelled
+
+
+def test_answers_are_sent_some_at_a_time(manylabel: Command, client: Client, waiting: str) -> None:
+    done = manylabel("label", waiting, "--send-every", "1", stdin="p\nu\ns\nr\n")
+    assert "those before have been sent" in done.out
+    assert done.out.endswith("no others wait for labels\n2 labelled\n")
+    assert len(left(client, waiting)) == 1
+
+
+def test_what_somebody_else_has_labelled_keeps_nothing_back(
+    manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = client.model(waiting).predictions(order="uncertainty").predictions[0].id
+    ask = label_next._read
+
+    def labelled_meanwhile() -> str | None:
+        if ask_first:
+            client.model(waiting).label(ask_first.pop(), ["z"])
+        return ask()
+
+    ask_first = [first]
+    monkeypatch.setattr(label_next, "_read", labelled_meanwhile)
+    done = manylabel("label", waiting, stdin="p\np\np\n")
+    assert "not learnt: " in done.out
+    assert done.out.endswith("2 labelled\n")
+
+
+def test_records_cannot_command_the_terminal(manylabel: Command, client: Client, name: str) -> None:
+    client.create_model(name, algorithm="falt").predict({"t": "\x1b[2J\x07 evil", "n": None}, keep="record")
+    out = manylabel("label", name, stdin="q\n").out
+    assert "evil" in out
+    assert not {"\x1b", "\x07"} & set(out)
 
 
 @pytest.mark.parametrize("width", [80, 140])

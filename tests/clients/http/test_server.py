@@ -86,6 +86,24 @@ def test_labels_may_come_later(client: Client, name: str) -> None:
         model.label(3, [])  # type: ignore[arg-type]
 
 
+def test_kept_predictions_wait_for_labels(client: Client, name: str) -> None:
+    model = client.create_model(name)
+    model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 20)
+    (sure,) = model.predict_many([{"a": 1}], keep=True)
+    unsure = model.predict({"c": "red"}, keep="record")
+    page = model.predictions(order="uncertainty")
+    assert [(one.id, one.record) for one in page.predictions] == [(unsure.id, {"c": "red"}), (sure.id, None)]
+    assert (page.candidates, page.updates, page.position) == (2, 40, unsure.position)
+    first, second = page.predictions
+    assert 0 < second.uncertainty < first.uncertainty <= 1
+    assert second.labels == ["p"]
+    assert second.probabilities == model.predict({"a": 1}, probabilities=True).probabilities
+    model.label(first.id, ["r"])
+    assert [one.id for one in model.predictions(limit=1).predictions] == [sure.id]
+    with pytest.raises(Invalid, match="order"):
+        model.predictions(order="best")
+
+
 def test_a_stream(client: Client, name: str) -> None:
     model = client.create_model(name)
     examples: list[Any] = [({f"w{i % 3}": 1.0}, [f"t{i % 3}"]) for i in range(20)]
@@ -237,7 +255,10 @@ def test_the_async_client_makes_every_call(server: Any, name: str) -> None:
             assert (await model.predict(SONG[0])).labels == ["music"]
             kept = await model.predict(SONG[0], keep=True, at_least=receipt.position)
             assert (await model.label(kept.id or "", ["music"])).updates == 46
-            many = await model.predict_many([CAT[0], SONG[0]], keep=True)
+            many = await model.predict_many([CAT[0], SONG[0]], keep="record")
+            waiting = await model.predictions(order="uncertainty", limit=5)
+            assert {one.id for one in waiting.predictions} == {one.id for one in many}
+            assert all(one.record in (CAT[0], SONG[0]) for one in waiting.predictions)
             assert (await model.label_many([(one.id or "", ["pets"]) for one in many])).updates == 48
             snapshot = await model.take_snapshot()
             assert await model.snapshots() == [snapshot]

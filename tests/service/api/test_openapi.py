@@ -35,6 +35,7 @@ OPERATIONS = {
     ("post", "/v1/models/{name}/update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/predict-update"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("post", "/v1/models/{name}/labels"): {400, 404, 409, 410, 413, 415, 422, 429, 503, 507},
+    ("get", "/v1/models/{name}/predictions"): {404, 409, 413, 422, 503},
     ("post", "/v1/models/{name}/stream"): {404, 409, 415, 422, 503},
     ("get", "/v1/models/{name}/versions"): {404, 409, 503},
     ("get", "/v1/models/{name}/versions/{version}"): {404, 409, 503, 507},

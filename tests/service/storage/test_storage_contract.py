@@ -129,6 +129,7 @@ CALLS: dict[str, Callable[[Store, ModelRecord], Awaitable[object]]] = {
     "put no predictions": lambda store, record: store.predictions.put(record, {}, 60.0, 10),
     "get_predictions": lambda store, record: store.predictions.get(record, ["p"]),
     "get no predictions": lambda store, record: store.predictions.get(record, []),
+    "ids of predictions": lambda store, record: store.predictions.ids(record, 10),
     "delete_model": lambda store, record: store.models.delete(record),
 }
 
@@ -688,6 +689,29 @@ async def test_predictions_are_kept_by_id_and_model(new_store: NewStore) -> None
     assert await store.predictions.get(other, ["id2", "id1"]) == [None, b"of the other"]
     assert await store.predictions.get(record, []) == []
     await store.close()
+
+
+async def test_ids_of_predictions_are_listed_the_newest_first(store: Store) -> None:
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+    for number in range(5):
+        await store.predictions.put(record, {f"id{number}": b""}, 600.0, 10)
+    await store.predictions.put(other, {"of the other": b""}, 600.0, 10)
+    assert await store.predictions.ids(record, 10) == ["id4", "id3", "id2", "id1", "id0"]
+    assert await store.predictions.ids(record, 2) == ["id4", "id3"]
+    assert await store.predictions.ids(record, 2, "id3") == ["id2", "id1"]
+    assert await store.predictions.ids(record, 2, "id0") == []
+
+
+async def test_ids_of_predictions_that_are_over_are_not_listed(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    await store.predictions.put(record, {"a": b""}, 0.05, 10)
+    await store.predictions.put(record, {"b": b""}, 600.0, 10)
+
+    async def ended() -> bool:
+        return await store.predictions.ids(record, 10) == ["b"]
+
+    await eventually_async(ended)
+    assert await store.predictions.ids(record, 10, "b") == []
 
 
 async def test_no_more_predictions_are_kept_than_may(store: Store) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import typer
 
 from manylabel_clients.command.data.files import field_names
+from manylabel_clients.command.models import label_next, plot, versions
 from manylabel_clients.command.models import labels as labels_command
-from manylabel_clients.command.models import plot, versions
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     AsJson,
@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
     models.command()(labels_command.labels)
     models.command()(labels_command.rename_label)
     models.command()(labels_command.retire_label)
+    models.command()(label_next.predictions)
     models.command()(versions.versions)
     models.command()(versions.promote)
     models.command()(plot.plot)

@@ -33,6 +33,9 @@ def predict(
     keep: Annotated[
         bool, typer.Option("--keep", help="Have the server keep what it answers, for `manylabel label` later.")
     ] = False,
+    keep_record: Annotated[
+        bool, typer.Option("--keep-record", help="As --keep, with the example itself, to show to who labels it.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -49,7 +52,11 @@ def predict(
             with placed(chunk):
                 xs = [item.x for item in chunk]
                 predictions = client.model(model).predict_many(
-                    xs, batch_size=len(xs), keep=keep, probabilities=probabilities, explain=explain
+                    xs,
+                    batch_size=len(xs),
+                    keep="record" if keep_record else keep,
+                    probabilities=probabilities,
+                    explain=explain,
                 )
             is_alone = done == 0 and len(chunk) == 1 < batch_size
             for prediction in predictions:

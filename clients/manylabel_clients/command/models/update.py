@@ -9,6 +9,7 @@ import typer
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
+from manylabel_clients.command.models.label_next import ORDER, LabelLoop
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     PATIENT,
@@ -62,23 +63,35 @@ def update(
 def label(
     model: ModelName,
     source: Annotated[
-        str, typer.Argument(metavar="INPUT", help="JSON itself, a file of it, or - for standard input; ids and labels.")
-    ] = "-",
+        str | None,
+        typer.Argument(metavar="[INPUT]", help="JSON itself, a file of it, or - for standard input; ids and labels."),
+    ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
+    order: Annotated[str, typer.Option(help="Without INPUT, what to label first: uncertainty or newest.")] = ORDER,
+    send_every: Annotated[
+        int, typer.Option(min=1, max=100, help="Without INPUT, answers sent at a time; then the order is made anew.")
+    ] = 10,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Tell the true labels of predictions that were kept (`manylabel predict --keep`), by their ids.
+    """Label predictions that were kept (`manylabel predict --keep-record`), here in the terminal or from INPUT.
+
+    Without INPUT it shows one after the other, those first whose labels would teach the model most, with the labels
+    predicted, and asks for the true ones. With INPUT it tells the labels that stand there, by the ids of the
+    predictions.
 
     A model that learns online learns from them; of one that jobs train, they measure what was answered.
 
     Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
     """
+    if source is None:
+        with connect(url, PATIENT) as client:
+            return LabelLoop(client.model(model), order, send_every).run()
     with connect(url, PATIENT) as client:
         send = client.model(model).label_many
         told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
-    print_as(as_json, receipt, lambda receipt: _print(model, told, "kept prediction", receipt))
+    return print_as(as_json, receipt, lambda receipt: _print(model, told, "kept prediction", receipt))
 
 
 def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, key: str) -> tuple[int, Updated]:

@@ -22,7 +22,15 @@ from manylabel_clients.http.resources.examples import (
 from manylabel_clients.http.resources.labels import LabelRequests
 from manylabel_clients.http.resources.metrics import Metrics, metrics
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
-from manylabel_clients.http.resources.predictions import Prediction, Updated, predictions, updated
+from manylabel_clients.http.resources.predictions import (
+    Keep,
+    Prediction,
+    UnlabelledPage,
+    Updated,
+    predictions,
+    unlabelled,
+    updated,
+)
 from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
@@ -71,7 +79,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         self,
         x: Features,
         *,
-        keep: bool = False,
+        keep: Keep = False,
         at_least: str | None = None,
         probabilities: bool = False,
         explain: int = 0,
@@ -82,8 +90,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         ----------
         x : Features
             The example.
-        keep : bool
-            Whether the server keeps the example, so that its truth can be given later: see `label`.
+        keep : bool or "record"
+            Whether the server keeps the example, so that its truth can be given later: see `label`. With "record" it
+            keeps what was posted, too, for whoever is to label it: see `predictions`.
         at_least : str, optional
             The answer has seen all updates up to this position, as a receipt has it; for servers with replicas.
         probabilities : bool
@@ -106,7 +115,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         xs: Items[Features],
         *,
         batch_size: int = BATCH_SIZE,
-        keep: bool = False,
+        keep: Keep = False,
         at_least: str | None = None,
         probabilities: bool = False,
         explain: int = 0,
@@ -170,6 +179,19 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, probabilities)
         receipt = _receipt(responses)
         return _all_predictions(responses), receipt
+
+    def predictions(self, *, order: str = "newest", limit: int = 20) -> Exchange[UnlabelledPage]:
+        """Return kept predictions that wait for their labels, as the model predicts them now.
+
+        Parameters
+        ----------
+        order : str
+            "newest", or "uncertainty": first those whose labels would teach the model most.
+        limit : int
+            Most predictions returned, up to 100.
+        """
+        query = urlencode({"order": order, "limit": limit})
+        return (yield from self._get(f"{self._path}/predictions?{query}", unlabelled))
 
     def label(self, id: str, y: Labels, *, weight: float | None = None, key: str | None = None) -> Exchange[Updated]:
         """Learn an example that was predicted with `keep`, now that its truth is known.
@@ -269,8 +291,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, VersionRequests):
         """Delete the model and all it has learnt."""
         yield from self._delete(self._path)
 
-    def _predict_path(self, keep: bool, at_least: str | None) -> str:
-        parameters = {"keep": "true"} if keep else {}
+    def _predict_path(self, keep: Keep, at_least: str | None) -> str:
+        parameters = {"keep": "record" if keep == "record" else "true"} if keep else {}
         if at_least is not None:
             parameters["at_least"] = at_least
         return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
@@ -335,6 +357,7 @@ class Model(SyncResource[ModelRequests]):
     predict = sync(ModelRequests.predict)
     update = sync(ModelRequests.update)
     predict_update = sync(ModelRequests.predict_update)
+    predictions = sync(ModelRequests.predictions)
     label = sync(ModelRequests.label)
     events = sync_events(ModelRequests.events)
     metrics = sync(ModelRequests.metrics)
@@ -362,7 +385,7 @@ class Model(SyncResource[ModelRequests]):
         xs: Iterable[Features],
         *,
         batch_size: int = BATCH_SIZE,
-        keep: bool = False,
+        keep: Keep = False,
         at_least: str | None = None,
         probabilities: bool = False,
         explain: int = 0,
@@ -435,6 +458,7 @@ class AsyncModel(AsyncResource[ModelRequests]):
     predict = awaited(ModelRequests.predict)
     update = awaited(ModelRequests.update)
     predict_update = awaited(ModelRequests.predict_update)
+    predictions = awaited(ModelRequests.predictions)
     label = awaited(ModelRequests.label)
     events = async_events(ModelRequests.events)
     metrics = awaited(ModelRequests.metrics)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+from manylabel_clients.http.resources.records import from_json
+
+Keep = bool | Literal["record"]
+"""Whether the server keeps what it predicts, for its labels later; with "record" the example as it was posted too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,33 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class UnlabelledPrediction:
+    """An unlabelled prediction was kept, and waits for its labels; it is as the model predicts it now."""
+
+    id: str
+    """For `label`."""
+    uncertainty: float
+    """From 0 to 1: 1 where the model may as well say the opposite of one of its labels."""
+    labels: list[str]
+    """The labels predicted."""
+    probabilities: dict[str, float] | None
+    """How likely each label is; None of a model without probabilities."""
+    record: Any = None
+    """The example as it was posted, if it was predicted with ``keep="record"``."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnlabelledPage:
+    """An unlabelled page has some of the kept predictions that wait for their labels."""
+
+    predictions: list[UnlabelledPrediction]
+    candidates: int
+    """So many were compared."""
+    position: str
+    updates: int
+
+
+@dataclass(frozen=True, slots=True)
 class Updated:
     """A receipt of an update says where the model stands with it."""
 
@@ -97,6 +129,12 @@ def _explanations(answer: Mapping[str, Any] | None) -> dict[str, Explanation] | 
         )
         for label, one in answer.items()
     }
+
+
+def unlabelled(answer: Mapping[str, Any]) -> UnlabelledPage:
+    """Return a page of unlabelled predictions from its JSON."""
+    found = [from_json(UnlabelledPrediction, one) for one in answer["predictions"]]
+    return from_json(UnlabelledPage, {**answer, "predictions": found})
 
 
 def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:

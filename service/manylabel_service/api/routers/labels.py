@@ -1,4 +1,4 @@
-"""POST /v1/models/{name}/labels, and the predictions that it is about."""
+"""GET /v1/models/{name}/predictions, those that wait for their labels, and POST /v1/models/{name}/labels."""
 
 import asyncio
 import time
@@ -15,11 +15,12 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.routers.learning import LEARNING
 from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import path_in_item, to_labels
-from manylabel_service.api.translation.model_access import counting_refusals, labelled
-from manylabel_service.api.translation.to_json import answer, receipt
+from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
+from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
+from manylabel_service.api.web.parameters import Parameters, described, one_of, read_parameters, up_to
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.api.web.validation import Path, invalid_body
@@ -27,6 +28,7 @@ from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.label_next import LabelNext
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.ulid import timestamp_of
@@ -37,6 +39,42 @@ COUNTED_AT_ONCE = 256
 _LABELLING = tuple(code for code in LEARNING if code != "model_is_trained")
 
 router = APIRouter(route_class=DirectRoute, tags=["learning"])
+
+
+MAX_LISTED = 100
+
+
+class Waiting(Parameters):
+    """Which kept predictions are listed."""
+
+    order: one_of(("newest", "uncertainty")) = "newest"  # type: ignore[valid-type]
+    """The newest come first, or those whose labels would teach the model most."""
+    limit: up_to(MAX_LISTED) = 20  # type: ignore[valid-type]
+    """At most so many are listed."""
+
+
+@router.get(
+    "/v1/models/{name}/predictions",
+    summary="List kept predictions that wait for their labels",
+    response_model=schemas.UnlabelledList,
+    responses=problems(
+        *("model_not_found", "model_is_trained", "invalid_request", "batch_too_large", "not_ready"),
+        "storage_unavailable",
+    ),
+    openapi_extra={"parameters": described(Waiting)},
+)
+async def list_predictions(request: Request, name: str) -> Response:
+    """Lists kept predictions of which no label has been told, as the model predicts them now. By `uncertainty` those
+    come first in which a label is closest to its threshold, and those much like one before them last."""
+    context = context_of(request)
+    wanted = read_parameters(request, Waiting)
+    replica = online(await context.registry.get(name))
+    check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
+
+    def ask(replica: Replica) -> Awaitable[LabelNext]:
+        return replica.label_next(wanted.limit, by_uncertainty=wanted.order == "uncertainty")
+
+    return JSONAnswer(await unlabelled(await context.registry.ask(replica, ask)))
 
 
 class _Truth(NamedTuple):

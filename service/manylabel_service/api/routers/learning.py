@@ -17,11 +17,18 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, to_items
 from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online
-from manylabel_service.api.translation.to_json import answer, check_size, receipt
+from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
-from manylabel_service.api.web.parameters import Flag, Parameters, described, read_parameters, refuse_parameters
+from manylabel_service.api.web.parameters import (
+    Parameters,
+    described,
+    one_of,
+    read_parameters,
+    refuse_parameters,
+    wrong,
+)
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, body, problems
 from manylabel_service.clock import rfc3339
@@ -64,8 +71,8 @@ _WRITTEN = Field(json_schema_extra={"pattern": POSITION})
 class Predicting(Parameters):
     """How examples are predicted."""
 
-    keep: Flag = False
-    """Whether the examples are kept, so that their labels can be told later."""
+    keep: one_of(("false", "true", "record")) = "false"  # type: ignore[valid-type]
+    """Whether the examples are kept, so that their labels can be told later; with `record`, as they were posted too."""
     at_least: Annotated[str, AfterValidator(read_position), _WRITTEN] | None = None
     """A position in the model's log that the answer must have seen."""
 
@@ -93,6 +100,8 @@ async def predict(request: Request, name: str) -> Response:
     settings = context.settings
     wanted = read_parameters(request, Predicting)
     hosted = await context.registry.get(name)
+    if wanted.keep == "record" and not isinstance(hosted, Replica):
+        raise wrong("keep", "must be true or false for a model that jobs train: of those, answers alone are kept")
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     convert: Callable[..., Any] = to_features if isinstance(hosted, Replica) else to_inputs
@@ -105,6 +114,7 @@ async def predict(request: Request, name: str) -> Response:
         except Problem:
             refuse_parameters(document, Predicting)
             raise
+        records = await posted(document) if wanted.keep == "record" else None
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     explainer = Explainer(k, settings.max_answer_scores) if k else None
@@ -113,8 +123,8 @@ async def predict(request: Request, name: str) -> Response:
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
-    if wanted.keep:
-        ids, facts["expires"] = await _keep(context, hosted, items.values, predicted)
+    if wanted.keep != "false":
+        ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
     content = await answer(predicted.predictions, items.batch, facts, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return JSONAnswer(content)
@@ -172,7 +182,7 @@ async def _predict(
 
 
 async def _keep(
-    context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult
+    context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult, records: list[bytes] | None
 ) -> tuple[list[str], str]:
     """Keep the examples that were predicted, and what is answered; answers an id for each, and until when.
 
@@ -184,7 +194,7 @@ async def _keep(
     ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
 
     def ask(hosted: HostedModel) -> Awaitable[None]:
-        return hosted.keep(ids, xs, predicted.predictions, predicted.version)
+        return hosted.keep(ids, xs, predicted.predictions, predicted.version, records)
 
     await context.registry.ask(hosted, ask)
     return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))

@@ -15,7 +15,7 @@ from manylabel_service.api.translation.model_access import MEASURED, WhichVersio
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
 from manylabel_service.api.web.bodies import read_json
-from manylabel_service.api.web.parameters import Flag, each_once, one_of
+from manylabel_service.api.web.parameters import Flag, each_once, one_of, up_to
 from manylabel_service.api.web.routes import body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.online.replica import Replica
@@ -25,12 +25,6 @@ from manylabel_service.online.state.label_table import SORTS, label_page
 router = APIRouter(tags=["models"])
 
 MAX_LISTED = 1000
-
-
-def _read_limit(value: object) -> object:
-    if isinstance(value, str) and (not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MAX_LISTED):
-        raise ValueError(f"must be an integer from 1 to {MAX_LISTED}")
-    return value
 
 
 def _read_offset(value: object) -> object:
@@ -48,7 +42,7 @@ class Listing(WhichVersion):
     """Whether the highest come first."""
     offset: Annotated[int, Field(ge=0, lt=10**9), BeforeValidator(_read_offset)] = 0
     """So many are left out before the first listed."""
-    limit: Annotated[int, Field(ge=1, le=MAX_LISTED), BeforeValidator(_read_limit)] = 100
+    limit: up_to(MAX_LISTED) = 100  # type: ignore[valid-type]
     """At most so many are listed."""
 
 

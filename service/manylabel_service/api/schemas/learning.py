@@ -1,6 +1,6 @@
 """Answers to predictions and updates, and events."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -64,6 +64,31 @@ class PredictBatchAnswer(_Predicting):
     """This is the answer to a batch to predict."""
 
     predictions: list[Prediction]
+
+
+class UnlabelledPrediction(Answer):
+    """A kept prediction waits for its labels; labels and probabilities are by what the model knows now."""
+
+    id: str
+    """The id is what the call `labels` takes."""
+    uncertainty: float
+    """From 0 to 1: 1 where the model may as well say the opposite of one of its labels."""
+    labels: list[str]
+    """These labels are predicted."""
+    probabilities: dict[str, float] | None
+    """They say how likely each label is; null of a model without probabilities."""
+    record: Any = None
+    """The example as it was posted, if it was predicted with `keep=record`."""
+
+
+class UnlabelledList(At):
+    """Kept predictions wait for their labels."""
+
+    predictions: list[UnlabelledPrediction]
+    candidates: int
+    """So many were compared."""
+    updates: int
+    """The model has learnt so many examples in all."""
 
 
 class UpdateAnswer(At):

@@ -13,6 +13,7 @@ from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.online.label_next import LabelNext
 from manylabel_service.online.state.answer import UpdateResult
 
 
@@ -38,12 +39,44 @@ async def answer(
     return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
 
 
+async def posted(document: Any) -> list[bytes]:
+    """Return the `x` of each item of a body that was found valid, as JSON."""
+    records = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for item in document.get("examples", [document]):
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        records.append(pydantic_core.to_json(item["x"]))
+    return records
+
+
+async def unlabelled(found: LabelNext) -> bytes:
+    """Return the JSON of kept predictions that wait for their labels."""
+    parts = []
+    for one in found.predictions:
+        prediction = one.prediction
+        document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
+        document["probabilities"] = prediction.probabilities
+        part = pydantic_core.to_json(document)
+        # The record is JSON already.
+        parts.append(part if one.record is None else part[:-1] + b',"record":' + one.record + b"}")
+        await asyncio.sleep(0)
+    facts = {"candidates": found.candidates, "position": found.position, "updates": found.updates}
+    return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
+
+
 def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
     """Refuse a batch whose answer would have too many scores, or as many probabilities with them; raises a Problem."""
-    scores = numbers(scores, probabilities)
+    if items.batch:
+        check_numbers(len(items.values), numbers(scores, probabilities), context)
+
+
+def check_numbers(examples: int, needed: int, context: Context) -> None:
+    """Refuse an answer about so many examples that would need more numbers than it may have; raises a Problem."""
     max_scores = context.settings.max_answer_scores
-    if items.batch and scores > max_scores:
-        fitting = max(1, len(items.values) * max_scores // scores)
+    if needed > max_scores:
+        fitting = max(1, examples * max_scores // needed)
         raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
 
 

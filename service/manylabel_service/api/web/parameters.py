@@ -1,5 +1,6 @@
 """Parameters in the query string of an address: each once, and none that is not known."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
@@ -117,6 +118,17 @@ def _read_number(value: object) -> object:
 
 Number = Annotated[int, Field(ge=1, lt=10**15), BeforeValidator(_read_number)]
 """A number of a line or of a version, from 1."""
+
+
+def up_to(most: int) -> Any:
+    """Return the type of a parameter that is an integer from 1 to `most`."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and (not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= most):
+            raise ValueError(f"must be an integer from 1 to {most}")
+        return value
+
+    return Annotated[int, Field(ge=1, le=most), BeforeValidator(read)]
 
 
 def one_of(choices: Sequence[str]) -> Any:

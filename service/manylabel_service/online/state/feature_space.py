@@ -146,6 +146,14 @@ class FeatureSpace:
                 if name not in self.names:
                     raise InvalidExample(index, ("x", name), "is not one of the features declared for this model")
 
+    def fits(self, x: Features) -> bool:
+        """Return whether an example can be used, as `check` says."""
+        try:
+            self.check(0, x)
+        except InvalidExample:
+            return False
+        return True
+
     def new_indices(self, x: Features) -> NDArray[np.int32]:
         """Return the indices of an example that would get columns of their own; none of one with names."""
         if x.names is not None or self._n_hashed is not None:

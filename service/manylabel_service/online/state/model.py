@@ -19,6 +19,7 @@ from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
+from manylabel_service.online.label_next import uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
@@ -125,6 +126,17 @@ class OnlineModel:
         learner, name_of = self.learner, self.features.name_in(x)
         assert isinstance(learner, OnlineLearner)
         return explainer.explain(x, labels, lambda k: learner.explain(row, columns, k), name_of)
+
+    def uncertainties(self, xs: Sequence[Features]) -> list[float]:
+        """Return how uncertain the model is of examples, as `uncertainty`; NaN of those that do not fit it."""
+        fitting = [place for place, x in enumerate(xs) if self.features.fits(x)]
+        found = np.full(len(xs), np.nan)
+        if fitting:
+            scores = self.learner.score(as_rows([self.features.find(xs[place]) for place in fitting]))
+            margins = scores[:, 1:] - scores[:, :1]
+            found[fitting] = uncertainty(np.delete(margins, self.retired_columns, axis=1))
+        listed: list[float] = found.tolist()
+        return listed
 
     def measures(self) -> dict[str, Any]:
         """Return how much was learnt, how well it was predicted before it was, and where that has changed."""

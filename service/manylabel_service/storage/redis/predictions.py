@@ -11,7 +11,7 @@ from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelRecord
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, PUT_PREDICTIONS
+from manylabel_service.storage.redis.scripts import GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS
 
 AT_ONCE = 1_000
 """Most that one script reads."""
@@ -55,3 +55,10 @@ class RedisPredictions(Part):
             check(answer, record, "")
             found += [unsealed_prediction(record, *pair) for pair in zip(part, answer[1], strict=True)]
         return found
+
+    @gated
+    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+        keys = Keys.of(record)
+        answer = await self._engine.connection.run(KEPT_IDS, (keys.head, keys.due), most, before or "")
+        check(answer, record, "")
+        return [id.decode() for id in answer[1]]

@@ -274,6 +274,26 @@ return {'ok', found}
 """,
 )
 
+# KEYS head, due. ARGV how many, id or "". What is over and still listed stands at the other end.
+KEPT_IDS = Script(
+    _NOW,
+    """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
+local first = 0
+if ARGV[2] ~= '' then
+  local rank = redis.call('ZREVRANK', KEYS[2], ARGV[2])
+  if not rank then return {'ok', {}} end
+  first = rank + 1
+end
+local ids, now = {}, now_ms()
+local found = redis.call('ZREVRANGE', KEYS[2], first, first + tonumber(ARGV[1]) - 1, 'WITHSCORES')
+for i = 1, #found, 2 do
+  if tonumber(found[i + 1]) > now then ids[#ids + 1] = found[i] end
+end
+return {'ok', ids}
+""",
+)
+
 # KEYS head, log. The end of a model, but for its predictions.
 PURGE = Script(
     _CHUNKS,

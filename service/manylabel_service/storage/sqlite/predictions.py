@@ -29,3 +29,7 @@ class SQLitePredictions(Part):
     @gated
     async def get(self, record: ModelRecord, ids: Sequence[str]) -> list[bytes | None]:
         return await self._engine.threads.write(self._engine.prediction_rows.get, record, ids)
+
+    @gated
+    async def ids(self, record: ModelRecord, most: int, before: str | None = None) -> list[str]:
+        return await self._engine.threads.write(self._engine.prediction_rows.ids, record, most, before)

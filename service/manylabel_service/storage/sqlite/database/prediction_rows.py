@@ -66,6 +66,15 @@ class PredictionRows:
             )
         return [unsealed_prediction(record, id, found.get(id)) for id in ids]
 
+    def ids(self, record: ModelRecord, most: int, before: str | None) -> list[str]:
+        self._tables.check(record)
+        older, bound = ("", ()) if before is None else ("AND id < ? ", (before,))
+        rows = self._connection.execute(
+            f"SELECT id FROM predictions WHERE incarnation = ? AND expires_unix_ms > ? {older}ORDER BY id DESC LIMIT ?",
+            (record.incarnation, time.time_ns() // 1_000_000, *bound, most),
+        )
+        return [id for (id,) in rows]
+
     def forget(self, incarnation: int) -> None:
         """Remove all of a model that is gone."""
         self._bytes.pop(incarnation, None)

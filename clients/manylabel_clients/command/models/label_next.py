@@ -1,0 +1,187 @@
+"""`manylabel models predictions`, and the loop of `manylabel label`: kept predictions that wait for their labels."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.output.text import as_json as in_json
+from manylabel_clients.command.output.text import print_as, print_table
+from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound
+from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.resources.predictions import UnlabelledPage, UnlabelledPrediction
+
+ORDER = "uncertainty"
+MAX_ASKED = 100
+"""Most that the server lists at a time."""
+
+MAX_LIKELY = 5
+"""Labels shown that are not predicted, the most likely ones."""
+
+MAX_CHARACTERS = 2_000
+"""Of each field of a record shown."""
+
+HELP = """\
+Enter accepts the labels predicted; or type the true ones, with commas in between, a single - for none.
+s skips this one, u goes back to the one before, q sends what is answered and quits.
+A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
+"""
+
+
+def predictions(
+    name: ModelName,
+    order: Annotated[str, typer.Option(help="What comes first: newest or uncertainty.")] = ORDER,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List kept predictions that wait for their labels, those first whose labels would teach the model most."""
+    with connect(url) as client:
+        page = client.model(name).predictions(order=order, limit=limit)
+    print_as(as_json, page, _print_page)
+
+
+def _print_page(page: UnlabelledPage) -> None:
+    if not page.predictions:
+        return typer.echo("no kept predictions wait for labels; manylabel predict --keep-record keeps some")
+    rows = [(one.id, ", ".join(_predicted(one)), f"{one.uncertainty:.3f}") for one in page.predictions]
+    return print_table(("id", "predicted", "uncertainty"), rows, words=2)
+
+
+class LabelLoop:
+    """A loop that shows kept predictions to a person, asks for their labels, and sends them some at a time.
+
+    Parameters
+    ----------
+    order : in which they are shown, as of `Model.predictions`.
+    send_every : so many answers are sent at a time; until then they can be undone.
+    """
+
+    def __init__(self, model: Model, order: str, send_every: int) -> None:
+        self._model, self._order, self._send_every = model, order, send_every
+        self._done = set[str]()  # those answered or skipped
+        self._told = 0
+
+    def run(self) -> None:
+        """Ask until nothing is left, or the person has had enough."""
+        typer.echo(HELP)
+        more = True
+        while more and (batch := self._next()):
+            answers, more = self._ask(batch)
+            self._send(answers)
+        if more:
+            typer.echo("no others wait for labels")
+        typer.echo(f"{self._told:,} labelled")
+
+    def _next(self) -> list[UnlabelledPrediction]:
+        limit = min(MAX_ASKED, self._send_every + len(self._done))
+        page = self._model.predictions(order=self._order, limit=limit)
+        return [one for one in page.predictions if one.id not in self._done][: self._send_every]
+
+    def _ask(self, batch: list[UnlabelledPrediction]) -> tuple[dict[str, list[str]], bool]:
+        """Return the answers by id, and whether the person goes on."""
+        answers: dict[str, list[str]] = {}
+        place = 0
+        while place < len(batch):
+            shown = batch[place]
+            _show(shown)
+            typed = _read()
+            if typed is None or typed == "q":
+                return answers, False
+            if typed == "u":
+                if not place:
+                    typer.echo("those before have been sent")
+                else:
+                    place -= 1
+                    answers.pop(batch[place].id, None)
+                continue
+            if typed == "s":
+                answers.pop(shown.id, None)
+            else:
+                try:
+                    answers[shown.id] = _labels(typed, shown)
+                except Failure as error:
+                    typer.echo(str(error))
+                    continue
+            place += 1
+        self._done.update(one.id for one in batch)
+        return answers, True
+
+    def _send(self, answers: dict[str, list[str]]) -> None:
+        """Tell the labels one by one: those that somebody else has told meanwhile keep none of the others back."""
+        for id, labels in answers.items():
+            try:
+                self._model.label(id, labels)
+            except (Conflict, Expired, Invalid, NotFound) as error:
+                typer.echo(f"not learnt: {error}")
+            else:
+                self._told += 1
+
+
+def _read() -> str | None:
+    """Return what a person types in a line; None at the end of it all."""
+    typer.echo("labels> ", nl=False)
+    sys.stdout.flush()
+    line = sys.stdin.readline()
+    return line.strip() if line else None
+
+
+def _labels(typed: str, shown: UnlabelledPrediction) -> list[str]:
+    """Return the labels that were typed, each once; says which the model does not know."""
+    if not typed:
+        return shown.labels
+    if typed == "-":
+        return []
+    labels = list(dict.fromkeys(_listed(typed)))
+    new = [label for label in labels if shown.probabilities is not None and label not in shown.probabilities]
+    if new:
+        typer.echo(f"new: {', '.join(new)} (u goes back)")
+    return labels
+
+
+def _listed(typed: str) -> list[str]:
+    if typed.startswith("["):
+        try:
+            labels = json.loads(typed)
+        except ValueError:
+            labels = None
+        if not (isinstance(labels, list) and all(isinstance(label, str) and label for label in labels)):
+            raise Failure('not a list of labels in JSON, like ["a", "b"]')
+        return labels
+    return [label.strip() for label in typed.split(",") if label.strip()]
+
+
+def _show(shown: UnlabelledPrediction) -> None:
+    typer.echo()
+    for line in _described(shown):
+        typer.echo("".join(char if char.isprintable() or char == "\t" else " " for char in line))
+
+
+def _described(shown: UnlabelledPrediction) -> Iterator[str]:
+    record = shown.record
+    if record is None:
+        yield f"{shown.id} (its record was not kept: predict with --keep-record)"
+    elif isinstance(record, dict):
+        for name, value in record.items():
+            yield f"{name}: {_shortened(value)}"
+    else:
+        yield _shortened(record)
+    yield f"predicted: {', '.join(_predicted(shown)) or '(no label)'}"
+    others = {label: p for label, p in (shown.probabilities or {}).items() if label not in shown.labels}
+    likely = sorted(others.items(), key=lambda one: -one[1])[:MAX_LIKELY]
+    if likely:
+        yield f"others:    {', '.join(f'{label} ({p:.2f})' for label, p in likely)}"
+
+
+def _predicted(shown: UnlabelledPrediction) -> list[str]:
+    likely = shown.probabilities
+    return shown.labels if likely is None else [f"{label} ({likely[label]:.2f})" for label in shown.labels]
+
+
+def _shortened(value: object) -> str:
+    text = value if isinstance(value, str) else in_json(value)
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."

@@ -1,0 +1,96 @@
+"""Kept predictions without labels: whose truth would teach the model most.
+
+Uncertain is an example with a label whose log-odds are close to its cut: `uncertainty` is 1 where the model may as well
+say the opposite of that label, and falls to 0 the surer it is of each. The rule was chosen by `python -m benchmarks
+label-next`: sums over all labels prefer examples of which nothing is known, and taught less than random ones.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.predictions import Prediction
+
+ALIKE = 0.9
+"""The cosine of the features of two examples from which the truth of one is taken to tell that of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabelled:
+    """An unlabelled prediction is a kept one: what the present model says of it.
+
+    `record` is what the example was posted as, in JSON, if that was kept.
+    """
+
+    id: str
+    uncertainty: float
+    prediction: Prediction
+    record: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNext:
+    """Kept predictions to label next, of so many `candidates` that were compared, by the state at a position."""
+
+    predictions: Sequence[Unlabelled]
+    candidates: int
+    position: str
+    updates: int
+
+
+def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how uncertain a model is of examples, 0 to 1; 1 for all while it knows no label.
+
+    Parameters
+    ----------
+    margins : ndarray of shape (n_samples, n_labels), float64
+        Half of the log-odds above the cut.
+    """
+    if not margins.shape[1]:
+        return np.ones(len(margins))
+    closest: NDArray[np.float64] = 1.0 - np.tanh(np.abs(margins).min(axis=1))
+    return closest
+
+
+def spread(xs: Sequence[Features]) -> Iterator[int]:
+    """Yield the places of examples in their order, those last that are much like one that came before."""
+    rows = _unit_rows(xs)
+    if not rows:
+        return
+    late: list[int] = []
+    waiting = np.ones(len(xs), dtype=bool)
+    scratch = np.zeros(max(int(columns.max()) + 1 for columns, _ in rows))
+    lengths = np.array([len(columns) for columns, _ in rows])
+    row_of = np.repeat(np.arange(len(rows)), lengths)
+    columns = np.concatenate([columns for columns, _ in rows])
+    values = np.concatenate([values for _, values in rows])
+    for place, (its_columns, its_values) in enumerate(rows):
+        if not waiting[place]:
+            late.append(place)
+            continue
+        yield place
+        scratch[its_columns] = its_values
+        cosines = np.bincount(row_of, scratch[columns] * values, minlength=len(rows))
+        scratch[its_columns] = 0.0
+        waiting &= cosines < ALIKE
+    yield from late
+
+
+def _unit_rows(xs: Sequence[Features]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """Return columns and values of examples, brought to length 1; names get columns of their own here."""
+    places: dict[Any, int] = {}
+    rows = []
+    for x in xs:
+        names: Sequence[Any] = range(len(x.values)) if x.names is None else x.names
+        if x.indices is not None:
+            names = x.indices.tolist()
+        values = np.nan_to_num(x.values.astype(np.float64))
+        if not values.any():  # all without features are alike
+            names, values = [None], np.ones(1)
+        columns = np.array([places.setdefault(name, len(places)) for name in names], dtype=np.int64)
+        rows.append((columns, values / np.sqrt(values @ values)))
+    return rows

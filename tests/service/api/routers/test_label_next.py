@@ -1,0 +1,174 @@
+"""Kept predictions that wait for their labels: which come first, with what, and within which bounds."""
+
+import itertools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+NUMBERS = itertools.count()
+RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": None, "in": {"deep": True}}
+
+
+@pytest.fixture
+def model(client: TestClient, create: Callable[..., str]) -> str:
+    """A model that is sure of a and of b, and knows nothing of other features."""
+    address = create(client, f"label-next-{next(NUMBERS)}")
+    examples = [{"x": {"a": 1}, "y": ["p"]}, {"x": {"b": 1}, "y": ["q"]}] * 40
+    client.post(f"{address}/update", json={"examples": examples}).raise_for_status()
+    return address
+
+
+def keep(client: TestClient, address: str, *xs: Any, how: str = "true") -> list[str]:
+    answer = client.post(f"{address}/predict?keep={how}", json={"examples": [{"x": x} for x in xs]})
+    assert answer.status_code == 200, answer.text
+    return [one["id"] for one in answer.json()["predictions"]]
+
+
+def listed(client: TestClient, address: str, **query: Any) -> Any:
+    answer = client.get(f"{address}/predictions", params=query)
+    assert answer.status_code == 200, answer.text
+    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
+    return answer.json()
+
+
+def ids(page: Any) -> list[str]:
+    return [one["id"] for one in page["predictions"]]
+
+
+def test_the_uncertain_come_first(client: TestClient, model: str) -> None:
+    sure, torn, unsure = keep(client, model, {"a": 1}, {"a": 1, "b": 1}, {"c": 1})
+    page = listed(client, model, order="uncertainty")
+    assert set(ids(page)) == {sure, torn, unsure}
+    assert ids(page)[-1] == sure
+    uncertainties = [one["uncertainty"] for one in page["predictions"]]
+    assert uncertainties == sorted(uncertainties, reverse=True)
+    assert 0 <= uncertainties[-1] < uncertainties[0] <= 1
+    assert (page["candidates"], page["updates"]) == (3, 80)
+    assert page == listed(client, model, order="uncertainty")
+
+
+def test_what_is_listed_is_what_would_be_predicted(client: TestClient, model: str) -> None:
+    (id,) = keep(client, model, {"a": 1, "b": 0.5})
+    client.post(f"{model}/update", json={"x": {"a": 1, "b": 0.5}, "y": ["new"]}).raise_for_status()
+    now = client.post(f"{model}/predict", json={"x": {"a": 1, "b": 0.5}, "probabilities": True}).json()
+    (one,) = listed(client, model)["predictions"]
+    assert (one["id"], one["labels"], one["probabilities"]) == (id, now["labels"], now["probabilities"])
+    assert "record" not in one
+
+
+def test_labelled_ones_are_listed_no_more(client: TestClient, model: str) -> None:
+    first, second, third = keep(client, model, {"a": 1}, {"b": 1}, {"c": 1})
+    client.post(f"{model}/labels", json={"id": first, "y": ["p"]}).raise_for_status()
+    client.post(f"{model}/labels", json={"id": second, "y": {"p": False}}).raise_for_status()
+    for order in ("newest", "uncertainty"):
+        assert ids(listed(client, model, order=order)) == [third]
+    client.post(f"{model}/labels", json={"id": third, "y": []}).raise_for_status()
+    for order in ("newest", "uncertainty"):
+        page = listed(client, model, order=order)
+        assert (page["predictions"], page["candidates"]) == ([], 0)
+
+
+def test_the_newest_come_first_unless_asked_otherwise(client: TestClient, model: str) -> None:
+    made = [keep(client, model, {"a": number})[0] for number in range(1, 6)]
+    # Those of one millisecond have ids in any order.
+    assert ids(listed(client, model, limit=3)) == sorted(made, reverse=True)[:3]
+    assert listed(client, model, limit=3)["candidates"] == 3
+
+
+def test_what_is_alike_is_not_listed_again_and_again(client: TestClient, model: str) -> None:
+    alike = [{"a": 1, "b": 1, "noise": 0.001 * number} for number in range(30)]
+    others = [{"a": 1, f"other{number}": 1} for number in range(10)]
+    same, different = keep(client, model, *alike), keep(client, model, *others)
+    first = ids(listed(client, model, order="uncertainty", limit=11))
+    assert len(set(first) & set(same)) == 1
+    assert set(different) < set(first)
+    everything = ids(listed(client, model, order="uncertainty", limit=40))
+    assert set(everything) == {*same, *different}
+    assert everything[:11] == first
+
+
+def test_a_model_that_knows_nothing_spreads_what_it_asks(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, f"label-next-{next(NUMBERS)}")
+    kept = keep(client, address, *[{"x": 1}] * 5, {"y": 1}, {})
+    page = listed(client, address, order="uncertainty", limit=3)
+    assert {kept[5], kept[6]} < set(ids(page))
+    assert [one["uncertainty"] for one in page["predictions"]] == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    "x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}]
+)
+def test_records_come_back_as_they_were_posted(client: TestClient, create: Callable[..., str], x: Any) -> None:
+    address = create(client, f"label-next-{next(NUMBERS)}")
+    client.post(f"{address}/predict?keep=record", json={"x": x}).raise_for_status()
+    keep(client, address, x, x, how="record")
+    keep(client, address, x)
+    records = [one.get("record", "not kept") for one in listed(client, address)["predictions"]]
+    assert sorted(map(json.dumps, records)) == sorted(map(json.dumps, [x, x, x, "not kept"]))
+
+
+def test_records_count_as_kept_bytes(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_kept_prediction_bytes=3_000) as client:
+        address = create(client, "small")
+        long = {"title": "word " * 1_000}
+        assert client.post(f"{address}/predict?keep=true", json={"x": long}).status_code == 200
+        answer = client.post(f"{address}/predict?keep=record", json={"x": long})
+        assert (answer.status_code, answer.json()["code"]) == (429, "predictions_full")
+
+
+def test_only_so_many_are_compared(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_ranked_predictions=700) as client:
+        address = create(client, "many")
+        old = keep(client, address, *({"a": 1, f"b{number}": 1} for number in range(300)))
+        new = keep(client, address, *({"a": 1, f"c{number}": 1} for number in range(700)))
+        page = listed(client, address, order="uncertainty", limit=100)
+        assert page["candidates"] == 700
+        assert set(ids(page)) <= {*new, *old}
+        assert len(set(ids(page))) == 100
+        client.post(f"{address}/labels", json={"examples": [{"id": id, "y": []} for id in new]}).raise_for_status()
+        assert set(ids(listed(client, address, order="uncertainty", limit=100))) <= set(old)
+
+
+def test_without_probabilities(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, f"label-next-{next(NUMBERS)}", params={"calibrate": False})
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
+    keep(client, address, {"a": 1}, {"b": 1})
+    page = listed(client, address, order="uncertainty")
+    assert [one["probabilities"] for one in page["predictions"]] == [None, None]
+
+
+def test_retired_labels_make_nothing_uncertain(client: TestClient, model: str) -> None:
+    keep(client, model, {"a": 1})
+    before = listed(client, model)["predictions"][0]
+    examples = [{"x": {"a": 1}, "y": {"torn": number % 2 == 0}} for number in range(20)]
+    client.post(f"{model}/update", json={"examples": examples}).raise_for_status()
+    torn = listed(client, model)["predictions"][0]
+    client.post(f"{model}/labels/retire", json={"label": "torn"}).raise_for_status()
+    after = listed(client, model)["predictions"][0]
+    assert torn["uncertainty"] > after["uncertainty"]
+    assert set(after["probabilities"]) == set(before["probabilities"])
+
+
+@pytest.mark.parametrize("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
+def test_wrong_parameters_are_refused(client: TestClient, model: str, refused: Callable[..., Any], query: str) -> None:
+    answer = client.get(f"{model}/predictions?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize("keep", ["yes", "", "True", "records"])
+def test_wrong_ways_to_keep_are_refused(client: TestClient, model: str, keep: str) -> None:
+    answer = client.post(f"{model}/predict?keep={keep}", json={"x": {"a": 1}})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+
+
+def test_answers_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+    with serve(max_answer_scores=100) as client:
+        address = create(client, "bounded", labels=[f"l{number}" for number in range(10)])
+        assert client.get(f"{address}/predictions?limit=5").status_code == 200
+        answer = client.get(f"{address}/predictions?limit=6")
+        assert (answer.status_code, answer.json()["code"]) == (413, "batch_too_large")
