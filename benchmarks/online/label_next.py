@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from benchmarks.data_sets import load_stream
 from manylabel_core import FALT
 from manylabel_service.hosting.examples import Features
-from manylabel_service.online.label_next import spread, uncertainty
+from manylabel_service.online.label_next import counting, spread, uncertainty
 from manylabel_service.online.replica import ALIKE_AMONG
 
 BATCH, EVERY = 20, 100
 POOL, TEST = 5_000, 2_000
 
-Rule = Callable[[FALT, Any], NDArray[np.int64]]
-"""Chooses places in the pool that is left, most wanted first."""
+Rule = Callable[[FALT, Any, NDArray[np.int64]], NDArray[np.int64]]
+"""Chooses places in the pool that is left, most wanted first; knows how many examples each label was true of."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,26 +59,29 @@ def curve(X: Any, Y: Any, choose: Rule, seed: int, labels: int) -> list[float]:
     n_test = min(TEST, len(order) // 3)
     test, pool = order[:n_test], order[n_test : n_test + POOL]
     known, model, found = np.zeros(0, dtype=np.int64), FALT(), []
+    counts = np.zeros(Y.shape[1], dtype=np.int64)
     for learnt in range(BATCH, labels + 1, BATCH):
-        places = choose(model, X[pool]) if learnt > BATCH else np.arange(len(pool))
+        places = choose(model, X[pool], counts[known]) if learnt > BATCH else np.arange(len(pool))
         rows, pool = pool[places[:BATCH]], np.delete(pool, places[:BATCH])
         new = np.setdiff1d(np.unique(Y[rows].nonzero()[1]), known)  # labels are columns from when they are first told
         known = np.concatenate([known, new])
         model.partial_fit(X[rows], Y[rows][:, known].toarray())
+        counts += Y[rows].toarray().sum(axis=0)
         if learnt % EVERY == 0:
             found.append(_micro_f1(model, X[test], Y[test], known))
     return found
 
 
-def uncertain(model: FALT, X: Any) -> NDArray[np.int64]:
+def uncertain(model: FALT, X: Any, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Choose as the server does."""
-    ranked = np.argsort(-uncertainty(model.decision_function(X)), kind="stable")[: ALIKE_AMONG * BATCH]
+    found = uncertainty(model.decision_function(X)[:, counting(counts, ())])
+    ranked = np.argsort(-found, kind="stable")[: ALIKE_AMONG * BATCH]
     rows = [X[[place]] for place in ranked]
     xs = [Features(None, row.indices.astype(np.int32), row.data.astype(np.float32)) for row in rows]
     return np.array([ranked[place] for place in islice(spread(xs), BATCH)])
 
 
-RULES: dict[str, Rule] = {"random": lambda model, X: np.arange(X.shape[0]), "uncertainty": uncertain}
+RULES: dict[str, Rule] = {"random": lambda model, X, counts: np.arange(X.shape[0]), "uncertainty": uncertain}
 
 
 def _micro_f1(model: FALT, X: Any, Y: Any, known: NDArray[np.int64]) -> float:

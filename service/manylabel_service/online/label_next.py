@@ -1,8 +1,9 @@
 """Kept predictions without labels: whose truth would teach the model most.
 
 Uncertain is an example with a label whose log-odds are close to its cut: `uncertainty` is 1 where the model may as well
-say the opposite of that label, and falls to 0 the surer it is of each. The rule was chosen by `python -m benchmarks
-label-next`: sums over all labels prefer examples of which nothing is known, and taught less than random ones.
+say the opposite of that label, and falls to 0 the surer it is of each. Labels that it has hardly seen do not count:
+they are close to their cuts in every example. The rule was chosen by `python -m benchmarks label-next`: sums over all
+labels prefer examples of which nothing is known, and taught less than random ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,10 @@ from manylabel_service.hosting.predictions import Prediction
 
 ALIKE = 0.9
 """The cosine of the features of two examples from which the truth of one is taken to tell that of the other."""
+
+
+SEEN_ENOUGH = 3
+"""Examples that a label must have been true of to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,18 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.ones(len(margins))
     closest: NDArray[np.float64] = 1.0 - np.tanh(np.abs(margins).min(axis=1))
     return closest
+
+
+def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
+    """Return the columns of the labels that count: those seen often enough, else all; without those retired.
+
+    Parameters
+    ----------
+    examples : ndarray of shape (n_labels,), int64
+        How many examples each label was true of.
+    """
+    enough = np.setdiff1d(np.flatnonzero(examples >= SEEN_ENOUGH), retired)
+    return enough if len(enough) else np.setdiff1d(np.arange(len(examples)), retired)
 
 
 def spread(xs: Sequence[Features]) -> Iterator[int]:

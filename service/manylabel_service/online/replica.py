@@ -8,7 +8,7 @@ unless it asks for a position that is not reached yet.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO, Any, TypeVar
 
@@ -34,7 +34,7 @@ from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.label_next import LabelNext, Unlabelled, spread, uncertainty
+from manylabel_service.online.label_next import LabelNext, Unlabelled, spread
 from manylabel_service.online.prediction_store import KeptPrediction, PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
@@ -367,7 +367,7 @@ class Replica(HostedModel):
         chosen = await self._prediction_store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
         if by_uncertainty:
             chosen = await _without_repeats(chosen, limit)
-        return await self._described(chosen[:limit], len(ranked))
+        return await self._described(chosen[:limit], {id: -one for one, id in ranked})
 
     def _waits_for_labels(self, id: str) -> bool:
         labelled = self.model.labelled
@@ -377,14 +377,15 @@ class Replica(HostedModel):
         """Return how uncertain the model is of examples; NaN of those that fit it no longer."""
         return self._applier.model.uncertainties(part)
 
-    async def _described(self, chosen: Sequence[tuple[str, KeptPrediction]], candidates: int) -> LabelNext:
-        xs = [kept.x for _, kept in chosen]
-        predicted = await self.predict(xs, probabilities=self.has_probabilities)
+    async def _described(
+        self, chosen: Sequence[tuple[str, KeptPrediction]], uncertain: Mapping[str, float]
+    ) -> LabelNext:
+        predicted = await self.predict([kept.x for _, kept in chosen], probabilities=self.has_probabilities)
         described = [
-            Unlabelled(id, float(uncertainty(one.margins[np.newaxis])[0]), one, kept.record)
+            Unlabelled(id, uncertain[id], one, kept.record)
             for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
         ]
-        return LabelNext(described, candidates, predicted.position, self.model.updates)
+        return LabelNext(described, len(uncertain), predicted.position, self.model.updates)
 
     # -- updates ----------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from manylabel_service.errors import LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
-from manylabel_service.online.label_next import uncertainty
+from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
@@ -133,8 +133,11 @@ class OnlineModel:
         found = np.full(len(xs), np.nan)
         if fitting:
             scores = self.learner.score(as_rows([self.features.find(xs[place]) for place in fitting]))
-            margins = scores[:, 1:] - scores[:, :1]
-            found[fitting] = uncertainty(np.delete(margins, self.retired_columns, axis=1))
+            seen = self.prequential.labels().relevant
+            examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
+            examples[: len(seen)] = seen  # labels that were only declared have not been
+            columns = counting(examples, self.retired_columns)
+            found[fitting] = uncertainty(scores[:, 1 + columns] - scores[:, :1])
         listed: list[float] = found.tolist()
         return listed
 

@@ -5,10 +5,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
+from manylabel_service.online.label_next import counting
 
 NUMBERS = itertools.count()
 RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": None, "in": {"deep": True}}
@@ -152,6 +154,12 @@ def test_retired_labels_make_nothing_uncertain(client: TestClient, model: str) -
     after = listed(client, model)["predictions"][0]
     assert torn["uncertainty"] > after["uncertainty"]
     assert set(after["probabilities"]) == set(before["probabilities"])
+
+
+def test_labels_hardly_seen_do_not_count_while_others_do() -> None:
+    assert counting(np.array([0, 3, 2, 5, 9]), [3]).tolist() == [1, 4]
+    assert counting(np.array([0, 2, 1]), [1]).tolist() == [0, 2]
+    assert counting(np.array([4]), [0]).tolist() == []
 
 
 @pytest.mark.parametrize("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
