@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 3
 INSTALLED := .venv/installed
 
-.PHONY: demo test types compiled test-long format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test types compiled test-long test-label-studio format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -33,6 +33,17 @@ compiled: $(INSTALLED)
 test-long: $(INSTALLED)
 	$(BIN)/pytest -m long --durations 25 -o faulthandler_timeout=3600
 
+# A project in a real Label Studio, which has an environment of its own; minutes, and a gigabyte from the package index.
+# MANYLABEL_TEST_LABEL_STUDIO=path runs the test on another, which is not installed here then.
+LABEL_STUDIO := .venv-label-studio/bin/label-studio
+MANYLABEL_TEST_LABEL_STUDIO ?= $(LABEL_STUDIO)
+test-label-studio: $(INSTALLED) $(MANYLABEL_TEST_LABEL_STUDIO)
+	MANYLABEL_TEST_LABEL_STUDIO=$(MANYLABEL_TEST_LABEL_STUDIO) $(BIN)/pytest -n 0 -m label_studio -o faulthandler_timeout=3600
+
+$(LABEL_STUDIO):
+	$(PYTHON) -m venv .venv-label-studio
+	.venv-label-studio/bin/pip install --quiet --disable-pip-version-check 'label-studio>=1.20,<2'
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -55,4 +66,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-label-studio .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -14,6 +14,7 @@ from manylabel_service.api.openapi import describe
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
+    label_studio,
     labels,
     learning,
     model_labels,
@@ -33,6 +34,7 @@ from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.turns import Turns
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import open_jobs
+from manylabel_service.label_studio.connection import Connections
 from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
@@ -52,6 +54,7 @@ _PARTS = (
     dataset_calls,
     job_calls,
     events,
+    label_studio,
     server,
 )
 
@@ -76,7 +79,8 @@ def create_app(
     """
     registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
-    context = Context(settings, registry, telemetry, datasets, jobs)
+    connections = Connections(store.documents, registry.existing)
+    context = Context(settings, registry, telemetry, datasets, jobs, connections)
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),

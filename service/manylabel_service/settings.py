@@ -206,6 +206,10 @@ class Settings(BaseSettings):
     max_kept_prediction_bytes: PositiveInt = 2**28
     """Most bytes of the predictions kept at a time, features and scores, per model; beyond it they are answered 429."""
 
+    label_studio_url: str | None = None
+    """Address of the Label Studio whose annotations are read when it asks for training; without it, the one that it
+    says it has when it connects."""
+
     max_ranked_predictions: PositiveInt = 5_000
     """Most kept predictions without labels, the newest, that are compared where the most uncertain are asked for."""
 

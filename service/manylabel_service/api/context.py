@@ -10,6 +10,7 @@ from starlette.requests import Request
 from manylabel_service.api.web.streaming import DownloadSlots
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
+from manylabel_service.label_studio.connection import Connections
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.telemetry.metrics import Telemetry
@@ -21,7 +22,8 @@ class Context:
 
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
-    whole version in memory to show it, `downloads` by those that have a file to send.
+    whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
+    Studio.
     """
 
     settings: Settings
@@ -29,6 +31,7 @@ class Context:
     telemetry: Telemetry
     datasets: DatasetStore
     jobs: JobService
+    connections: Connections
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
     downloads: DownloadSlots = field(default_factory=DownloadSlots)

@@ -54,6 +54,11 @@ OPERATIONS = {
     ("get", "/v1/jobs/{id}/events"): {404, 422, 503},
     ("post", "/v1/jobs/{id}/retry"): {404, 409, 429, 503},
     ("get", "/v1/trainers"): set(),
+    ("get", "/v1/label-studio/{name}/health"): {404, 503},
+    ("post", "/v1/label-studio/{name}/setup"): {400, 404, 409, 413, 415, 422, 503},
+    ("post", "/v1/label-studio/{name}/predict"): {400, 404, 409, 413, 415, 422, 503},
+    ("post", "/v1/label-studio/{name}/webhook"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
+    ("get", "/v1/label-studio/{name}/versions"): {404, 409, 503},
 }
 WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
 KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/retire"}

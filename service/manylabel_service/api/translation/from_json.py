@@ -53,7 +53,7 @@ def to_features(item: Any, at: Path, max_features: int, records: RecordEncoder) 
     try:
         x = PredictNumbers.model_validate(item).x
     except ValidationError as error:
-        return _record(_valid_record(PredictItem, item, error, at).x, (*at, "x"), max_features, records)
+        return record_features(_valid_record(PredictItem, item, error, at).x, (*at, "x"), max_features, records)
     return _features(x, (*at, "x"), max_features)
 
 
@@ -93,7 +93,7 @@ def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -
         valid = UpdateNumbers.model_validate(item)
     except ValidationError as error:
         record = _valid_record(UpdateItem, item, error, at)
-        x = _record(record.x, (*at, "x"), max_features, records)
+        x = record_features(record.x, (*at, "x"), max_features, records)
         return Example(x, to_labels(record.y, (*at, "y")), record.weight)
     return Example(_features(valid.x, (*at, "x"), max_features), to_labels(valid.y, (*at, "y")), valid.weight)
 
@@ -108,7 +108,8 @@ def _valid_record(kind: type[ItemT], item: Any, error: ValidationError, at: Path
         raise invalid_body(other, at, path_in_item) from other
 
 
-def _record(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
+def record_features(x: Any, at: Path, max_features: int, records: RecordEncoder) -> Features:
+    """Return the features of a record, which stands at the path `at` of the body; raises as `to_features`."""
     try:
         features = records.encode(x)
     except RecordError as error:

@@ -1,0 +1,274 @@
+"""/v1/label-studio/{model}: a model as the machine-learning backend of a project in Label Studio."""
+
+import time
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import structlog
+from fastapi import APIRouter
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.translation.label_studio import TaskReader, to_config
+from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.problems import Problem, invalid
+from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.errors import InvalidExample, KeyInFlight, LimitExceeded, ModelNotFound
+from manylabel_service.hosting.examples import Example, Features
+from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.label_studio.answers import AnnotationRefused, annotation_key, model_versions, shown
+from manylabel_service.label_studio.config import LabelConfig
+from manylabel_service.label_studio.connection import Connection, FetchFailed, annotated_tasks
+from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.answer import UpdateResult
+
+log = structlog.get_logger()
+
+router = APIRouter(tags=["label studio"])
+
+TASKS_AT_ONCE = 100
+RECONCILING_SECONDS = 80.0
+"""Label Studio waits for 100 s for the answer to START_TRAINING."""
+
+_LEARNT = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
+_READING = (
+    *("malformed_json", "model_not_found", "model_is_trained", "body_too_large", "unsupported_media_type"),
+    *("invalid_request", "not_ready", "storage_unavailable"),
+)
+
+Sent = TypeVar("Sent", bound=BaseModel)
+
+
+@router.get(
+    "/v1/label-studio/{name}/health",
+    summary="Say whether a model can be asked",
+    response_model=schemas.BackendHealth,
+    responses=problems("model_not_found", "not_ready", "storage_unavailable"),
+)
+async def health(context: ContextOf, name: str) -> Response:
+    """The model need not be in memory for that: Label Studio waits for a second only."""
+    context.registry.require_ready()
+    if not await context.registry.existing({name}):
+        raise ModelNotFound(name)
+    return json_answer({"status": "UP", "model_class": name})
+
+
+@router.post(
+    "/v1/label-studio/{name}/setup",
+    summary="Connect a model with a project",
+    response_model=schemas.SetupAnswer,
+    responses=problems(*_READING),
+    openapi_extra=body(schemas.SetupRequest),
+)
+async def setup(request: Request, context: ContextOf, name: str) -> Response:
+    """Label Studio calls this when the backend is added, and again before it asks for predictions. Where it is, and the
+    token of its user, are kept for START_TRAINING."""
+    replica, sent = await _sent(request, context, name, schemas.SetupRequest)
+    config = to_config(sent.label_config, ("schema",))
+    context.connections.note_config(replica.record, sent.label_config)
+    declared = replica.spec.labels
+    if declared is not None and (unknown := [label for label in config.labels if label not in declared]):
+        raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
+    project = sent.project.partition(".")[0]
+    if sent.hostname and sent.access_token and project.isdecimal() and len(project) < 10:
+        connection = Connection(sent.hostname, sent.access_token, int(project))
+        await context.connections.remember(replica.record, connection)
+    return json_answer({"model_version": _versions(replica)[-1]})
+
+
+@router.post(
+    "/v1/label-studio/{name}/predict",
+    summary="Predict tasks",
+    response_model=schemas.TaskPredictions,
+    responses=problems(*_READING, "batch_too_large"),
+    openapi_extra=body(schemas.PredictTasksRequest),
+)
+async def predict(request: Request, context: ContextOf, name: str) -> Response:
+    """The answer has one prediction for each task. A task that is no record, or does not fit the model, has no choices
+    and the score 0."""
+    replica, sent = await _sent(request, context, name, schemas.PredictTasksRequest)
+    most = context.settings.max_batch_examples
+    if len(sent.tasks) > most:
+        raise Problem("batch_too_large", f"a batch has at most {most:,} tasks, this one {len(sent.tasks):,}")
+    config = to_config(sent.label_config, ("label_config",))
+    reader = TaskReader(replica, config, context.settings.max_features)
+    started, results = time.perf_counter(), list[dict[str, Any]]()
+    for begin in range(0, len(sent.tasks), TASKS_AT_ONCE):
+        tasks = sent.tasks[begin : begin + TASKS_AT_ONCE]
+        predictions = await _predict(context, replica, [_features(replica, reader, task) for task in tasks])
+        version = _versions(replica)[-1]
+        results += [shown(config, prediction, version) for prediction in predictions]
+    context.telemetry.predicted(name, len(results), time.perf_counter() - started)
+    return json_answer({"results": results})
+
+
+@router.post(
+    "/v1/label-studio/{name}/webhook",
+    summary="Learn annotations",
+    response_model=schemas.WebhookAnswer,
+    responses=problems(*_READING, "queue_full", "limit_exceeded"),
+    openapi_extra=body(schemas.WebhookRequest),
+)
+async def webhook(request: Request, context: ContextOf, name: str) -> Response:
+    """An annotation is learnt once as it is, and again with its new truth when it was edited. START_TRAINING learns
+    those of the project that were not: a message is never sent again. Other messages change nothing."""
+    with counting_refusals(context, name):
+        replica, sent = await _sent(request, context, name, schemas.WebhookRequest)
+        learner = _Learner(context, replica, sent.project or {})
+        if sent.action in _LEARNT:
+            for annotation, task in _pairs(sent):
+                await learner.learn(annotation, task)
+        elif sent.action == "START_TRAINING":
+            await learner.reconcile()
+    counts = {"learnt": learner.learnt, "known": learner.known, "refused": learner.refused}
+    return json_answer({**counts, "model_version": _versions(replica)[-1]})
+
+
+@router.get(
+    "/v1/label-studio/{name}/versions",
+    summary="List what the versions of a model have been called",
+    response_model=schemas.BackendVersions,
+    responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
+)
+async def versions(context: ContextOf, name: str) -> Response:
+    """A version is the model from one number of examples learnt to the next: 0, 1, 2, 5, 10, 20, 50 and so on."""
+    return json_answer({"versions": _versions(online(await context.registry.get(name)))})
+
+
+async def _sent(request: Request, context: Context, name: str, kind: type[Sent]) -> tuple[Replica, Sent]:
+    """Return the model and the body of a request."""
+    replica = online(await context.registry.get(name))
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        return replica, kind.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+
+
+def _versions(replica: Replica) -> list[str]:
+    replica.check_serving()
+    return model_versions(replica.name, replica.record.incarnation, replica.model.updates)
+
+
+def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Features | None:
+    """Return the features of a task; None if it has none that the model takes."""
+    try:
+        x = reader.features(task.data, ())
+    except Problem:
+        return None
+    return x if replica.model.features.fits(x) else None
+
+
+async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> list[Prediction | None]:
+    fitting = [x for x in xs if x is not None]
+
+    def ask(replica: Replica) -> Awaitable[PredictResult]:
+        return replica.predict(fitting)
+
+    predicted = iter((await context.registry.ask(replica, ask)).predictions)
+    return [None if x is None else next(predicted) for x in xs]
+
+
+def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield annotations with the data of their tasks."""
+    annotations = sent.annotation if isinstance(sent.annotation, list) else [sent.annotation]
+    tasks = sent.task if isinstance(sent.task, list) else [sent.task]
+    if len(annotations) != len(tasks):
+        raise invalid(("task",), "must be as many as there are annotations")
+    for annotation, task in zip(annotations, tasks, strict=True):
+        if annotation is None or task is None:
+            raise invalid((), "must have an annotation and its task: have the webhook send its payload")
+        yield annotation, task.data
+
+
+@dataclass
+class _Learner:
+    """A learner has a model learn the annotations of a project, and counts them."""
+
+    context: Context
+    replica: Replica
+    project: Mapping[str, Any]
+    learnt: int = 0
+    known: int = 0
+    refused: int = 0
+
+    def _config(self) -> LabelConfig:
+        config = self.project.get("label_config") or self.context.connections.config(self.replica.record)
+        return to_config(config, ("project", "label_config"))
+
+    async def learn(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        """Learn an annotation, unless it has been; raises a Problem or ServiceError."""
+        reader = TaskReader(self.replica, self._config(), self.context.settings.max_features)
+        at = ("annotation",)
+        example = reader.example(data, annotation, at)
+        if example is None:
+            return
+        try:
+            key = annotation_key(annotation)
+        except AnnotationRefused as error:
+            raise invalid(at, str(error)) from error
+        started = time.perf_counter()
+        try:
+            updated = await self._update(example, key)
+        except InvalidExample as error:
+            raise invalid((*at, "result"), f"cannot be learnt: {error.detail}") from error
+        except KeyInFlight:  # another message is about the same
+            self.known += 1
+            return
+        self.known += updated.replayed
+        self.learnt += not updated.replayed
+        seconds = time.perf_counter() - started
+        self.context.telemetry.updated(self.replica.name, int(not updated.replayed), seconds, updated.alarms)
+
+    async def _update(self, example: Example, key: IdempotencyKey) -> UpdateResult:
+        deadline = time.monotonic() + self.context.settings.max_queue_seconds
+
+        def ask(replica: Replica) -> Awaitable[UpdateResult]:
+            return replica.update([example], key=key, deadline=deadline)
+
+        return await self.context.registry.ask(self.replica, ask)
+
+    async def reconcile(self) -> None:
+        """Learn the annotations of the project that were not, as far as there is time; raises as `learn`."""
+        self._config()
+        project = self.project.get("id")
+        if type(project) is not int:
+            raise invalid(("project", "id"), "must be the number of the project")
+        connection = await self.context.connections.recall(self.replica.record, project)
+        if connection is None:
+            raise invalid(("project", "id"), "is not connected: Label Studio has not called setup for it")
+        if (address := self.context.settings.label_studio_url) is not None:
+            connection = connection._replace(address=address)
+        ends = time.monotonic() + RECONCILING_SECONDS
+        try:
+            async for tasks in annotated_tasks(connection):
+                for task, annotation in _annotations(tasks):
+                    await self._learn_if_it_can(annotation, task)
+                    if time.monotonic() > ends:
+                        return
+        except FetchFailed as error:
+            log.warning("label_studio_unreachable", model=self.replica.name, error=str(error))
+            raise invalid((), f"cannot be reconciled: {error}") from error
+
+    async def _learn_if_it_can(self, annotation: Mapping[str, Any], task: Mapping[str, Any]) -> None:
+        data = task.get("data")
+        try:
+            await self.learn({"project": self.project["id"], **annotation}, data if isinstance(data, dict) else {})
+        except (Problem, LimitExceeded) as error:
+            log.warning("annotation_refused", model=self.replica.name, id=annotation.get("id"), error=str(error))
+            self.refused += 1
+
+
+def _annotations(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    for task in tasks:
+        annotations = task.get("annotations")
+        for annotation in annotations if isinstance(annotations, list) else ():
+            if isinstance(annotation, dict):
+                yield task, annotation

@@ -1,0 +1,111 @@
+"""Requests of Label Studio to a machine-learning backend, as far as they matter here, and their answers."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from manylabel_service.api.schemas.base import Answer
+
+
+class _Sent(BaseModel):
+    """A JSON object of Label Studio, which may have more fields than are read."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, populate_by_name=False)
+
+
+class SetupRequest(_Sent):
+    """A project is connected."""
+
+    project: str
+    """The number of the project, a dot, and when it was made."""
+    label_config: str = Field(alias="schema")
+    """The labelling configuration, in XML."""
+    hostname: str | None = None
+    """Label Studio can be reached at this address."""
+    access_token: str | None = None
+    """The token of the user who made the project."""
+
+
+class SetupAnswer(Answer):
+    """The model can be the backend of the project."""
+
+    model_version: str
+    """The version moves as the model learns."""
+
+
+class Task(_Sent):
+    """A task is what is to be labelled."""
+
+    id: int | str | None = None
+    """The number of the task in Label Studio."""
+    data: dict[str, Any]
+    """The record; images and other media in it are no features."""
+
+
+class PredictTasksRequest(_Sent):
+    """Tasks are to be predicted."""
+
+    tasks: list[Task]
+    """They are predicted in this order."""
+    label_config: str
+    """The labelling configuration, in XML."""
+
+
+class TaskPrediction(Answer):
+    """A prediction is as Label Studio stores it with a task."""
+
+    result: list[dict[str, Any]]
+    """For each question that can be answered, the choices."""
+    score: float
+    """The certainty, from 0 to 1."""
+    model_version: str
+    """This version has predicted it."""
+
+
+class TaskPredictions(Answer):
+    """Tasks are predicted."""
+
+    results: list[TaskPrediction]
+    """There is one for each task, in their order."""
+
+
+class WebhookRequest(_Sent):
+    """Something has happened in a project."""
+
+    action: str
+    """ANNOTATION_CREATED, ANNOTATIONS_CREATED, ANNOTATION_UPDATED and START_TRAINING are heeded."""
+    annotation: dict[str, Any] | list[dict[str, Any]] | None = None
+    """The annotation, or several of them."""
+    task: Task | list[Task] | None = None
+    """The task of each annotation."""
+    project: dict[str, Any] | None = None
+    """The project, with its `id` and its `label_config`."""
+
+
+class WebhookAnswer(Answer):
+    """The message was heeded, as far as there is something to learn."""
+
+    learnt: int
+    """So many annotations were learnt just now."""
+    known: int
+    """So many had been learnt before."""
+    refused: int
+    """So many cannot be learnt."""
+    model_version: str
+    """The version of the model now."""
+
+
+class BackendHealth(Answer):
+    """The model can be asked."""
+
+    status: str
+    """UP."""
+    model_class: str
+    """The name of the model."""
+
+
+class BackendVersions(Answer):
+    """Versions say how much a model had learnt."""
+
+    versions: list[str]
+    """The first comes first, the present one last."""

@@ -1,0 +1,136 @@
+"""Annotations as the truth of examples, and predictions as Label Studio shows them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from manylabel_service.hosting.examples import Labels
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.label_studio.config import LabelConfig, Question
+
+_DIGEST = b"label-studio-key"
+"""The key alone says which annotation it is, as it was at which time."""
+
+_STEPS = (1, 2, 5)
+
+
+class AnnotationRefused(ValueError):
+    """The annotation cannot be understood; the message says why, as the end of a sentence."""
+
+
+def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
+    """Return the truth that the result of an annotation tells; None if it tells nothing.
+
+    It is complete if all questions may be answered with any number of labels: those not chosen are irrelevant, and so
+    is any other label. Else it is partial: what was chosen, and what could have been chosen in its place.
+
+    Raises
+    ------
+    AnnotationRefused
+        The result is not made of choices as Label Studio writes them.
+    """
+    chosen = _chosen(result)
+    signs: dict[str, bool] = {}
+    for question in config.questions:
+        if question.multiple or question.name in chosen:
+            signs.update(_signs(question, chosen.get(question.name, [])))
+    if config.is_complete:
+        return Labels.all_of(label for label, relevant in signs.items() if relevant)
+    if not signs:
+        return None
+    return Labels(tuple(signs), np.where(list(signs.values()), 1, -1).astype(np.int8), complete=False)
+
+
+def _signs(question: Question, chosen: Sequence[str]) -> dict[str, bool]:
+    if question.yes is not None:
+        return {question.name: question.yes in chosen}
+    signs = {choice.label: choice.value in chosen for choice in question.choices}
+    known = {choice.value for choice in question.choices}
+    return signs | {value: True for value in chosen if value not in known}  # choices that come with the task
+
+
+def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
+    chosen: dict[str, list[str]] = {}
+    for item in result:
+        if not isinstance(item, Mapping) or item.get("type") != "choices":
+            continue
+        value, name = item.get("value"), item.get("from_name")
+        choices = value.get("choices") if isinstance(value, Mapping) else None
+        if not (isinstance(name, str) and isinstance(choices, list) and all(isinstance(one, str) for one in choices)):
+            raise AnnotationRefused("has choices without from_name or value.choices")
+        chosen.setdefault(name, []).extend(choices)
+    return chosen
+
+
+def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> dict[str, Any]:
+    """Return a prediction as Label Studio takes it; None is that of a task that is no record.
+
+    `score` is the certainty, 1 less the uncertainty of the labels asked for that the model knows; 0 if it knows none.
+    """
+    scores = {} if prediction is None else prediction.scores
+    known = [abs(scores[label]) for label in config.labels if label in scores]
+    certainty = float(np.tanh(min(known))) if known else 0.0
+    result = [
+        {
+            "from_name": question.name,
+            "to_name": question.to_name,
+            "type": "choices",
+            "value": {"choices": choices},
+        }
+        for question in config.questions
+        if (choices := list(_predicted(question, scores)))
+    ]
+    return {"result": result, "score": certainty, "model_version": version}
+
+
+def _predicted(question: Question, scores: Mapping[str, float]) -> Iterator[str]:
+    """Yield the choices that are predicted: any number, or the best one of those that the model knows."""
+    if question.yes is not None:
+        if (score := scores.get(question.name)) is not None:
+            yield next(choice.value for choice in question.choices if (choice.value == question.yes) == (score > 0))
+        return
+    known = [choice for choice in question.choices if choice.label in scores]
+    if question.multiple:
+        yield from (choice.value for choice in known if scores[choice.label] > 0)
+    elif known:
+        yield max(known, key=lambda choice: scores[choice.label]).value
+
+
+def annotation_key(annotation: Mapping[str, Any]) -> IdempotencyKey:
+    """Return the key under which an annotation is learnt: once as it is, and again when it was edited.
+
+    Raises
+    ------
+    AnnotationRefused
+        It has no id, or no time at which it was updated.
+    """
+    id, updated = annotation.get("id"), annotation.get("updated_at")
+    try:
+        if type(id) is not int or not isinstance(updated, str):
+            raise ValueError("missing")
+        at = datetime.fromisoformat(updated)
+    except ValueError as error:
+        raise AnnotationRefused("must have an id and updated_at, a time") from error
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return IdempotencyKey(f"label-studio-{annotation.get('project')}-{id}-{at:%Y%m%dT%H%M%S.%f}", _DIGEST)
+
+
+def milestones(updates: int) -> list[int]:
+    """Return 0, 1, 2, 5, 10, 20, 50 and so on up to a number of examples learnt."""
+    reached, power = [0], 1
+    while power <= updates:
+        reached += [power * step for step in _STEPS if power * step <= updates]
+        power *= 10
+    return reached
+
+
+def model_versions(name: str, incarnation: int, updates: int) -> list[str]:
+    """Return what versions of a model are called, from its first to the present one.
+
+    Label Studio asks for the prediction of a task again when the version has moved: it does when the model has learnt
+    so much more that predictions are others.
+    """
+    return [f"{name}.{incarnation}.{reached}" for reached in milestones(updates)]

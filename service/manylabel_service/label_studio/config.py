@@ -1,0 +1,158 @@
+"""A labelling configuration of Label Studio: what it asks, and which fields of a task are text.
+
+The XML comes from whoever may ask, so it is read with expat and nothing is built of it: document types, and with them
+entities, are refused, and so is what is too long, too deep or asks for too much.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+from xml.parsers import expat
+
+MAX_CONFIG_BYTES = 2**18
+"""Most bytes of a configuration."""
+
+MAX_CONFIG_DEPTH = 100
+"""Most tags inside one another."""
+
+_TEXTS = {"text", "hypertext", "paragraphs"}
+_MEDIA = {"image", "audio", "audioplus", "video", "pdf", "timeseries"}
+_YES, _NO = {"yes", "true"}, {"no", "false"}
+_FIELD = re.compile(r"\$([^\s$]+)")
+
+
+class ConfigRefused(ValueError):
+    """The configuration cannot be used; the message says why, as the end of a sentence."""
+
+
+class Choice(NamedTuple):
+    """A choice is what Label Studio calls it in its results, and the label that it stands for."""
+
+    value: str
+    label: str
+
+
+class Question(NamedTuple):
+    """A question is a tag `<Choices>`.
+
+    With `multiple`, each choice is a label; else one of the choices is, and `yes` is that which says that the label
+    `name` is true, if it is a question to be answered with yes or no.
+    """
+
+    name: str
+    to_name: str
+    multiple: bool
+    choices: tuple[Choice, ...]
+    yes: str | None = None
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it is about."""
+        return [self.name] if self.yes is not None else [choice.label for choice in self.choices]
+
+
+class LabelConfig(NamedTuple):
+    """A configuration has questions, fields of a task that are texts, and fields that are no features."""
+
+    questions: tuple[Question, ...]
+    texts: frozenset[str]
+    media: frozenset[str]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that it is about."""
+        return [label for question in self.questions for label in question.labels]
+
+    @property
+    def is_complete(self) -> bool:
+        """True if an annotation tells the whole truth: every question may be answered with any number of labels."""
+        return all(question.multiple for question in self.questions)
+
+
+class _Tag(NamedTuple):
+    name: str
+    attributes: dict[str, str]
+    choices: list[str]
+
+
+@lru_cache(maxsize=16)
+def read_config(text: str) -> LabelConfig:
+    """Return what a configuration asks.
+
+    Raises
+    ------
+    ConfigRefused
+        It is not XML that may be read, or it asks for no choices.
+    """
+    tags = _tags(text)
+    asked = [tag for tag in tags if tag.name == "choices" and {"name", "toName"} <= tag.attributes.keys()]
+    if not asked:
+        raise ConfigRefused("has no <Choices> with a name and a toName")
+    shared = Counter(choice for tag in asked for choice in set(tag.choices))
+    questions = tuple(_question(tag, shared) for tag in asked)
+    texts, media = set[str](), set[str]()
+    for tag in tags:
+        references = [_FIELD.fullmatch(tag.attributes.get(key, "")) for key in ("value", "valueList")]
+        fields = [found[1] for found in references if found is not None]
+        is_url = tag.attributes.get("valueType") == "url"
+        if tag.name in _MEDIA or (tag.name in _TEXTS and is_url):
+            media.update(fields)
+        elif tag.name in _TEXTS:
+            texts.update(fields)
+    return LabelConfig(questions, frozenset(texts - media), frozenset(media))
+
+
+def _question(tag: _Tag, shared: Counter[str]) -> Question:
+    """Return the question of a tag; a choice that another question has, too, is the label `name=choice`."""
+    name, multiple = tag.attributes["name"], tag.attributes.get("choice") == "multiple"
+    to_name = tag.attributes["toName"].split(",")[0].strip()
+    said = {choice.strip().lower(): choice for choice in tag.choices}
+    if not multiple and len(said) == 2 and said.keys() & _YES and said.keys() & _NO:
+        (yes,) = said.keys() & _YES
+        return Question(name, to_name, multiple, tuple(Choice(choice, name) for choice in tag.choices), said[yes])
+    choices = [Choice(choice, f"{name}={choice}" if shared[choice] > 1 else choice) for choice in tag.choices]
+    return Question(name, to_name, multiple, tuple(dict.fromkeys(choices)))
+
+
+def _tags(text: str) -> list[_Tag]:
+    """Return all tags of a configuration but those of choices, which are in the tag that they are of."""
+    raw = text.encode(errors="replace")
+    if len(raw) > MAX_CONFIG_BYTES:
+        raise ConfigRefused(f"has more than {MAX_CONFIG_BYTES:,} bytes")
+    tags: list[_Tag] = []
+    open_tags: list[_Tag] = []
+
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        if len(open_tags) >= MAX_CONFIG_DEPTH:
+            raise ConfigRefused(f"has more than {MAX_CONFIG_DEPTH} tags inside one another")
+        tag = _Tag(name.lower(), attributes, [])
+        open_tags.append(tag)
+        if tag.name != "choice":
+            tags.append(tag)
+        elif (choice := attributes.get("alias") or attributes.get("value")) and (of := _last(open_tags)) is not None:
+            of.choices.append(choice)
+
+    def refuse(*_: object) -> None:
+        raise ConfigRefused("has a document type, which is not read: it could define entities")
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = lambda _: open_tags.pop()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(raw, True)
+    except expat.ExpatError as error:
+        raise ConfigRefused(f"is not XML: {error}") from error
+    return tags
+
+
+def _last(open_tags: list[_Tag]) -> _Tag | None:
+    return next((tag for tag in reversed(open_tags) if tag.name == "choices"), None)
+
+
+def fields_of(data: Mapping[str, Any], config: LabelConfig) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a task that are features: all but images and other media."""
+    return ((name, value) for name, value in data.items() if name not in config.media)

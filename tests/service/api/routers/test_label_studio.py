@@ -1,0 +1,336 @@
+"""A model as the backend of Label Studio, by what Label Studio 1.23 sends."""
+
+import copy
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+
+NUMBERS = itertools.count()
+
+CONFIG = (
+    '<View><Text name="text" value="$text"/><Image name="picture" value="$photo"/>'
+    '<Choices name="topic" toName="text" choice="multiple"><Choice value="cats"/><Choice value="dogs"/></Choices>'
+    "</View>"
+)
+SPAM = (
+    '<View><Text name="text" value="$text"/><Choices name="spam" toName="text" choice="single">'
+    '<Choice value="Yes"/><Choice value="No"/></Choices></View>'
+)
+TASK: dict[str, Any] = {
+    "id": 31, "data": {"text": "A cat meows", "source": "web", "photo": "/data/upload/1.jpg"}, "meta": {},
+    "created_at": "2026-11-23T05:09:56.380750Z", "updated_at": "2026-11-23T05:09:56.904255Z", "is_labeled": True,
+    "allow_skip": True, "overlap": 1, "inner_id": 1, "total_annotations": 1, "cancelled_annotations": 0,
+    "total_predictions": 0, "precomputed_agreement": None, "comment_count": 0, "unresolved_comment_count": 0,
+    "last_comment_updated_at": None, "project": 2, "updated_by": 1, "file_upload": None, "comment_authors": [],
+}  # fmt: skip
+ANNOTATION: dict[str, Any] = {
+    "id": 14, "result": [{"from_name": "topic", "to_name": "text", "type": "choices", "value": {"choices": ["cats"]}}],
+    "was_cancelled": False, "ground_truth": False, "created_at": "2026-11-23T05:09:56.665814Z",
+    "updated_at": "2026-11-23T05:09:56.665852Z", "draft_created_at": None, "lead_time": 3.2, "prediction": {},
+    "result_count": 1, "unique_id": "8ac4c8cf-8b4a-40d6-8450-19735937c9f6", "import_id": None, "last_action": None,
+    "bulk_created": False, "task": 31, "project": 2, "completed_by": 1, "updated_by": 1, "parent_prediction": None,
+    "parent_annotation": None, "last_created_by": None,
+}  # fmt: skip
+PROJECT: dict[str, Any] = {
+    "id": 2, "task_number": 1, "total_annotations_number": 1, "title": "capture", "label_config": CONFIG,
+    "maximum_annotations": 1, "sampling": "Sequential sampling", "model_version": "cap", "organization": 1,
+}  # fmt: skip
+SETUP = {
+    "project": "2.1795410596", "schema": CONFIG, "hostname": "http://localhost:18080", "access_token": "0123",
+    "extra_params": None,
+}  # fmt: skip
+
+
+def message(action: str = "ANNOTATION_CREATED", id: int = 14, updated: int = 0, **changed: Any) -> Any:
+    """Give a webhook's message about annotation `id` as it was when it had been updated so often."""
+    annotation = {**copy.deepcopy(ANNOTATION), "id": id, "updated_at": f"2026-11-23T05:09:56.{665_852 + updated}Z"}
+    return {"action": action, "annotation": {**annotation, **changed}, "task": TASK, "project": PROJECT}
+
+
+def chosen(name: str, *choices: str) -> list[Any]:
+    return [{"from_name": name, "to_name": "text", "type": "choices", "value": {"choices": list(choices)}}]
+
+
+class Backend:
+    """A model at both its addresses."""
+
+    def __init__(self, client: TestClient, address: str) -> None:
+        self.client, self.address = client, address
+        self.name = address.rpartition("/")[2]
+
+    def ask(self, what: str, body: Any = None) -> Any:
+        path = f"/v1/label-studio/{self.name}/{what}"
+        return self.client.get(path) if body is None else self.client.post(path, json=body)
+
+    def ok(self, what: str, body: Any = None) -> Any:
+        answer = self.ask(what, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def learnt(self, body: Any) -> tuple[int, int, int]:
+        answer = self.ok("webhook", body)
+        schemas.WebhookAnswer.model_validate(answer, strict=True)
+        return answer["learnt"], answer["known"], answer["refused"]
+
+    @property
+    def status(self) -> Any:
+        return self.client.get(self.address).json()
+
+    def examples(self) -> dict[str, int]:
+        labels = self.client.get(f"{self.address}/labels").json()["labels"]
+        return {one["label"]: one["examples"] for one in labels}
+
+
+@pytest.fixture
+def made(client: TestClient, create: Callable[..., str]) -> Callable[..., Backend]:
+    return lambda **spec: Backend(client, create(client, f"studio-{next(NUMBERS)}", **spec))
+
+
+@pytest.fixture
+def backend(made: Callable[..., Backend]) -> Backend:
+    return made(text={"fields": ["text"]})
+
+
+def test_a_project_is_connected(backend: Backend) -> None:
+    assert backend.ok("health") == {"status": "UP", "model_class": backend.name}
+    version = backend.ok("setup", SETUP)["model_version"]
+    assert backend.ok("setup", SETUP) == {"model_version": version}
+    assert backend.ok("versions") == {"versions": [version]}
+
+
+def test_every_call_knows_when_there_is_no_model(client: TestClient) -> None:
+    bodies = {"setup": SETUP, "predict": {"tasks": [], "label_config": CONFIG}, "webhook": message()}
+    for what in ("health", "versions", *bodies):
+        path = f"/v1/label-studio/none/{what}"
+        answer = client.post(path, json=bodies[what]) if what in bodies else client.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (404, "model_not_found")
+
+
+def test_annotations_are_learnt_as_records_are(backend: Backend, made: Callable[..., Backend]) -> None:
+    other = made(text={"fields": ["text"]})
+    assert backend.learnt(message()) == (1, 0, 0)
+    x = {"text": "A cat meows", "source": "web"}  # images are no features
+    other.client.post(f"{other.address}/update", json={"x": x, "y": ["cats"]}).raise_for_status()
+    ours, theirs = backend.status, other.status
+    assert (ours["features"], ours["labels"], ours["metrics"]) == (theirs["features"], 1, theirs["metrics"])
+    for address in (backend, other):
+        address.answer = address.client.post(f"{address.address}/predict", json={"x": x}).json()  # type: ignore[attr-defined]
+    assert backend.answer["scores"] == other.answer["scores"]  # type: ignore[attr-defined]
+
+
+def test_an_annotation_is_learnt_once_and_edited_again(backend: Backend) -> None:
+    assert [backend.learnt(message()) for _ in range(3)] == [(1, 0, 0), (0, 1, 0), (0, 1, 0)]
+    edited = message("ANNOTATION_UPDATED", updated=1, result=chosen("topic", "dogs"))
+    assert backend.learnt(edited) == (1, 0, 0)
+    assert backend.learnt(edited) == (0, 1, 0)
+    assert (backend.status["updates"], backend.examples()) == (2, {"cats": 1, "dogs": 1})
+    assert backend.learnt(message(id=15)) == (1, 0, 0)
+
+
+def test_several_annotations_come_in_one_message(backend: Backend) -> None:
+    first, second = message()["annotation"], message(id=15)["annotation"]
+    body = {"action": "ANNOTATIONS_CREATED", "annotation": [first, second], "task": [TASK, TASK], "project": PROJECT}
+    assert backend.learnt(body) == (2, 0, 0)
+    assert backend.learnt(message()) == (0, 1, 0)
+
+
+def test_yes_and_no_are_a_part_of_the_truth(backend: Backend) -> None:
+    project = {**PROJECT, "label_config": SPAM}
+    for number, answer in enumerate(("Yes", "No")):
+        body = {**message(id=number, result=chosen("spam", answer)), "project": project}
+        assert backend.learnt(body) == (1, 0, 0)
+    assert backend.examples() == {"spam": 1}
+    assert backend.learnt({**message(id=9, result=[]), "project": project}) == (0, 0, 0)
+    (one,) = backend.client.get(f"{backend.address}/labels").json()["labels"]
+    assert one["frequency"] == 0.5
+    found = backend.ok("predict", {"tasks": [TASK], "label_config": SPAM})["results"][0]["result"]
+    assert found == chosen("spam", found[0]["value"]["choices"][0])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        message(was_cancelled=True),
+        {"action": "TASKS_CREATED", "tasks": [{"id": 31}], "project": PROJECT},
+        {"action": "ANNOTATIONS_DELETED", "annotations": [{"id": 14}], "project": PROJECT},
+        {"action": "SOMETHING_NEW"},
+    ],
+)
+def test_other_messages_change_nothing(backend: Backend, body: Any) -> None:
+    assert backend.learnt(body) == (0, 0, 0)
+    assert backend.status["updates"] == 0
+
+
+def test_no_annotation_without_choices_but_all_are_false(backend: Backend) -> None:
+    assert backend.learnt(message()) == (1, 0, 0)
+    assert backend.learnt(message(id=15, result=[])) == (1, 0, 0)
+    assert backend.examples() == {"cats": 1}
+    assert backend.status["updates"] == 2
+
+
+def test_tasks_are_predicted_in_order(backend: Backend) -> None:
+    texts = {"cats": "meow purr", "dogs": "bark fetch"}
+    for number in range(40):
+        label = ("cats", "dogs")[number % 2]
+        body = message(id=number, result=chosen("topic", label))
+        assert backend.learnt({**body, "task": {**TASK, "data": {"text": texts[label]}}}) == (1, 0, 0)
+    tasks = [{**TASK, "id": at, "data": data} for at, data in enumerate(
+        [{"text": "bark fetch"}, {"text": "meow purr", "photo": "x"}, {"text": {"no": [["record"]]}}, {}]
+    )]  # fmt: skip
+    params = {"login": None, "password": None, "context": None}
+    body = {"tasks": tasks, "project": "2.1795410596", "label_config": CONFIG, "params": params}
+    answer = backend.ok("predict", body)
+    schemas.TaskPredictions.model_validate(answer, strict=True)
+    dog, cat, broken, empty = answer["results"]
+    assert (dog["result"], cat["result"]) == (chosen("topic", "dogs"), chosen("topic", "cats"))
+    assert broken == {"result": [], "score": 0.0, "model_version": dog["model_version"]}
+    assert 0 <= empty["score"] < dog["score"] <= 1
+    assert dog["model_version"] == backend.ok("setup", SETUP)["model_version"] == backend.ok("versions")["versions"][-1]
+    assert backend.status["updates"] == 40
+
+
+def test_a_model_that_knows_nothing_predicts_nothing(backend: Backend) -> None:
+    (one,) = backend.ok("predict", {"tasks": [TASK], "label_config": CONFIG})["results"]
+    assert (one["result"], one["score"]) == ([], 0.0)
+    assert backend.ok("predict", {"tasks": [], "label_config": CONFIG}) == {"results": []}
+
+
+def test_fields_that_are_shown_as_text_are_text(made: Callable[..., Backend]) -> None:
+    plain = made()
+    plain.learnt(message())
+    assert plain.status["features"] == 3  # cat, meows, source=web; a single letter is no word
+
+
+def test_the_version_moves_coarsely(backend: Backend) -> None:
+    seen = []
+    for number in range(12):
+        backend.learnt(message(id=number))
+        seen.append(backend.ok("setup", SETUP)["model_version"])
+    assert [seen.index(version) + 1 for version in dict.fromkeys(seen)] == [1, 2, 5, 10]
+    assert backend.ok("versions")["versions"][1:] == list(dict.fromkeys(seen))
+
+
+def test_what_cannot_be_understood_is_refused(backend: Backend, made: Callable[..., Backend]) -> None:
+    bomb = '<!DOCTYPE v [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><View>&b;</View>'
+    closed = made(labels=["cats"])
+    wrong: list[tuple[Backend, str, Any, str]] = [
+        (backend, "setup", {**SETUP, "schema": bomb}, "/schema"),
+        (backend, "setup", {**SETUP, "schema": "<View/>"}, "/schema"),
+        (closed, "setup", SETUP, "/schema"),
+        (backend, "predict", {"tasks": [TASK], "label_config": bomb}, "/label_config"),
+        (backend, "predict", {"tasks": [{"id": 1}], "label_config": CONFIG}, "/tasks/0/data"),
+        (backend, "webhook", {**message(), "project": {**PROJECT, "label_config": bomb}}, "/project/label_config"),
+        (backend, "webhook", {"action": "ANNOTATION_CREATED"}, ""),
+        (backend, "webhook", message(updated_at="now"), "/annotation"),
+        (backend, "webhook", message(result=chosen("topic", "x" * 257)), "/annotation/result"),
+        (backend, "webhook", message(result=chosen("topic", "")), "/annotation/result"),
+        (backend, "webhook", {**message(), "task": {"id": 1, "data": {"text": [[1]]}}}, "/task/data/text/0"),
+        (closed, "webhook", message(result=chosen("topic", "dogs")), "/annotation/result"),
+        (backend, "webhook", {"action": "START_TRAINING", "project": {**PROJECT, "id": 77}}, "/project/id"),
+    ]
+    for at, what, body, pointer in wrong:
+        answer = at.ask(what, body)
+        assert (answer.status_code, answer.json().get("code")) == (422, "invalid_request"), (what, body, answer.text)
+        assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
+    assert (backend.status["updates"], closed.status["updates"]) == (0, 0)
+
+
+# -- messages that were lost --------------------------------------------------------------------------
+
+
+class Studio(BaseHTTPRequestHandler):
+    """A Label Studio answers its tasks, a page at a time, to those who have its token."""
+
+    tasks: list[Any]
+    status = 200
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        type(self).asked.append(self.path)
+        status = self.status if self.headers["Authorization"] == "Token 0123" else 401
+        page = int(self.path.partition("&page=")[2].partition("&")[0])
+        found = self.tasks[(page - 1) * 100 : page * 100]
+        raw = json.dumps({"tasks": found, "total": len(self.tasks)}).encode()
+        self.send_response(status)
+        self.send_header("Location", "http://127.0.0.1:1/")
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def studio() -> Iterator[Any]:
+    """A handler with tasks, and the address where it answers."""
+
+    class Own(Studio):
+        tasks: list[Any] = []  # noqa: RUF012
+        asked: list[str] = []  # noqa: RUF012
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    yield Own
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def annotated(id: int, **changed: Any) -> Any:
+    annotation = message(id=id, **changed)["annotation"]
+    del annotation["prediction"]
+    return {**TASK, "id": id, "annotations": [annotation], "predictions": []}
+
+
+TRAIN = {"action": "START_TRAINING", "project": PROJECT}
+
+
+def test_lost_messages_are_made_up_for(backend: Backend, studio: Any) -> None:
+    backend.ok("setup", {**SETUP, "hostname": studio.address})
+    assert backend.learnt(message(id=1)) == (1, 0, 0)
+    skipped, broken = annotated(3, was_cancelled=True), annotated(4, updated_at=None)
+    studio.tasks = [annotated(1), annotated(2), skipped, broken, *(annotated(id) for id in range(100, 210)), {"id": 5}]
+    assert backend.learnt(TRAIN) == (111, 1, 1)
+    assert backend.learnt(TRAIN) == (0, 112, 1)
+    assert backend.learnt(message(id=2)) == (0, 1, 0)
+    assert backend.status["updates"] == 112
+    assert len(studio.asked) == 4
+    studio.tasks[1] = annotated(2, updated_at="2027-01-01T00:00:00Z", result=chosen("topic", "dogs"))
+    assert backend.learnt(TRAIN) == (1, 111, 1)
+
+
+@pytest.mark.parametrize("status", [301, 401, 500])
+def test_a_label_studio_that_does_not_answer_is_named(backend: Backend, studio: Any, status: int) -> None:
+    studio.status = status
+    backend.ok("setup", {**SETUP, "hostname": studio.address})
+    answer = backend.ask("webhook", TRAIN)
+    assert answer.status_code == 422
+    assert str(status) in answer.json()["detail"]
+    assert len(studio.asked) == 1
+
+
+def test_the_address_may_be_set(serve: Callable[..., Any], create: Callable[..., str], studio: Any) -> None:
+    studio.tasks = [annotated(1)]
+    with serve(label_studio_url=studio.address) as client:
+        backend = Backend(client, create(client, "elsewhere"))
+        backend.ok("setup", {**SETUP, "hostname": "http://127.0.0.1:1"})
+        assert backend.learnt(TRAIN) == (1, 0, 0)
+
+
+def test_the_connection_is_the_models_own(backend: Backend, studio: Any, create: Callable[..., str]) -> None:
+    backend.ok("setup", {**SETUP, "hostname": studio.address})
+    backend.client.delete(backend.address).raise_for_status()
+    create(backend.client, backend.name)
+    assert backend.ask("webhook", TRAIN).status_code == 422
+    assert studio.asked == []

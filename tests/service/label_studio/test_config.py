@@ -1,0 +1,70 @@
+"""Configurations of Label Studio: what they ask, and what is refused of them."""
+
+import pytest
+
+from manylabel_service.label_studio.config import MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, ConfigRefused, read_config
+
+TOPICS = """<View>
+  <Header value="Topics of $title"/>
+  <Text name="title" value="$title"/><Text name="body" value="$body" valueType="text"/>
+  <Text name="page" value="$page" valueType="url"/><Image name="picture" value="$photo"/>
+  <Choices name="topic" toName="title" choice="multiple">
+    <View><Choice value="cats"/><Choice value="dogs" alias="hounds"/></View><Choice value="cats"/>
+  </Choices>
+</View>"""
+
+
+def test_choices_are_labels_and_shown_fields_are_texts() -> None:
+    config = read_config(TOPICS)
+    assert config.labels == ["cats", "hounds"]
+    assert config.is_complete
+    assert config.texts == {"title", "body"}
+    assert config.media == {"page", "photo"}
+
+
+@pytest.mark.parametrize("choice", ['choice="single"', 'choice="single-radio"', ""])
+@pytest.mark.parametrize(("yes", "no"), [("Yes", "No"), ("true", "false"), ("no ", "YES")])
+def test_a_question_for_yes_or_no_is_one_label(choice: str, yes: str, no: str) -> None:
+    config = read_config(
+        f'<View><Choices name="spam" toName="t" {choice}><Choice value="{yes}"/><Choice value="{no}"/></Choices></View>'
+    )
+    (question,) = config.questions
+    assert config.labels == ["spam"]
+    assert question.yes is not None
+    assert question.yes.lower() in ("yes", "true")
+    assert not config.is_complete
+
+
+def test_choices_of_several_questions_have_names_of_their_own() -> None:
+    config = read_config(
+        '<View><Choices name="a" toName="t"><Choice value="good"/><Choice value="fair"/></Choices>'
+        '<Choices name="b" toName="t" choice="multiple"><Choice value="good"/><Choice value="new"/></Choices></View>'
+    )
+    assert config.labels == ["a=good", "fair", "b=good", "new"]
+    assert not config.is_complete
+
+
+BOMB = '<!DOCTYPE v [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><View>&b;</View>'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BOMB, "document type"),
+        ('<!DOCTYPE v SYSTEM "file:///etc/passwd"><View/>', "document type"),
+        ('<!DOCTYPE v [<!ENTITY x SYSTEM "http://127.0.0.1/">]><View>&x;</View>', "document type"),
+        ("<View>&x;</View>", "not XML"),
+        ("<View>", "not XML"),
+        ("", "not XML"),
+        ("<View/>\x00", "not XML"),
+        ("<View/>" * 2, "not XML"),
+        ("<View>" * (MAX_CONFIG_DEPTH + 1), "inside one another"),
+        ("<View>" + " " * MAX_CONFIG_BYTES + "</View>", "bytes"),
+        ('<View><Text name="t" value="$t"/></View>', "no <Choices>"),
+        ("<View><Choices><Choice value='a'/></Choices></View>", "no <Choices>"),
+        ("<View>\ud800</View>", "no <Choices>"),
+    ],
+)
+def test_hostile_configurations_are_refused(text: str, why: str) -> None:
+    with pytest.raises(ConfigRefused, match=why):
+        read_config(text)
