@@ -84,7 +84,7 @@ def _trained_record(item: Any, at: Path, max_features: int, records: RecordEncod
         raise invalid_body(error, at, path_in_item) from error
     if valid.views is not None:
         raise invalid(at, "must have either x or views")
-    return Record(valid.x, _record(valid.x, (*at, "x"), max_features, records), records)
+    return Record(valid.x, record_features(valid.x, (*at, "x"), max_features, records), records)
 
 
 def to_example(item: Any, at: Path, max_features: int, records: RecordEncoder) -> Example:

@@ -434,6 +434,7 @@ def test_boundaries() -> None:
 LINES = (
     b'{"title": "Chess for one", "section": "games", "n": 2, "tags": ["game"]}\n{"title": "x", "tags": ["c", "game"]}\n'
 )
+GZIPPED = gzip.compress(LINES, mtime=0)  # the same bytes in every process of the tests, which name them
 TABLE = b"title,section,n,tags\nChess for one,games,2,game\nx,,,c;game\n"
 TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": None, "stop_words": [], "min_length": 2}
 
@@ -443,7 +444,12 @@ TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": Non
     [
         ("ndjson", LINES, "application/x-ndjson", {"label_columns": "tags"}),
         ("ndjson", LINES, "application/x-ndjson", {"tags": "tags", "text": "title"}),
-        ("ndjson", gzip.compress(LINES), "application/gzip", {"tags": "tags", "text": '{"fields": ["title"]}'}),
+        (
+            "ndjson",
+            gzip.compress(LINES, mtime=0),
+            "application/gzip",
+            {"tags": "tags", "text": '{"fields": ["title"]}'},
+        ),
         ("csv", TABLE, "text/csv", {"label_columns": "tags", "separator": ";", "text": "title"}),
         ("csv", TABLE, "text/csv", {"tags": "tags", "separator": ";", "text": "title", "ignore": "n"}),
         ("tsv", TABLE.replace(b",", b"\t"), "text/tab-separated-values", {"label_columns": "1", "separator": ";"}),
