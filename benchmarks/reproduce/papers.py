@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="alt: three folds and five orders; prml: no ablations; lsa-mml: 20 and 80 %% labelled",
     )
+    parser.add_argument("--gaps", action="store_true", help="prml: instead, what stopping early does to its gain")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for the drawings (SVG); none by default")
 

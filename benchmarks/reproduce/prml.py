@@ -4,7 +4,7 @@ Trials: half of the examples, drawn at random, learn, and the other half is pred
 chose the parameters. Here every trial chooses for itself, by three folds of its training half (`prml_selection`): the
 features, rho, C as a multiple of it, and whether scores are mapped. The half that is predicted decides nothing.
 The ablations change one part of PrML, keep its features, and choose the rest anew. With `--quick` there are none, and
-C is 3 rho.
+C is 3 rho. With `--gaps` something else is measured: see `prml_gaps`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import DataSet, load
+from benchmarks.reproduce import prml_gaps
 from benchmarks.reproduce.prml_selection import (
     LARGER_IS_BETTER,
     MEASURES,
@@ -90,6 +91,9 @@ Trial = dict[str, Fitted]
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.gaps:
+        prml_gaps.run(args, SETS)
+        return
     for name in args.sets or SETS:
         data = load(args.data, name)
         print(f"== {name}, {args.trials} trials")
