@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from manylabel_clients import Client
+from manylabel_clients.command.data.files import TableOptions, open_for
+from manylabel_clients.command.failures import Failure
 from manylabel_clients.river import FALT, feed, open_stream
 from manylabel_core import M3L, RecordVectorizer
 
@@ -81,6 +83,9 @@ def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> N
         assert [one.scores for one in client.model("single").predict_many(XS)] == scores
         trained = client.model("trained")
         assert trained.status().text == text
+        assert len(list(open_for(trained, path, None, False, TableOptions(text=["title"])).examples())) == len(ROWS)
+        with pytest.raises(Failure, match=r"trained does not read body as text, only title, by\.bio"):
+            open_for(trained, path, None, False, TableOptions(text=["body"]))
         again = trained.predict_many(XS)
         assert [one.scores for one in again] == [one.scores for one in told]
         found = np.array([[one.scores[label] for label in LABELS] for one in again])

@@ -252,6 +252,9 @@ async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
             lambda m: m["models"][1].update(kind="trained", versions=[1], served=1, last=1),
             lambda m: m["datasets"][0].update(rows=9),
             lambda m: m["datasets"][0].update(name="m"),
+            lambda m: m["datasets"][0].update(text=None),
+            lambda m: m["datasets"][0]["text"].update(ngrams=[1, 1]),
+            lambda m: m["datasets"][0]["text"].update(tokeniser=2),
         ]
         for change in changes:
             hostile(change)

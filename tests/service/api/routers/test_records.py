@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from manylabel_core.records import RecordEncoder, TextSettings
+from manylabel_core.records import RecordEncoder, RecordError, TextSettings
+from manylabel_core.records.forms import form_of
+from manylabel_service.api.translation.from_json import to_example, to_features, to_inputs
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.problems import pointer as json_pointer
+from manylabel_service.trained.inputs import Record
 
 TEXT = {"fields": ["title", "author.bio"], "ngrams": 2, "stop_words": ["the"]}
 RECORDS: list[Any] = [
@@ -198,3 +205,34 @@ def test_a_model_goes_on_reading_as_it_did(serve: Callable[..., Any], tmp_path: 
 def test_values_are_kept_as_32_bit_floats() -> None:
     values = np.array(list(RecordEncoder().encode(RECORDS[1]).values()))
     assert (values.astype(np.float32) != values).any()  # what is compared above was rounded on both paths
+
+
+KEYS = st.text(max_size=4) | st.sampled_from(["a", "b.c", "é" * 200])
+TEXTS = st.text(max_size=20) | st.sampled_from(
+    ["e\u0301 \u0915\u094d\u0937", "שלום مرحبا", "\U0001f44d \u200d", "\ud83d"]
+)
+VALUES = TEXTS | st.booleans() | st.none() | st.floats() | st.integers() | st.lists(TEXTS | st.integers(), max_size=3)
+ANY_RECORD = TEXTS | st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES, max_size=2), max_size=5)
+
+
+@given(ANY_RECORD)
+def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
+    """To learn, to predict, and to predict by a trained model."""
+    if form_of(x) not in ("record", "text") or (isinstance(x, dict) and x.keys() == {"views"}):
+        return
+    encoder, at = RecordEncoder(TextSettings(fields=("a", "b.c"))), ("examples", 3)
+    try:
+        expected = encoder.encode(x)
+    except RecordError as error:
+        place = error.path
+        for refuse in (to_features, to_inputs):
+            with pytest.raises(Problem) as refused:
+                refuse({"x": x}, at, 1_000, encoder)
+            assert refused.value.errors[0]["pointer"] == json_pointer((*at, "x", *place))
+        return
+    trained = to_inputs({"x": x}, at, 1_000, encoder)
+    assert isinstance(trained, Record)
+    learnt = to_example({"x": x, "y": []}, at, 1_000, encoder).x
+    for features in (to_features({"x": x}, at, 1_000, encoder), learnt, trained.features):
+        assert (features.names, features.indices) == (tuple(expected), None)
+        assert np.array_equal(features.values, np.array(list(expected.values()), dtype=np.float32))
