@@ -5,9 +5,9 @@ often resemble each other (scene is sorted by class, corel5k by topic), and in a
 
 Ours have their defaults on every set. Seconds are those of the processor (nothing here uses a second one), for
 everything: taking the matrices in, predicting and learning every example, and measuring; the median of some runs, with
-code compiled before. Of the peers, river's learners and with --moa MOA's, only predicting and learning are counted, and
-they stop when their time is over; the measures are then those of the examples reached, and "there" and "fading there"
-are what the best of ours has on the same ones.
+code compiled before. Of the peers (river's learners, on dense streams nearest neighbours, with --moa MOA's) only
+predicting and learning are counted, and they stop when their time is over; the measures are then those of the examples
+reached, and "there" and "fading there" are what the best of ours has on the same ones.
 
 "Fading" is the micro-F1 as canoalberto/AESAKNNS evaluates streams: counts fade by .995 from one example to the next,
 and the figure is the mean over the examples of what the F1 was after each. Generated streams have one order.
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from benchmarks.data_sets import load_stream
-from benchmarks.online import generated, moa_peers
+from benchmarks.online import generated, moa_peers, neighbours
 from benchmarks.online.published import PUBLISHED
 from benchmarks.online.river_peers import RIVER, predict_and_learn
 from benchmarks.online.search import search
@@ -120,6 +120,8 @@ def _peers(X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> Iterator[tu
     if args.peers == "river":
         for peer, make in RIVER.items():
             yield peer, predict_and_learn(make, X, Y, args.peer_seconds)
+        for peer, rule in () if is_sparse(X) else neighbours.NEIGHBOURS.items():
+            yield peer, neighbours.predict_and_learn(rule, X, Y, args.peer_seconds)
     for peer, learner in moa_peers.MOA.items() if args.moa else ():
         try:
             yield peer, moa_peers.predict_and_learn(learner, X, Y, args.peer_seconds, args.moa)
