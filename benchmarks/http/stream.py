@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         rates: dict[str, list[tuple[float, float]]] = {}
         for repeat in range(args.repeats + 1):
             for name, server in running.items():
-                result = _measure(server, lines, args.lines)
+                result = measure(server, lines, args.lines, "m")
                 if repeat:  # the first is a warm-up
                     rates.setdefault(name, []).append(result)
     for name, results in rates.items():
@@ -67,13 +67,13 @@ def _lines(n_lines: int) -> list[bytes]:
     return lines
 
 
-def _measure(server: servers.Server, lines: list[bytes], n_lines: int) -> tuple[float, float]:
-    """Lines per second, and microseconds of the server's processor time for each."""
+def measure(server: servers.Server, lines: list[bytes], n_lines: int, model: str) -> tuple[float, float]:
+    """Lines per second, and microseconds of the server's processor for each; lines are repeated if need be."""
     text = b"".join(lines) * (n_lines // len(lines))
     n_lines = n_lines // len(lines) * len(lines)
     parts = [_chunk(text[i : i + SENT_BYTES]) for i in range(0, len(text), SENT_BYTES)] + [_chunk(b"")]
-    head = b"POST /v1/models/m/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-    parts.insert(0, head + b"Transfer-Encoding: chunked\r\n\r\n")
+    head = f"POST /v1/models/{model}/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    parts.insert(0, head.encode() + b"Transfer-Encoding: chunked\r\n\r\n")
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as connection:
         cpu, started = server.cpu_seconds(), time.perf_counter()
         sender = threading.Thread(target=_send, args=(connection, parts))

@@ -1,13 +1,13 @@
-"""Records with text: microseconds to read one, and the quality that is learnt from them, beside peers."""
+"""Records with text: microseconds to read one, the rate of a stream, and the quality that is learnt, beside peers."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from benchmarks.text import encoding, quality
+from benchmarks.text import encoding, quality, stream
 
-PARTS = {"encoding": encoding.run, "quality": quality.run}
+PARTS = {"encoding": encoding.run, "stream": stream.run, "quality": quality.run}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,8 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--records", type=int, default=2_000, help="records to read; by default %(default)s")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each contender; by default %(default)s")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with debtags.jsonl.gz, for the quality")
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with debtags.jsonl.gz, for the others")
     parser.add_argument("--peer-seconds", type=float, default=120.0, help="time of a slow peer; default %(default)s")
+    parser.add_argument("--port", type=int, default=8300, help="of the server; by default %(default)s")
     parser.add_argument("--out", type=Path, help="folder for the plot (PNG)")
 
 

@@ -1,0 +1,32 @@
+"""Records a second through one NDJSON stream, predicted and learnt, durable: debtags by FALT, a server on one core."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+
+from benchmarks.data_sets import load_records
+from benchmarks.http import servers
+from benchmarks.http.stream import measure
+from benchmarks.text.quality import FIELDS, TAGS
+
+AIM = 3_000
+"""Records per second."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure, each time with a new model, and print the median."""
+    records = load_records(args.data, "debtags")
+    lines = [json.dumps({"y": record.pop(TAGS), "x": record}).encode() + b"\n" for record in records]
+    rates = []
+    with servers.sqlite() as store, servers.manylabel(args.port, store) as server:
+        for repeat in range(args.repeats):
+            spec = {"name": f"m{repeat}", "algorithm": "falt", "text": {"fields": FIELDS}, "durability": "log"}
+            servers.post(args.port, "/v1/models", json.dumps(spec).encode())
+            rates.append(measure(server, lines, len(lines), str(spec["name"])))
+    per_second = [rate for rate, _ in rates[1:] or rates]  # the first is a warm-up
+    median, cpu = statistics.median(per_second), statistics.median(cpu for _, cpu in rates)
+    print(f"\nNDJSON stream of debtags (sqlite, log), {len(lines):,} records a run: {median:,.0f} a second ", end="")
+    print(f"({min(per_second):,.0f}..{max(per_second):,.0f}), {cpu:.0f} us of the processor a record; ", end="")
+    print(f"aim {AIM:,}: {'met' if median >= AIM else 'MISSED'}", flush=True)
