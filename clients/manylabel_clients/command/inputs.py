@@ -124,7 +124,7 @@ def _has_rows(source: str, are_parts_named: bool) -> bool:
 
         format = format_of(source)
     if are_parts_named and format not in RECORDS:
-        options = "--labels, --tags, --separator, --ignore and --text"
+        options = "--labels, --tags, --separator, --ignore, --text and --weight"
         raise Failure(f"{options} are for files that end with .csv, .tsv, .jsonl or .ndjson, or these and .gz")
     return format in TABLES or (format == "ndjson" and (are_parts_named or is_packed))
 
@@ -136,10 +136,10 @@ def _is_json(source: str) -> bool:
 def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -> Iterator[Item]:
     if labelled:
         check_labelled(path, labels, table)
-    for line, x, y in read_rows(path, labels, table):
+    for line, x, y, weight in read_rows(path, labels, table):
         if y is None and labelled:
             raise Failure(f"{path}, line {line}: its labels are not known")
-        yield Item(f"line {line}", x, y)
+        yield Item(f"line {line}", x, y, weight)
 
 
 def _decodable(lines: Iterator[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Updated
 from manylabel_clients.river.encoding import named_truths, named_values
 from manylabel_clients.river.files.stream import FileStream
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 BATCH_SIZE = 64
 """Examples in one update, by default."""
@@ -166,6 +167,8 @@ def _example(row: Any, complete: bool) -> Example:
     if len(row) not in (2, 3):
         raise ValueError(f"a row must be (x, y) or (x, y, weight), not {len(row)} values")
     x, y, *weight = row
+    if weight and not (isinstance(weight[0], int | float) and 0.0 < weight[0] <= MAX_EXAMPLE_WEIGHT):
+        raise ValueError(f"a weight must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {weight[0]!r}")
     return (named_values(x) if isinstance(x, Mapping) else x), _labels(y, complete), *weight
 
 

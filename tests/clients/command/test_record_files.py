@@ -99,3 +99,57 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
     wrong = manylabel("feed", name, str(path), "--text", "body", "--tags", "tags")
     assert "text column 'body' is not among the columns" in wrong.err
     assert client.model(name).status().updates == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv.gz", "jsonl", "pairs.jsonl"])
+def test_rows_weigh_what_a_column_says(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
+) -> None:
+    """Fed and updated from a file as posted one by one; neither evaluated nor stored as a data set by weight."""
+    weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
+    path = tmp_path / f"weighted.{kind}"
+    options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
+    if kind == "pairs.jsonl":
+        options = []
+        lines = [{"x": x, "y": y, "weight": w} for (x, y), w in zip(ROWS, weights, strict=False)]
+        path.write_text("\n".join(map(json.dumps, lines)))
+    else:
+        flat = [{**x, "tags": ";".join(y), "price": w} for (x, y), w in zip(ROWS, weights, strict=False)]
+        text = io.StringIO()
+        if kind == "jsonl":
+            text.write("\n".join(map(json.dumps, flat)))
+        else:
+            writer = csv.DictWriter(text, [*flat[0]], delimiter="\t" if "tsv" in kind else ",")
+            writer.writeheader()
+            writer.writerows(flat)
+        data = text.getvalue().encode()
+        path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    posted, fed, updated = (
+        client.create_model(f"{name[-40:].strip('-.')}-{n}", text=TEXT) for n in ("posted", "fed", "updated")
+    )
+    posted.update_many([(x, y, w) for (x, y), w in zip(ROWS, weights, strict=False)])
+    for command, model in (("feed", fed), ("update", updated)):
+        done = manylabel(command, model.name, str(path), *options)
+        assert done.status == 0, done.err
+    xs = [x for x, _ in ROWS]
+    scores = [one.scores for one in posted.predict_many(xs)]
+    assert [one.scores for one in fed.predict_many(xs)] == scores
+    assert [one.scores for one in updated.predict_many(xs)] == scores
+    assert fed.metrics() == posted.metrics()
+    if kind == "pairs.jsonl":
+        refused = manylabel("datasets", "add", "weighted", str(path))
+        assert refused.status == 1
+        assert "has a weight, which a data set does not keep" in refused.err
+
+
+@pytest.mark.parametrize("weight", ["0", "-1", "1001", "nan", "much", ""])
+def test_a_column_of_weights_has_weights(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, weight: str
+) -> None:
+    client.create_model(name)
+    path = tmp_path / "weights.csv"
+    path.write_text(f"a,tags,w\n1,x,2\n2,y,{weight}\n")
+    refused = manylabel("feed", name, str(path), "--tags", "tags", "--weight", "w")
+    assert refused.status == 1
+    assert "line 3: a weight is" in refused.err
+    assert manylabel("feed", name, str(path), "--tags", "tags", "--weight", "absent").status == 1

@@ -16,6 +16,7 @@ from manylabel_clients.command.data.files import (
     TableOptions,
     Tags,
     Text,
+    WeightColumn,
     ZeroBased,
     open_for,
 )
@@ -47,6 +48,7 @@ def feed(
     separator: Separator = None,
     ignore: Ignore = None,
     text: Text = None,
+    weight: WeightColumn = None,
     complete: Annotated[
         bool,
         typer.Option(
@@ -74,7 +76,7 @@ def feed(
     with connect(url, PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
-        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text))
+        stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))
         # Before the first row: if even the first answer is lost, its batch still has to be known again.
         checkpoint.save(path)
         result = _run(handle, stream, checkpoint, path, progress=not as_json)

@@ -62,6 +62,15 @@ Text = Annotated[
         metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, with one in each."
     ),
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--weight",
+        metavar="COLUMN",
+        help="CSV, TSV, JSON lines of records: the column or field that has what each row weighs, above 0 and at most "
+        '1,000. Beside "x" and "y" it is "weight".',
+    ),
+]
 ZeroBased = Annotated[
     bool, typer.Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")
 ]
@@ -74,6 +83,7 @@ class TableOptions(NamedTuple):
     separator: str | None = None
     ignore: str | None = None
     text: list[str] | None = None
+    weight: str | None = None
 
     @property
     def texts(self) -> list[str]:
@@ -84,6 +94,7 @@ class TableOptions(NamedTuple):
         """Return the options of the reader."""
         ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
         options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
+        options["weight"] = self.weight
         return {name: value for name, value in options.items() if value is not None}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
+from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text, WeightColumn
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.models.label_next import ORDER, LabelLoop
@@ -45,6 +45,7 @@ def update(
     separator: Separator = None,
     ignore: Ignore = None,
     text: Text = None,
+    weight: WeightColumn = None,
     batch_size: BatchSize = 64,
     key: Key = None,
     as_json: AsJson = False,
@@ -55,7 +56,7 @@ def update(
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
     with connect(url, PATIENT) as client:
-        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text))
+        items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight))
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 

@@ -29,7 +29,7 @@ class RecordFile(FileStream):
     labels, label_columns : str, int or sequence of str, optional
         Which columns are labels, one or the other; with a separator, the column that lists them; of JSON lines, the
         field that has them.
-    tags, separator, ignore, text
+    tags, separator, ignore, text, weight
         As `manylabel_core.datasets.read_csv` and `read_ndjson` have them. Of `text`, only the names of the fields
         matter here: cells of these columns are no numbers.
 
@@ -70,14 +70,17 @@ class RecordFile(FileStream):
 
     def __iter__(self) -> Iterator[Row]:
         labels = self.labels
-        for x, y in self.examples():
+        for x, y, *_ in self.examples():
             yield x, y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over (x, y) as they stand in the file: y is a list where a row lists its labels."""
+        """Iterate over (x, y) as they stand in the file: y is a list where a row lists its labels.
+
+        A row that has a weight is (x, y, weight); iterating over the stream itself leaves weights out.
+        """
         for row in self._rows():
             assert row.y is not None
-            yield self._x(row), row.y
+            yield (self._x(row), row.y) if row.weight is None else (self._x(row), row.y, row.weight)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]  # found when somebody asks

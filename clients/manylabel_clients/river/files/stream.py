@@ -16,8 +16,9 @@ Row: TypeAlias = tuple[dict[str, Any], dict[str, bool]]
 """One example: features by name (numbers, or a record), and for each label whether it is relevant (a missing label is
 unknown)."""
 
-Example: TypeAlias = tuple[Any, dict[str, bool] | list[str]]
-"""One example as the service takes it: a record or a text may be its features, a list its relevant labels."""
+Example: TypeAlias = tuple[Any, dict[str, bool] | list[str]] | tuple[Any, dict[str, bool] | list[str], float]
+"""One example as the service takes it: a record or a text may be its features, a list its relevant labels; with its
+weight behind them, if the file has one."""
 
 NO_LIMITS = Limits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
 """Rows come one by one here; only their columns have to be in memory."""
@@ -72,7 +73,7 @@ class FileStream(ABC):
         """Read the file from its beginning."""
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over (x, y) as they are to be sent to a model of the service."""
+        """Iterate over (x, y), or (x, y, weight), as they are to be sent to a model of the service."""
         yield from self
 
     def take(self, k: int) -> Iterator[Row]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from manylabel_core.datasets.formats.text import check_name, check_names
+from manylabel_core.datasets.formats.text import check_name, check_names, shown
 from manylabel_core.datasets.limits import BadDataset
 from manylabel_core.records import TextSettings
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
 """Fields that are text, by name, or all settings."""
@@ -22,11 +23,13 @@ class ExampleRow(NamedTuple):
     line : its last line in the file, from 1.
     x : a record, a text, or another form of features.
     y : all labels that are relevant; or which are and which are not, by label; None where nothing is known of them.
+    weight : what its loss is multiplied by; None where nothing is said of it.
     """
 
     line: int
     x: Any
     y: list[str] | dict[str, bool] | None
+    weight: float | None = None
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class RowParts:
         Columns or fields that are neither features nor labels.
     text : TextSettings, mapping or sequence of str, optional
         The fields that are text, or all settings of how texts are read. A cell of a column that is text is no number.
+    weight : str, optional
+        The column or field that has what each row weighs. Of objects of x and y it is `weight`, without being named.
 
     Raises
     ------
@@ -61,6 +66,7 @@ class RowParts:
     separator: str | None = None
     ignore: Sequence[str] = ()
     text: Text | None = None
+    weight: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.label_columns, str):
@@ -110,3 +116,10 @@ class RowParts:
         for label in labels:
             check_name(label, "labels", line)
         return list(labels)
+
+
+def checked_weight(value: Any) -> float:
+    """Return the weight of a row; raises ValueError if it is none."""
+    if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
+        return float(value)
+    raise ValueError(f"a weight must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")

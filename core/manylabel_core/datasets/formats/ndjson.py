@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from manylabel_core.datasets.dataset import Dataset
-from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text
+from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits
@@ -85,11 +85,17 @@ class JsonLines:
     def _row(self, item: dict[str, Any], line: int) -> ExampleRow:
         if self._field is not None:
             y = item.pop(self._field, None)
-            return ExampleRow(line, self.parts.without_ignored(item), self._labels(y))
-        if "x" not in item or set(item) - {"x", "y"}:
+            weight = self._weight(item, self.parts.weight)
+            return ExampleRow(line, self.parts.without_ignored(item), self._labels(y), weight)
+        if "x" not in item or set(item) - {"x", "y", "weight"}:
             found = ", ".join(shown(key) for key in [*item][:5]) or "nothing"
             raise ValueError(f"an example has x and y, not {found}; of a record, say which field has the labels")
-        return ExampleRow(line, self.parts.without_ignored(item["x"]), _checked(item.get("y"), "y"))
+        x, y = self.parts.without_ignored(item["x"]), _checked(item.get("y"), "y")
+        return ExampleRow(line, x, y, self._weight(item, "weight"))
+
+    def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
+        """Take what a row weighs out of an object, if it is there."""
+        return None if field is None or field not in item else checked_weight(item.pop(field))
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):

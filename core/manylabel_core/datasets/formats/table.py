@@ -8,11 +8,11 @@ from math import isfinite
 from operator import itemgetter
 
 from manylabel_core.datasets.dataset import Dataset
-from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text
+from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits, check_number
-from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
@@ -101,9 +101,12 @@ class Table:
         listed = parts.listed_in(names)
         self._listed = None if listed is None else _place(names, listed, "column of tags")
         self._labels = [] if listed is not None else _label_places(names, parts.label_columns)
+        self._weight = None if parts.weight is None else _place(names, parts.weight, "column of weights")
+        if self._weight is not None and self._weight in left_out | {self._listed, *self._labels}:
+            raise BadDataset("the column of weights cannot have labels or be ignored", line=1)
         if left_out & {self._listed, *self._labels}:
             raise BadDataset("a column with labels cannot be ignored", line=1)
-        taken = {*self._labels, *left_out, self._listed}
+        taken = {*self._labels, *left_out, self._listed, self._weight}
         self._features = [place for place in range(len(names)) if place not in taken]
         self._texts = {_place(names, name, "text column") for name in _fields_of(parts)}
         if self._texts - {*self._features}:
@@ -118,7 +121,10 @@ class Table:
         for line, row in self._rows:
             if len(row) != len(self._names):
                 raise BadDataset(f"{len(row)} values, there are {len(self._names)} columns", line=line)
-            yield ExampleRow(line, self._numbers(row) or self._record(row, line), self._truth(row, line))
+            x, weight = self._numbers(row) or self._record(row, line), None
+            if self._weight is not None:
+                weight = self._weighed(row[self._weight], line)
+            yield ExampleRow(line, x, self._truth(row, line), weight)
 
     def _numbers(self, row: list[str]) -> dict[str, float | str] | None:
         """Return the features of a row if all of its cells are numbers that can be used; for others it takes longer."""
@@ -131,6 +137,14 @@ class Table:
         if numbers and max(numbers) <= MAX_MAGNITUDE and min(numbers) >= -MAX_MAGNITUDE and isfinite(sum(numbers)):
             return dict(zip(self.feature_names, numbers, strict=True))
         return None
+
+    def _weighed(self, cell: str, line: int) -> float:
+        """Return what a row weighs."""
+        try:
+            return checked_weight(float(cell))
+        except ValueError:
+            found = f"a weight is {shown(cell)}: expected a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
+            raise BadDataset(found, line=line) from None
 
     def _few_cells(self, row: list[str]) -> list[str]:
         return [row[place] for place in self._features]
