@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.data_sets import load_stream
 from manylabel_core import FALT
 from manylabel_service.hosting.examples import Features
-from manylabel_service.online.label_next import counting, spread, uncertainty
+from manylabel_service.online.label_next import counting, spread, uncertainty, unit_row
 from manylabel_service.online.replica import ALIKE_AMONG
 
 BATCH, EVERY = 20, 100
@@ -78,7 +78,9 @@ def uncertain(model: FALT, X: Any, counts: NDArray[np.int64]) -> NDArray[np.int6
     ranked = np.argsort(-found, kind="stable")[: ALIKE_AMONG * BATCH]
     rows = [X[[place]] for place in ranked]
     xs = [Features(None, row.indices.astype(np.int32), row.data.astype(np.float32)) for row in rows]
-    return np.array([ranked[place] for place in islice(spread(xs), BATCH)])
+    columns_of: dict[Any, int] = {}
+    unit_rows = [unit_row(x, columns_of) for x in xs]
+    return np.array([ranked[place] for place in islice(spread(unit_rows), BATCH)])
 
 
 RULES: dict[str, Rule] = {"random": lambda model, X, counts: np.arange(X.shape[0]), "uncertainty": uncertain}

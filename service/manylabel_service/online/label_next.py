@@ -20,6 +20,9 @@ ALIKE = 0.9
 """The cosine of the features of two examples from which the truth of one is taken to tell that of the other."""
 
 
+UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""The columns and values of an example, of length 1."""
+
 SEEN_ENOUGH = 3
 """Examples that a label must have been true of to count."""
 
@@ -73,16 +76,31 @@ def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.
     return enough if len(enough) else np.setdiff1d(np.arange(len(examples)), retired)
 
 
-def spread(xs: Sequence[Features]) -> Iterator[int]:
+def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
+    """Return columns and values of an example, brought to length 1, for `spread`.
+
+    Parameters
+    ----------
+    columns_of : has the columns of the features of the rows before, by name or index, and gets those that are new.
+    """
+    names: Sequence[Any] = range(len(x.values)) if x.names is None else x.names
+    if x.indices is not None:
+        names = x.indices.tolist()
+    values = np.nan_to_num(x.values.astype(np.float64))
+    if not values.any():  # all without features are alike
+        names, values = [None], np.ones(1)
+    columns = np.array([columns_of.setdefault(name, len(columns_of)) for name in names], dtype=np.int64)
+    return columns, values / np.sqrt(values @ values)
+
+
+def spread(rows: Sequence[UnitRow]) -> Iterator[int]:
     """Yield the places of examples in their order, those last that are much like one that came before."""
-    rows = _unit_rows(xs)
     if not rows:
         return
     late: list[int] = []
-    waiting = np.ones(len(xs), dtype=bool)
+    waiting = np.ones(len(rows), dtype=bool)
     scratch = np.zeros(max(int(columns.max()) + 1 for columns, _ in rows))
-    lengths = np.array([len(columns) for columns, _ in rows])
-    row_of = np.repeat(np.arange(len(rows)), lengths)
+    row_of = np.repeat(np.arange(len(rows)), [len(columns) for columns, _ in rows])
     columns = np.concatenate([columns for columns, _ in rows])
     values = np.concatenate([values for _, values in rows])
     for place, (its_columns, its_values) in enumerate(rows):
@@ -95,19 +113,3 @@ def spread(xs: Sequence[Features]) -> Iterator[int]:
         scratch[its_columns] = 0.0
         waiting &= cosines < ALIKE
     yield from late
-
-
-def _unit_rows(xs: Sequence[Features]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Return columns and values of examples, brought to length 1; names get columns of their own here."""
-    places: dict[Any, int] = {}
-    rows = []
-    for x in xs:
-        names: Sequence[Any] = range(len(x.values)) if x.names is None else x.names
-        if x.indices is not None:
-            names = x.indices.tolist()
-        values = np.nan_to_num(x.values.astype(np.float64))
-        if not values.any():  # all without features are alike
-            names, values = [None], np.ones(1)
-        columns = np.array([places.setdefault(name, len(places)) for name in names], dtype=np.int64)
-        rows.append((columns, values / np.sqrt(values @ values)))
-    return rows

@@ -34,7 +34,7 @@ from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.label_next import LabelNext, Unlabelled, spread
+from manylabel_service.online.label_next import LabelNext, UnitRow, Unlabelled, spread, unit_row
 from manylabel_service.online.prediction_store import KeptPrediction, PredictionStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.room import SnapshotRoom
@@ -642,9 +642,16 @@ async def _without_repeats(
     ranked: Sequence[tuple[str, KeptPrediction]], limit: int
 ) -> list[tuple[str, KeptPrediction]]:
     """Return the first ones, where those that are much like one before them come last."""
+    columns_of: dict[Any, int] = {}
+    rows: list[UnitRow] = []
     chosen: list[tuple[str, KeptPrediction]] = []
     slice_ends = time.perf_counter() + SLICE_SECONDS
-    for place in spread([kept.x for _, kept in ranked]):
+    for _, kept in ranked:
+        rows.append(unit_row(kept.x, columns_of))
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+    for place in spread(rows):
         chosen.append(ranked[place])
         if len(chosen) == limit:
             break
