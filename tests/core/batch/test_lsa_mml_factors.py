@@ -97,15 +97,17 @@ def test_the_first_covariance_is_that_of_rows_that_have_all_views():
     np.testing.assert_allclose(module._first_covariance(module.Patterns(nowhere), P), P.T @ P / N)
 
 
-def planted(n, seed):
+def planted(n, seed, widths=(40, 30, 50), noise=1.0):
     """Three views of one thing, each with much that is its own, and labels of that thing."""
     rng = np.random.default_rng(seed)
-    common = rng.normal(size=(n, 5))
+    common = rng.normal(size=(n, 6))
     X = {}
-    for name, d in (("sound", 40), ("text", 30), ("image", 50)):
+    for name, d in zip(("sound", "text", "image"), widths, strict=True):
         own = rng.normal(size=(n, 6))
-        X[name] = common @ rng.normal(size=(5, d)) + 1.5 * own @ rng.normal(size=(6, d)) + rng.normal(size=(n, d))
-    return X, (common @ rng.normal(size=(5, 4)) + 0.5 * rng.normal(size=(n, 4)) > 0.5).astype(int)
+        X[name] = (
+            common @ rng.normal(size=(6, d)) + 1.5 * own @ rng.normal(size=(6, d)) + noise * rng.normal(size=(n, d))
+        )
+    return X, (common @ rng.normal(size=(6, 4)) + 0.5 * rng.normal(size=(n, 4)) > 0.5).astype(int)
 
 
 def quality_by_regression(X, Y, seen, asked, labelled, both, test):
@@ -117,21 +119,23 @@ def quality_by_regression(X, Y, seen, asked, labelled, both, test):
     return macro_auc(Y[test], RidgeCV(prices).fit(learnt, Y[labelled]).predict(told))
 
 
-@pytest.mark.parametrize(("n_both", "behind"), [(200, 0.02), (40, 0.0)])
-def test_labels_of_other_views_are_learnt_as_well_as_by_regression(n_both, behind):
-    """Labelled rows have one view, those that are asked about two others, and unlabelled rows have all."""
+@pytest.mark.parametrize("n_both", [200, 40])
+def test_labels_of_other_views_are_learnt_as_well_as_by_regression(n_both):
+    """Labelled rows have one view, those that are asked about two others, and unlabelled rows have all.
+
+    With one price for all directions the mean gain is -.08 where 40 rows have all views.
+    """
     gains, n = [], 400 + n_both
     labelled, both, test = np.split(np.arange(n), [200, 200 + n_both])
     for seed in range(2):
-        X, Y = planted(n, seed)
+        X, Y = planted(n, seed, widths=(60, 40, 80), noise=3.0)
         missing = {name: np.zeros(n, bool) for name in X}
         missing["image"][test] = missing["sound"][labelled] = missing["text"][labelled] = True
         model = LSAMML(optimise="none").fit(X, Y, np.arange(n) < 200, missing)
         asked = {name: X[name][test] for name in ("sound", "text")}
         found = macro_auc(Y[test], model.label_scores(asked))
         gains.append(found - quality_by_regression(X, Y, ["image"], ["sound", "text"], labelled, both, test))
-        assert found > 0.8
-    assert np.mean(gains) > -behind
+    assert np.mean(gains) > -0.02
     again = LSAMML.from_bytes(model.to_bytes())
     np.testing.assert_array_equal(again.label_scores(asked), model.label_scores(asked))
 
