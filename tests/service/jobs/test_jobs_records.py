@@ -61,6 +61,11 @@ def test_a_version_reads_as_its_data_set_was_read(
         batch = client.post(f"{TRAINED}/predict", json={"examples": [{"x": known}, {"x": "a text"}, {"x": {"n": 3}}]})
         told = [one["scores"] for one in batch.json()["predictions"]]
         assert told == [found, scores(client, "a text"), scores(client, {"n": 3})]
+        why = client.post(f"{TRAINED}/predict", json={"x": known, "explain": 2}).json()
+        for label, explained in why["explanations"].items():
+            parts = [one["contribution"] for side in ("for", "against") for one in explained[side]]
+            assert sum(parts) + explained["rest"] == pytest.approx(why["scores"][label])
+            assert explained["for"][0]["feature"].startswith("title=")
         assert client.get(TRAINED).json()["text"] == client.get("/v1/datasets/books").json()["text"]
         for x, place in (
             ({"title": "x", "tags": [1]}, "/x/tags/0"),
