@@ -57,7 +57,7 @@ ENVELOPES = {
     "x is null": invalid({"x": None, "y": []}, "/x"),
     "x is a number": invalid({"x": 3, "y": []}, "/x"),
     "x is true": invalid({"x": True, "y": []}, "/x"),
-    "unknown key": invalid({"x": {"a": 1}, "y": [], "weight": 2}, "/weight"),
+    "unknown key": invalid({"x": {"a": 1}, "y": [], "note": 2}, "/note"),
     "views": invalid({"views": {"text": [1]}, "y": []}, "/x", "/views"),
     "empty batch": invalid({"examples": []}, "/examples"),
     "batch of null": invalid({"examples": None}, "/examples"),
