@@ -105,9 +105,8 @@ def _cells(line: Line) -> str:
         return f" {line['ended']}"
     micro, macro, default = (line["measured"][target] for target in ("micro_f1", "macro_f1", "default"))
     cells = f"{micro['micro_f1']:9.3f}{macro['macro_f1']:9.3f}{default['micro_f1']:9.3f}{micro['ranking_loss']:10.3f}"
-    cells += (
-        f"{micro['average_precision']:9.3f}{micro['training']:9.2f}{micro['prediction']:10.3f}{line['seconds']:9.1f}"
-    )
+    predicting = "" if micro["prediction"] is None else f"{micro['prediction']:.3f}"
+    cells += f"{micro['average_precision']:9.3f}{micro['training']:9.2f}{predicting:>10}{line['seconds']:9.1f}"
     return cells + (f"  ({line['left_out']} settings not reached)" if line["left_out"] else "")
 
 

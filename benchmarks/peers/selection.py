@@ -97,7 +97,7 @@ def _trial(problem: Problem, true: NDArray[np.bool_], parts: Parts, setting: Set
     return Trial(setting, scores, reached, processor_seconds() - began)
 
 
-def _measures(task: Task, scored: Scored, cuts: Matrix) -> dict[str, float]:
+def _measures(task: Task, scored: Scored, cuts: Matrix) -> dict[str, float | None]:
     predicted = (scored.scores > cuts).astype(np.int8)
     found = {
         "micro_f1": micro_f1(task.truth, predicted),
@@ -107,4 +107,4 @@ def _measures(task: Task, scored: Scored, cuts: Matrix) -> dict[str, float]:
         "training": scored.training,
         "prediction": scored.prediction,
     }
-    return {name: round(number, 5) for name, number in found.items()}
+    return {name: None if np.isnan(number) else round(number, 5) for name, number in found.items()}

@@ -1,7 +1,7 @@
 """What people would pick from scikit-learn, LightGBM and CatBoost.
 
 Forests and boosting have features as they are, linear machines standardised features where rows are dense, and rows of
-unit length where they are sparse.
+unit length where they are sparse. Labels are int64: OneVsRestClassifier confuses more than 127 labels of int8.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def forest(name: str) -> Callable[[Problem, Setting], Any]:
         from sklearn import ensemble
 
         model = getattr(ensemble, name)(TREES, random_state=SEED, **setting)
-        model.fit(_features(problem.X), problem.Y)
+        model.fit(_features(problem.X), problem.Y.astype(np.int64))
 
         def score(X: Any) -> Any:
             votes = model.predict_proba(_features(X))
@@ -45,7 +45,7 @@ def machines(problem: Problem, setting: Setting) -> Any:
     from sklearn.svm import LinearSVC
 
     model = make_pipeline(_scaler(problem), OneVsRestClassifier(LinearSVC(random_state=SEED, **setting)))
-    return model.fit(problem.X, problem.Y).decision_function
+    return model.fit(problem.X, problem.Y.astype(np.int64)).decision_function
 
 
 def chain(problem: Problem, setting: Setting) -> Any:
@@ -56,7 +56,7 @@ def chain(problem: Problem, setting: Setting) -> Any:
     link = LogisticRegression(solver="liblinear", random_state=SEED, **setting)
     X = sp.csr_matrix(problem.X) if is_sparse(problem.X) else problem.X
     model = make_pipeline(_scaler(problem), ClassifierChain(link, order="random", random_state=SEED))
-    model.fit(X, problem.Y)
+    model.fit(X, problem.Y.astype(np.int64))
     return lambda other: model.predict_proba(sp.csr_matrix(other) if is_sparse(other) else other)
 
 

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.peers import compare
 from benchmarks.peers.contenders import Scored, varying
+from benchmarks.peers.outside import processes
 from benchmarks.peers.selection import choose_and_measure
 from benchmarks.peers.tasks import Problem, Task, load_task, taken
+from benchmarks.peers.theirs import machines
 
 Command = Callable[..., str]
 
@@ -118,6 +120,22 @@ def test_rows_taken_from_sparse_ones_have_narrow_indices() -> None:
     part = taken(wide, np.array([2, 0]))
     assert (part.indices.dtype, part.indptr.dtype) == (np.int32, np.int32)
     assert part.toarray().tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
+
+
+def test_machines_keep_many_labels_apart() -> None:
+    """OneVsRestClassifier takes labels of int8 for others where there are more than 127."""
+    Y = np.tile(np.eye(130, dtype=np.int8), (3, 1))
+    scores = machines(Problem(Y.astype(float), Y, Y, {}), {"C": 1.0})(np.eye(130))
+    assert (scores.argmax(axis=1) == np.arange(130)).all()
+
+
+def test_arff_has_labels_before_features(tmp_path: Path) -> None:
+    X, Y = np.array([[0.0, 2.5]]), np.array([[0, 1]], dtype=np.int8)
+    for rows, line in ((X, "0,1,0.0,2.5"), (sp.csr_array(X), "{1 1,3 2.5}")):
+        learnt, other = processes.write_arffs(tmp_path, Problem(rows, Y, rows, {}))
+        assert learnt.read_text().splitlines()[-1] == line
+        assert learnt.read_text().startswith("@relation 'task: -C 2'\n@attribute l0 {0,1}\n")
+        assert other.read_text().splitlines()[-1] == line.replace("1 1,", "").replace("0,1", "0,0")  # labels are hidden
 
 
 def test_views_are_columns_side_by_side(folder: Path) -> None:

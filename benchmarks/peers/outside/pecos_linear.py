@@ -10,7 +10,9 @@ from pecos.xmc.xlinear.model import XLinearModel
 def unit(X):
     X = sp.csr_matrix(X, dtype=np.float32)
     norms = np.sqrt(X.multiply(X).sum(axis=1)).A1
-    return sp.csr_matrix(sp.diags(1.0 / np.maximum(norms, 1e-12)) @ X, dtype=np.float32)
+    X = sp.csr_matrix(sp.diags(1.0 / np.maximum(norms, 1e-12)) @ X, dtype=np.float32)
+    X.sort_indices()
+    return X
 
 
 def fit(X, Y, setting):

@@ -59,7 +59,7 @@ def python(interpreter: Path, script: str) -> Run:
 def meka(jar: Path) -> Run:
     def run(problem: Problem, setting: Setting) -> Scored:
         with tempfile.TemporaryDirectory() as folder:
-            paths = _write_arffs(Path(folder), problem)
+            paths = write_arffs(Path(folder), problem)
             n_labels = str(problem.Y.shape[1])
             java = ["java", HEAP, "-XX:+UseSerialGC", "-cp", str(jar), str(HERE / "Meka.java")]
             lines = _call([*java, *map(str, paths), n_labels, ECC]).splitlines()
@@ -69,12 +69,12 @@ def meka(jar: Path) -> Run:
 
 
 def clus(jar: Path) -> Run:
-    """CLUS says no seconds of scoring alone: those of training hold them."""
+    """CLUS tells no seconds of scoring alone: those of training hold them. It gets sparse rows as dense ones."""
 
     def run(problem: Problem, setting: Setting) -> Scored:
         began, (n_labels, n_features) = processor_seconds(), (problem.Y.shape[1], problem.X.shape[1])
         with tempfile.TemporaryDirectory() as folder:
-            train, other = _write_arffs(Path(folder), problem)
+            train, other = write_arffs(Path(folder), problem._replace(X=_dense(problem.X), other=_dense(problem.other)))
             settings = f"""
                 [General]
                 RandomSeed = {SEED + 1}
@@ -117,7 +117,7 @@ def _votes(path: Path, n_labels: int) -> NDArray[np.float64]:
     return votes[:, true]
 
 
-def _write_arffs(folder: Path, problem: Problem) -> tuple[Path, Path]:
+def write_arffs(folder: Path, problem: Problem) -> tuple[Path, Path]:
     """Write rows to learn, and rows to score, whose labels are said to be 0; labels stand before features."""
     n_labels = problem.Y.shape[1]
     names = [f"@attribute l{label} {{0,1}}" for label in range(n_labels)]
@@ -128,6 +128,10 @@ def _write_arffs(folder: Path, problem: Problem) -> tuple[Path, Path]:
     for path, X, Y in zip(paths, (problem.X, problem.other), (problem.Y, unknown), strict=True):
         path.write_text("\n".join([*head, *map(_arff_row, Y, _rows(X)), ""]))
     return paths
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if is_sparse(X) else X
 
 
 def _rows(X: Any) -> list[Any]:
