@@ -143,10 +143,12 @@ def mlrl(args: argparse.Namespace) -> None:
     """MLRL on a matrix of the size of the RCV1 subsets after their selection of features."""
     n, n_labels = _scaled(args, 5_400, 101)
     data = _dense_documents(n, 944, n_labels, args.seed)
+    worked = time.process_time()
     seconds, model = _fit_mlrl(data, args.threads)
+    worked = time.process_time() - worked
     print(f"linear, {n:,} x 944, L = {n_labels}, lam = {model.lam:g}", end=": ")
-    print(f"{model.n_iter_} rounds, gap {model.duality_gap_:.1e}")
-    _verdict("seconds (the paper: about 1,150)", seconds, at_most=25)
+    print(f"{model.n_iter_} rounds, gap {model.duality_gap_:.1e}, {worked:.1f} s of the processor")
+    _verdict("seconds (the paper: about 1,150)", seconds, at_most=15)
 
 
 def lsa_mml(args: argparse.Namespace) -> None:
