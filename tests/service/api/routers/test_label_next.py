@@ -54,6 +54,18 @@ def test_the_uncertain_come_first(client: TestClient, model: str) -> None:
     assert page == listed(client, model, order="uncertainty")
 
 
+def test_all_are_in_order(client: TestClient, model: str) -> None:
+    known, unknown = ([{f"{kind}{number}": 1} for number in range(10)] for kind in ("known", "unknown"))
+    learnt = {"examples": [{"x": x, "y": ["p"]} for x in known] * 4}
+    client.post(f"{model}/update", json=learnt).raise_for_status()
+    unsure, sure = keep(client, model, *unknown), keep(client, model, *known)
+    page = listed(client, model, order="uncertainty")
+    assert set(ids(page)[:10]) == set(unsure)
+    assert set(ids(page)[10:]) == set(sure)
+    uncertainties = [one["uncertainty"] for one in page["predictions"]]
+    assert uncertainties == sorted(uncertainties, reverse=True)
+
+
 def test_what_is_listed_is_what_would_be_predicted(client: TestClient, model: str) -> None:
     (id,) = keep(client, model, {"a": 1, "b": 0.5})
     client.post(f"{model}/update", json={"x": {"a": 1, "b": 0.5}, "y": ["new"]}).raise_for_status()
