@@ -95,7 +95,7 @@ def of_river(X: Any, Y: Any, row_of: Any, missing: str) -> list[list[float]]:
     model._encoder.labels = {label: j for j, label in enumerate(LABELS)}
     model._learner.grow(0, len(LABELS))
     for x, y in zip(X, Y, strict=True):
-        found = model._learner.score(model._encoder.row(row_of(x)))[0]
+        found = model._learner.score(model._encoder.rows([row_of(x)]))[0]
         scores.append((found[1:] - found[0]).tolist())
         model.learn_one(row_of(x), dict(zip(LABELS, y.astype(bool).tolist(), strict=True)))
     return scores
