@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,4 +60,7 @@ def linear_svc(records: list[Record], Y: NDArray[np.int8], asked: list[Record]) 
 
     texts = [f"{record['title']} {record['text']}" for record in records + asked]
     model = make_pipeline(TfidfVectorizer(sublinear_tf=True), OneVsRestClassifier(LinearSVC()))
-    return np.asarray(model.fit(texts[: len(Y)], Y).predict(texts[len(Y) :]), dtype=np.int8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Label not")  # some tags are in the second half alone
+        model.fit(texts[: len(Y)], Y.astype(np.int64))  # which has many labels: it numbers them in the type of Y
+    return np.asarray(model.predict(texts[len(Y) :]), dtype=np.int8)
