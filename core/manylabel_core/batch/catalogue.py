@@ -262,7 +262,7 @@ _M3L = Trainer(
         _SWEEPS,
         *_DECISIONS,
     ),
-    search={"C": (0.001, 0.01, 0.1, 1.0, 10.0)},
+    search={"C": (0.01, 0.1, 0.3, 1.0, 10.0)},
 )
 _MLRL = Trainer(
     "mlrl",
