@@ -29,7 +29,8 @@ from benchmarks.peers.theirs import THEIRS
 MEMORY = 8 << 30
 """Bytes of addresses that a contender may have."""
 CONTEXT = get_context("forkserver")
-CONTEXT.set_forkserver_preload(["benchmarks.__main__", "benchmarks.peers.child"])
+PRELOADED = ["benchmarks.__main__", "benchmarks.peers.child"]
+"""What contenders need, so that each begins with it."""
 
 Found = dict[str, Any]
 

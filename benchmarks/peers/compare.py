@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.peers import child
 from benchmarks.peers.child import call, contenders
 from benchmarks.peers.tasks import OF_VIEWS, SETS
 
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> None:
     if args.from_file is None:
         if args.data is None:
             raise SystemExit("--data must name the folder with the data sets (or --from a file of results)")
+        child.CONTEXT.set_forkserver_preload(child.PRELOADED)
         _run_all(args)
     raw = args.from_file or args.raw
     lines = [line for line in read(raw) if not args.sets or line["set"] in args.sets]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from benchmarks.__main__ import BENCHMARKS
-from benchmarks.peers import compare
+from benchmarks.peers import child, compare
 from benchmarks.peers.contenders import Scored, varying
 from benchmarks.peers.outside import processes
 from benchmarks.peers.selection import choose_and_measure
@@ -37,7 +37,10 @@ def write_set(path: Path, n_samples: int) -> None:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Command:
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    # A process has one fork server: that of the tests, whose servers would else start slowly.
+    monkeypatch.setattr(child, "PRELOADED", ["tests.support.loaded_server"])
+
     def run(*words: str) -> str:
         parser = argparse.ArgumentParser()
         compare.add_arguments(parser)
