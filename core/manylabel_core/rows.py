@@ -180,8 +180,21 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
     allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
     if not allowed.all():
         at = int(np.argmin(allowed))
-        raise ValueError(f"{name}[{at}] is {found[at]:g}: must be above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
+        shown = f"{found[at]:g}" if found[at] else "zero"  # as scikit-learn's tools look for
+        raise ValueError(f"{name}[{at}] is {shown}: must be above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     return NO_WEIGHTS if (found == 1.0).all() else found
+
+
+def uneven_weights(weights: ArrayLike | None, n_samples: int) -> NDArray[np.float64] | None:
+    """Check the weights of examples, and return them, or None if every example weighs 1.
+
+    Raises
+    ------
+    ValueError
+        As `as_weights`.
+    """
+    found = as_weights(weights, n_samples)
+    return found if len(found) else None
 
 
 def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:

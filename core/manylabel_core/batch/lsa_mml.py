@@ -241,6 +241,7 @@ class LSAMML(ViewModel):
         missing: Mapping[str, ArrayLike] | None = None,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from rows in several views.
 
@@ -261,6 +262,8 @@ class LSAMML(ViewModel):
             Called with a `Progress` after every iteration: the iteration (1 is the first of this call), the
             objective, and as gap the share by which the iteration lowered it. When it gives True, the fit ends with
             the model reached so far.
+        sample_weight : None
+            Weights of rows are refused.
 
         Returns
         -------
@@ -271,6 +274,8 @@ class LSAMML(ViewModel):
         ValueError
             If a parameter or argument is not allowed; the message names it.
         """
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be None: LSAMML takes no weights")
         prices = checks.check_parameters(self)
         views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))

@@ -19,6 +19,7 @@ from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.checks import check_flag, check_positive
 from manylabel_core.mercer import KernelFunction
 from manylabel_core.priors import Prior, matrix
+from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import ProgressCallback
 
 
@@ -121,6 +122,7 @@ class M3L(BatchLearner):
         Y: ArrayLike,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from examples.
 
@@ -130,17 +132,22 @@ class M3L(BatchLearner):
         progress : callable, optional
             Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) now and then;
             when it gives True, the fit ends and the model is the one reached so far.
+        %(weights)s
 
         %(outcome)s
         """
         C = check_positive("C", self.C)
         check_flag("fit_intercept", self.fit_intercept)
         X, signs = self._begin(X, Y, label_names)
+        weights = uneven_weights(sample_weight, len(signs))
+        prices = C if weights is None else C * weights
         R, self.prior_eps_ = self._prior(signs.shape[1])
         problem = self._problem(X, signs, equality=False, constant=1.0 if self.fit_intercept else 0.0)
         told = Reporter(progress)
-        start = self._start(signs, C, equality=False)
-        result = problem.solve(2.0 * R, C, tol=self.tol, max_iter=self.max_iter, alpha0=start, progress=told.solver)
+        start = self._start(signs, prices, equality=False)
+        result = problem.solve(
+            2.0 * R, prices, tol=self.tol, max_iter=self.max_iter, alpha0=start, progress=told.solver
+        )
         if not (result.converged or told.stopped):
             warn_not_converged(self.max_iter, result.gap)
         # The paper's objectives are twice the solver's, whose hinge is 1 - y z.x.

@@ -16,6 +16,7 @@ from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.relations.learner import RelationshipLearner
 from manylabel_core.checks import check_positive
 from manylabel_core.mercer import KernelFunction
+from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import ProgressCallback
 
 
@@ -28,7 +29,8 @@ class MLRL(RelationshipLearner):
 
         1/n sum_il max(0, 1 - y_il (w_l.phi(x_i) + b_l)) + lam/2 tr(W inv(Omega) W'),     tr(Omega) = 1,
 
-    where y_il is +1 or -1. The intercepts are free. A label with one class only is predicted as that class.
+    where y_il is +1 or -1; with `sample_weight` the mean over examples is a weighted one. The intercepts are free. A
+    label with one class only is predicted as that class.
 
     Parameters
     ----------
@@ -123,6 +125,7 @@ class MLRL(RelationshipLearner):
         Y: ArrayLike,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from examples.
 
@@ -133,10 +136,12 @@ class MLRL(RelationshipLearner):
             Called with a `Progress` now and then: the round, the objective (6) and the relative duality gap
             as of the last half-step (infinite before the first), the share of active variables, and seconds.
             When it gives True, the fit ends and the model is the one reached so far.
+        %(weights)s
 
         %(outcome)s
         """
         lam = check_positive("lam", self.lam)
         X, signs = self._begin(X, Y, label_names)
-        self._learn(self._problem(X, signs, equality=True), lam, progress)
+        weights = uneven_weights(sample_weight, len(signs))
+        self._learn(self._problem(X, signs, equality=True), lam, progress, weights)
         return self

@@ -103,6 +103,7 @@ class PrBR(PrivilegedLearner):
         Y: ArrayLike,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from examples.
 
@@ -112,11 +113,12 @@ class PrBR(PrivilegedLearner):
         progress : callable, optional
             Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) after every pass; when it
             gives True, the fit ends and the model is the one reached so far.
+        %(weights)s
 
         %(outcome)s
             Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
-        rows, _, problem = self._begin_privileged(X, Y, label_names)
+        rows, _, problem = self._begin_privileged(X, Y, label_names, sample_weight)
         known = self._known_variables(problem)
         told = Reporter(progress)
         earlier: dict[str, Any] = (

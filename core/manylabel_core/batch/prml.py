@@ -158,6 +158,7 @@ class PrML(PrivilegedLearner):
         Y: ArrayLike,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from examples.
 
@@ -167,13 +168,14 @@ class PrML(PrivilegedLearner):
         progress : callable, optional
             Called with a `Progress` (iteration, objective: the dual's of the round at hand, gap, active, seconds) after
             every pass. When it gives True, the fit ends, and the model is the one reached so far.
+        %(weights)s
 
         %(outcome)s
             Also if `literal` with an infinite rho is a problem whose dual may be unbounded.
         """
         gamma1 = check_positive("gamma1", self.gamma1)
         rounds = check_count("rounds", self.rounds, MAX_ROUNDS)
-        rows, signs, problem = self._begin_privileged(X, Y, label_names)
+        rows, signs, problem = self._begin_privileged(X, Y, label_names, sample_weight)
         rank = self._rank(signs.shape[1], rows.shape[1])
         settings = Settings(rank, gamma1, rounds, self.tol, self.max_iter, self.n_threads, self._seed())
         with blas_threads(self.n_threads):

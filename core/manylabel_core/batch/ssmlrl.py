@@ -18,6 +18,7 @@ from manylabel_core.batch.decisions.learner import deciding
 from manylabel_core.batch.relations.learner import RelationshipLearner
 from manylabel_core.checks import check_positive, is_sparse
 from manylabel_core.mercer import KernelFunction
+from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import ProgressCallback
 
 
@@ -103,6 +104,7 @@ class SSMLRL(RelationshipLearner):
         X_unlabelled: ArrayLike | None = None,
         label_names: Iterable[str] | None = None,
         progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Learn from labelled and unlabelled examples.
 
@@ -114,6 +116,8 @@ class SSMLRL(RelationshipLearner):
         X_unlabelled : array-like or sparse matrix of shape (n_unlabelled, n_features), optional
         label_names, progress
             As for `MLRL.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            Of the labelled rows, as for `MLRL.fit`.
 
         Returns
         -------
@@ -130,7 +134,7 @@ class SSMLRL(RelationshipLearner):
         problem = SemiSupervisedProblem(
             self._make_kernel(both), both, signs, lam1 / lam2, n_threads=self.n_threads, seed=self._seed()
         )
-        self._learn(problem, lam1, progress)
+        self._learn(problem, lam1, progress, uneven_weights(sample_weight, len(signs)))
         return self
 
     def _with_unlabelled(self, X: Any, X_unlabelled: Any) -> Any:

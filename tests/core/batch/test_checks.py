@@ -18,6 +18,13 @@ EXCEPTIONS = {
     "check_classifiers_one_label": VECTOR,
     "check_classifiers_classes": VECTOR,
     "check_classifiers_train": VECTOR,
+    "check_sample_weights_not_overwritten": NUMBERS,
+    "check_sample_weights_not_an_array": NUMBERS,
+    "check_sample_weights_pandas_series": NUMBERS,
+    "check_sample_weights_shape": NUMBERS,
+    "check_sample_weight_equivalence_on_dense_data": NUMBERS,
+    "check_sample_weight_equivalence_on_sparse_data": NUMBERS,
+    "check_classifiers_one_label_sample_weights": VECTOR,
     "check_classifier_not_supporting_multiclass": "wants a message about binary classification only",
 }
 PRECOMPUTED = {

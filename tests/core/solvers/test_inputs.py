@@ -39,6 +39,13 @@ def solve(form: str, **changes: Any) -> DualResult:
         ({"c": np.inf}, "c must"),
         ({"c": np.nan}, "c must"),
         ({"c": "1"}, "c must be a finite number above 0, not '1'"),
+        ({"c": np.ones(2)}, r"c must be a number, or have the shape .* n_samples = 3, not \(2,\)"),
+        ({"c": np.array([1.0, 0.0, 1.0])}, "c must be finite and above 0 for every row"),
+        ({"c": np.array([1.0, np.nan, 1.0])}, "c must be finite and above 0 for every row"),
+        (
+            {"c": np.array([1.0, 2.0, 3.0]), "alpha0": np.full((3, 2), 1.5)},
+            "alpha0 must lie between 0 and c = 3 at most, not 1.5 to 1.5",
+        ),
         ({"tol": 0.0}, "tol must be a finite number above 0"),
         ({"tol": np.nan}, "tol must"),
         ({"max_iter": -1}, "max_iter must be an integer of at least 0, not -1"),

@@ -56,14 +56,19 @@ def solve(form: str, S: np.ndarray, c: float, equality: bool, **options) -> Dual
     return solve_linear_dual(matrix, Y, S, c, equality=equality, bias_feature=BIAS, **options)
 
 
+def uneven() -> np.ndarray:
+    """Weights of the points."""
+    return np.random.default_rng(3).choice([0.05, 0.5, 1.0, 3.0, 20.0], 26)
+
+
 @cache
-def oracle(kind: str, c: float, equality: bool) -> float:
-    """The optimum by an interior-point method, scaled to variables in [0, 1]."""
+def oracle(kind: str, c: float, equality: bool, weighted: bool = False) -> float:
+    """The optimum by an interior-point method, scaled to variables in [0, 1], or up to the weights."""
     Y, S = data().Y, coupling(kind)
     half_K, half_S = root(data().K), root(S)
     a = cp.Variable(Y.shape)
     B = cp.multiply(Y, a)
-    constraints = [a >= 0, a <= 1]
+    constraints = [a >= 0, a <= (uneven()[:, None] if weighted else 1)]
     if equality:
         constraints.append(cp.sum(B, axis=0) == 0)
     objective = cp.sum(a) - 0.5 * c * cp.sum_squares(half_K @ B @ half_S)
@@ -107,6 +112,32 @@ def test_the_optimum_is_that_of_a_general_solver(form, kind, c, equality):
 
 
 @pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "diagonal", "singular"])
+@pytest.mark.parametrize("form", FORMS)
+def test_each_point_may_have_a_bound_of_its_own(form, kind, equality):
+    c = 0.3 * uneven()
+    result = solve(form, coupling(kind), c, equality)
+    assert result.converged
+    assert (result.alpha >= 0).all()
+    assert (result.alpha <= c[:, None]).all()
+    best = oracle(kind, 0.3, equality, weighted=True)
+    assert result.dual == pytest.approx(best, rel=1e-6)
+    assert result.primal == pytest.approx(best, rel=1e-6)
+    again = solve(form, coupling(kind), c, equality, alpha0=result.alpha, tol=1e-6)
+    assert again.n_iter == 0
+
+
+@pytest.mark.parametrize("equality", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_one_bound_for_all_is_that_of_each_to_the_bit(form, equality):
+    one = solve(form, coupling("dense"), 0.3, equality, tol=1e-3)
+    each = solve(form, coupling("dense"), np.full(26, 0.3), equality, tol=1e-3)
+    np.testing.assert_array_equal(one.alpha, each.alpha)
+    np.testing.assert_array_equal(one.bias, each.bias)
+    assert (one.primal, one.dual, one.n_iter) == (each.primal, each.dual, each.n_iter)
+
+
+@pytest.mark.parametrize("equality", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_objectives_are_what_their_definitions_say(form, equality):
     """At a point that is far from the optimum, where nothing cancels."""
@@ -131,6 +162,17 @@ def test_the_primal_is_taken_at_the_best_bias():
     kinks = data().Y - F  # a piecewise linear function has a minimum at one of its kinks
     losses = np.maximum(0, 1 - data().Y * (F + kinks[:, None, :])).sum(axis=1).min(axis=0)
     assert result.primal == pytest.approx((B * F).sum() / 2 + c * losses.sum())
+
+
+def test_the_best_bias_goes_by_the_bounds_of_the_points():
+    S, c = coupling("dense"), 0.3 * uneven()
+    result = solve("kernel", S, c, True, tol=1e-2)
+    B = data().Y * result.alpha
+    F = data().K @ B @ S
+    kinks = data().Y - F
+    hinges = np.maximum(0, 1 - data().Y * (F + kinks[:, None, :]))
+    losses = (c[:, None] * hinges).sum(axis=1).min(axis=0)
+    assert result.primal == pytest.approx((B * F).sum() / 2 + losses.sum())
 
 
 @pytest.mark.parametrize("equality", [False, True])

@@ -43,7 +43,9 @@ def features(Y: np.ndarray, label: int, mask: np.ndarray, constant: bool) -> np.
     return np.hstack([listed, np.ones((len(Y), 1))]) if constant else listed
 
 
-def optimum(X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None, mask=None, constant=True) -> float:
+def optimum(
+    X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None, mask=None, constant=True, weights=1.0
+) -> float:
     """The primal problem as it is written, by an interior-point method."""
     n_labels = Y.shape[1]
     mask = ~np.eye(n_labels, dtype=bool) if mask is None else mask
@@ -61,13 +63,14 @@ def optimum(X, Y, C, rho, gamma, *, loss="squared_hinge", intercept=0.0, W=None,
         T = features(Y, label, mask, constant)
         w = cp.Variable(T.shape[1])
         margin = cp.multiply(Y[:, label].astype(float), scores[:, label])
-        cost += gamma / 2 * cp.sum_squares(w) + C * cp.sum(T @ w)
+        counts = np.broadcast_to(weights, len(X))
+        cost += gamma / 2 * cp.sum_squares(w) + C * counts @ (T @ w)
         limits.append(T @ w >= 0)
         if np.isinf(rho):
             limits.append(margin >= 1 - T @ w)
         else:
             zeta = cp.pos(1 - margin - T @ w)
-            cost += rho * cp.sum(zeta) if loss == "hinge" else rho / 2 * cp.sum_squares(zeta)
+            cost += rho * counts @ zeta if loss == "hinge" else rho / 2 * counts @ cp.square(zeta)
     problem = cp.Problem(cp.Minimize(cost), limits)
     return float(problem.solve(solver=cp.CLARABEL))
 
@@ -106,6 +109,19 @@ def test_coupled_labels_reach_the_optimum(C, rho, rank, loss, intercept):
     sums = (result.at.alpha * Y.T) @ X
     np.testing.assert_allclose(result.D, W @ sums, atol=1e-8)
     check_conditions(result, problem, X)
+
+
+@pytest.mark.parametrize(("loss", "intercept"), FORMS)
+@pytest.mark.parametrize(
+    ("C", "rho", "coupled"), [(0.1, 0.3, False), (0.1, 0.3, True), (2.0, 2.0, True), (0.1, np.inf, False)]
+)
+def test_the_loss_of_a_row_counts_by_its_weight(C, rho, coupled, loss, intercept):
+    X, Y = data()
+    W = coupling() if coupled else None
+    weights = np.random.default_rng(2).choice([0.1, 1.0, 2.0, 7.0], len(X))
+    problem = Privileged(Y, C=C, rho=rho, gamma=1.0, loss=loss, intercept=intercept, weights=weights)
+    result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
+    check(result, optimum(X, Y, C, rho, 1.0, loss=loss, intercept=intercept, W=W, weights=weights), TOL)
 
 
 def check_conditions(result, problem, X) -> None:
@@ -349,6 +365,8 @@ X, Y = data(10)
         ({"gamma": np.inf}, "gamma must be a number above 0"),
         ({"loss": "logistic"}, "loss must be one of squared_hinge, hinge, not 'logistic'"),
         ({"intercept": -1.0}, "intercept must be a finite number of at least 0"),
+        ({"weights": np.ones(9)}, "weights must be finite and above 0, one for each row of Y"),
+        ({"weights": np.zeros(10)}, "weights must be finite and above 0"),
         ({"mask": np.eye(L, dtype=bool)}, "mask must have the shape .* False on its diagonal"),
         ({"Y": np.zeros((10, L))}, "Y must hold only -1 and \\+1"),
     ],

@@ -82,6 +82,10 @@ Y : array-like or sparse matrix of shape (n_samples, n_labels)
     1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
 label_names : iterable of str, optional
     Kept as `label_names_`; None takes the columns of a data frame Y.""",
+    "weights": """\
+sample_weight : array-like of shape (n_samples,), optional
+    Above 0 and at most 1000: the loss of a row counts so often, and so do its labels where thresholds and
+    probabilities are chosen. Scales of features count every row once. None: 1 for every row.""",
     "outcome": """\
 Returns
 -------

@@ -271,12 +271,15 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
             if self.kernel != "precomputed":
                 self.support_vectors_ = model.X[self.support_]
 
-    def _start(self, signs: NDArray[np.int8], c: float, *, equality: bool) -> NDArray[np.float64] | None:
-        """Return dual variables of an earlier fit to go on from, made feasible if C or Y is another now."""
+    def _start(
+        self, signs: NDArray[np.int8], c: float | NDArray[np.float64], *, equality: bool
+    ) -> NDArray[np.float64] | None:
+        """Return dual variables of an earlier fit to go on from, made feasible if C, the weights or Y are
+        others now."""
         alpha = getattr(self, "alpha_", None) if self.warm_start else None
         if alpha is None or alpha.shape != signs.shape:
             return None
-        alpha = np.minimum(alpha, c)
+        alpha = np.minimum(alpha, np.reshape(c, (-1, 1)))
         return balanced(alpha, signs) if equality else alpha
 
     def _keep_alpha(self, alpha: NDArray[np.float64]) -> None:
@@ -300,6 +303,8 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _without(self, given: Given, held: NDArray[np.int64]) -> Given:
         kept = np.setdiff1d(np.arange(np.shape(given["Y"])[0]), held)
         parts = {**given, "X": taken(given["X"], kept), "Y": taken(given["Y"], kept)}
+        if given.get("sample_weight") is not None:
+            parts["sample_weight"] = taken(given["sample_weight"], kept)
         if self.kernel == "precomputed":
             for name in parts.keys() & {"X", "X_unlabelled"}:
                 parts[name] = _without_columns(parts[name], held)

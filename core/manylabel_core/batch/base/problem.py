@@ -1,6 +1,6 @@
 """The coupled dual of one training set, behind one face for kernels and for primal weights.
 
-max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k,     0 <= a <= c,     b = y a,     [sum_i b_il = 0]
+max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k,     0 <= a_il <= c_i,     b = y a,     [sum_i b_il = 0]
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Problem(ABC):
     def solve(
         self,
         S: NDArray[np.float64],
-        c: float,
+        c: float | NDArray[np.float64],
         *,
         tol: float,
         max_iter: int,
@@ -83,7 +83,9 @@ class Problem(ABC):
         V0: NDArray[np.float64] | None = None,
         progress: ProgressCallback | None = None,
     ) -> DualResult:
-        """Solve for S (n_labels, n_labels), from `alpha0` if it is given; `V0` is V of the result that has it."""
+        """Solve for S (n_labels, n_labels) and one c or that of each example, from `alpha0` if it is given; `V0` is V
+        of the result that has it.
+        """
 
     @abstractmethod
     def coupling(self, result: DualResult) -> NDArray[np.float64]:
@@ -132,7 +134,12 @@ class KernelProblem(Problem):
         check_diagonal(as_given(self.K).diagonal())
 
     def solve(
-        self, S: NDArray[np.float64], c: float, *, V0: NDArray[np.float64] | None = None, **options: Any
+        self,
+        S: NDArray[np.float64],
+        c: float | NDArray[np.float64],
+        *,
+        V0: NDArray[np.float64] | None = None,
+        **options: Any,
     ) -> DualResult:
         return solve_kernel_dual(self.K, self.signs, S, c, **self._options(), **options)
 
@@ -172,7 +179,7 @@ class LinearProblem(Problem):
         self.X = X
         self.constant = constant
 
-    def solve(self, S: NDArray[np.float64], c: float, **options: Any) -> DualResult:
+    def solve(self, S: NDArray[np.float64], c: float | NDArray[np.float64], **options: Any) -> DualResult:
         return solve_linear_dual(self.X, self.signs, S, c, bias_feature=self.constant, **self._options(), **options)
 
     def coupling(self, result: DualResult) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
     return folds(n_samples, n_folds, seed)
 
 
-def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> Matrix:
+def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
     """Return the cuts for a measure, shape (n_labels,), float64.
 
     Parameters
@@ -40,19 +40,22 @@ def choose_cuts(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> Matrix:
         The folds that the scores are out of.
     measure : str
         One of `manylabel_core.batch.decisions.cuts.MEASURES`.
+    weights : ndarray of shape (n_samples,), float64, optional
+        How often each row counts. None: once.
     """
-    return best_cuts(scores, Y, measure, shared=_validated(scores, Y, parts, measure)[0])
+    shared = _validated(scores, Y, parts, measure, weights)[0]
+    return best_cuts(scores, Y, measure, weights, shared=shared)
 
 
-def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> Matrix:
+def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
     """Return scores less cuts that were chosen on other folds, by the kind of cuts that does better so.
 
     Parameters are as of `choose_cuts`. Measured on them, a model with cuts is not measured on rows that chose them.
     """
-    return _validated(scores, Y, parts, measure)[1]
+    return _validated(scores, Y, parts, measure, weights)[1]
 
 
-def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> tuple[bool, Matrix]:
+def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None) -> tuple[bool, Matrix]:
     """Return whether one cut for all labels does at least as well as one for each, and the scores less such cuts."""
     found: dict[bool, Matrix] = {}
     for shared in (True, False):
@@ -60,6 +63,7 @@ def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str) -> tuple[bo
         for rows in range(len(parts)):
             held = parts[rows][1]
             others = np.concatenate([part for number, (_, part) in enumerate(parts) if number != rows])
-            found[shared][held] = scores[held] - best_cuts(scores[others], Y[others], measure, shared=shared)
-    one = value(found[True], Y, measure) >= value(found[False], Y, measure)
+            theirs = None if weights is None else weights[others]
+            found[shared][held] = scores[held] - best_cuts(scores[others], Y[others], measure, theirs, shared=shared)
+    one = value(found[True], Y, measure, weights) >= value(found[False], Y, measure, weights)
     return one, found[one]

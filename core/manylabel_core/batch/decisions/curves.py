@@ -3,9 +3,9 @@
 The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). What most labels have is fitted first, one
 pair (a, b) for all; each label's own pair is then held to it by a small price, so that rare labels have a curve too:
 
-    min over a_l, b_l:  sum_i log loss(y_il, a_l s_il + b_l) + 1/2 ((a_l - a)^2 + (b_l - b)^2),      a_l >= 0
+    min over a_l, b_l:  sum_i v_i log loss(y_il, a_l s_il + b_l) + 1/2 ((a_l - a)^2 + (b_l - b)^2),      a_l >= 0
 
-for scores divided by their standard deviation.
+for scores divided by their standard deviation, v_i the weight of row i.
 
 See Eq. (46) of docs/mathematics.md.
 """
@@ -28,7 +28,7 @@ SAMPLE = 1 << 22
 """The curve of all labels is fitted to about so many scores at most: to those of evenly spaced rows."""
 
 
-def fit_curves(scores: Matrix, Y: Truth) -> Matrix:
+def fit_curves(scores: Matrix, Y: Truth, weights: Matrix | None = None) -> Matrix:
     """Return slopes, at least 0, and intercepts.
 
     Parameters
@@ -36,21 +36,24 @@ def fit_curves(scores: Matrix, Y: Truth) -> Matrix:
     scores : ndarray of shape (n_samples, n_labels), float64
     Y : ndarray of shape (n_samples, n_labels), bool
         The true labels.
+    weights : ndarray of shape (n_samples,), float64, optional
+        How often each row counts. None: once.
 
     Returns
     -------
     ndarray of shape (2, n_labels), float64
     """
     some = slice(None, None, -(-scores.size // SAMPLE))
-    width = float(scores[some].std()) or 1.0
-    common = _newton(scores[some].reshape(-1, 1) / width, Y[some].reshape(-1, 1), np.zeros((2, 1)), PRICE)
+    width = _spread(scores[some], None if weights is None else weights[some]) or 1.0
+    of_some = None if weights is None else np.repeat(weights[some], scores.shape[1])
+    common = _newton(scores[some].reshape(-1, 1) / width, Y[some].reshape(-1, 1), of_some, np.zeros((2, 1)), PRICE)
     curves = np.empty((2, scores.shape[1]))
     for labels in row_blocks(scores.shape[1], 8 * len(scores)):
         z, y = scores[:, labels] / width, Y[:, labels]
-        own = _newton(z, y, common, PRICE)
+        own = _newton(z, y, weights, common, PRICE)
         if (falling := own[0] < 0).any():
             level = common * np.array([[0.0], [1.0]])
-            own[:, falling] = _newton(np.zeros_like(z[:, falling]), y[:, falling], level, PRICE)
+            own[:, falling] = _newton(np.zeros_like(z[:, falling]), y[:, falling], weights, level, PRICE)
         curves[:, labels] = own
     curves[0] /= width
     return curves
@@ -62,12 +65,22 @@ def probabilities(scores: Matrix, curves: Matrix) -> Matrix:
     return found
 
 
-def _newton(z: Matrix, Y: Truth, near: Matrix, price: float) -> Matrix:
+def _spread(scores: Matrix, weights: Matrix | None) -> float:
+    """Return the standard deviation of scores."""
+    if weights is None:
+        return float(scores.std())
+    counts = np.broadcast_to(weights[:, None], scores.shape)
+    return float(np.sqrt(np.average((scores - np.average(scores, weights=counts)) ** 2, weights=counts)))
+
+
+def _newton(z: Matrix, Y: Truth, weights: Matrix | None, near: Matrix, price: float) -> Matrix:
     """Return the curve of each column, held to `near`, of shape (2, 1): ndarray of shape (2, n_columns)."""
     a, b = (np.repeat(part, z.shape[1]) for part in near)
     for _ in range(MOST_STEPS):
         p = expit(z * a + b)
         error, weight = p - Y, p * (1.0 - p)
+        if weights is not None:
+            error, weight = weights[:, None] * error, weights[:, None] * weight
         slope = (error * z).sum(axis=0) + price * (a - near[0])
         level = error.sum(axis=0) + price * (b - near[1])
         zz, zo, oo = (weight * z * z).sum(axis=0) + price, (weight * z).sum(axis=0), weight.sum(axis=0) + price

@@ -22,17 +22,19 @@ MEASURES = ("micro_f1", "macro_f1", "hamming")
 
 Matrix = NDArray[np.float64]
 Truth = NDArray[np.bool_]
+Counts = NDArray[np.int64] | Matrix
+"""Numbers of rows, or sums of their weights."""
 
 
 class Candidates(NamedTuple):
     """Candidates are cuts, highest first, with what they predict: each an array of shape (n_candidates,)."""
 
     cuts: Matrix
-    hits: NDArray[np.int64]
-    predicted: NDArray[np.int64]
+    hits: Counts
+    predicted: Counts
 
 
-def best_cuts(scores: Matrix, Y: Truth, measure: str, *, shared: bool) -> Matrix:
+def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None, *, shared: bool) -> Matrix:
     """Return the cuts of the highest F1, or the lowest Hamming loss, on these rows; of equally good ones, the highest.
 
     Parameters
@@ -41,6 +43,8 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, *, shared: bool) -> Matrix
     Y : ndarray of shape (n_samples, n_labels), bool
         The true labels.
     measure : {"micro_f1", "macro_f1", "hamming"}
+    weights : ndarray of shape (n_samples,), float64, optional
+        How often each row counts. None: once.
     shared : bool
         Whether one cut is that of all labels, or each has its own.
 
@@ -49,36 +53,50 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, *, shared: bool) -> Matrix
     ndarray of shape (n_labels,), float64
     """
     if not shared:
-        return _own_cuts(scores, Y, measure)
-    cut = _shared_macro_cut(scores, Y) if measure == "macro_f1" else _shared_cut(scores, Y, measure)
+        return _own_cuts(scores, Y, measure, weights)
+    if measure == "macro_f1":
+        return np.full(scores.shape[1], _shared_macro_cut(scores, Y, weights))
+    cut = _shared_cut(scores, Y, measure, weights)
     return np.full(scores.shape[1], cut)
 
 
-def value(scores: Matrix, Y: Truth, measure: str) -> float:
+def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None) -> float:
     """Return what `best_cuts` makes as large as it can: the measure of predicting what scores above 0.
 
     F1, where a label that is never true and never predicted counts 0; or the share of decisions that are right.
     """
     shown = scores > 0
     if measure == "hamming":
-        return float((shown == Y).mean())
-    hits, total = (shown & Y).sum(axis=0), shown.sum(axis=0) + Y.sum(axis=0)
+        right = shown == Y
+        return float(right.mean() if weights is None else weights @ right.mean(axis=1) / weights.sum())
+    hits, total = _total(shown & Y, weights), _total(shown, weights) + _total(Y, weights)
     if measure == "micro_f1":
-        return float(2.0 * hits.sum() / max(1, total.sum()))
-    return float((2.0 * hits / np.maximum(total, 1)).mean())
+        hits, total = hits.sum(), total.sum()
+    return float((2.0 * hits / np.where(total > 0, total, 1)).mean())
 
 
-def candidates(scores: Matrix, y: Truth) -> Candidates:
-    """Return the cuts that can be best for a label, or for all labels as one; both arrays of shape (n_samples,)."""
+def candidates(scores: Matrix, y: Truth, weights: Matrix | None = None) -> Candidates:
+    """Return the cuts that can be best for a label, or for all labels as one; arrays of shape (n_samples,)."""
     ranked, true = np.sort(scores), np.sort(scores[y])
     values = np.unique(true)[::-1]
     below = np.searchsorted(ranked, values, side="left")
     cuts = np.where(below > 0, between(ranked[below - 1], values), np.nextafter(values, -np.inf))
-    return Candidates(
-        np.concatenate([[np.nextafter(ranked[-1], np.inf)], cuts]),
-        np.concatenate([[0], len(true) - np.searchsorted(true, values, side="left")]),
-        np.concatenate([[0], len(ranked) - below]),
-    )
+    hits: Counts = len(true) - np.searchsorted(true, values, side="left")
+    predicted: Counts = len(ranked) - below
+    if weights is not None:
+        hits, predicted = _highest(scores[y], weights[y])[hits], _highest(scores, weights)[predicted]
+    cuts = np.concatenate([[np.nextafter(ranked[-1], np.inf)], cuts])
+    return Candidates(cuts, np.concatenate([[0], hits]), np.concatenate([[0], predicted]))
+
+
+def _highest(scores: Matrix, weights: Matrix) -> Matrix:
+    """Return the sum of the weights of the 0, 1, 2, ... highest scores, (n_samples + 1,)."""
+    return np.concatenate([[0.0], np.cumsum(weights[np.argsort(-scores, kind="stable")])])
+
+
+def _total(of: Truth, weights: Matrix | None) -> Any:
+    """Return how often something is true of each label, (n_labels,)."""
+    return of.sum(axis=0) if weights is None else weights @ of
 
 
 def between(lower: Matrix, upper: Matrix) -> Matrix:
@@ -87,18 +105,18 @@ def between(lower: Matrix, upper: Matrix) -> Matrix:
     return np.where(middle < upper, middle, lower)
 
 
-def _own_cuts(scores: Matrix, Y: Truth, measure: str) -> Matrix:
-    of_labels = [candidates(scores[:, label], Y[:, label]) for label in range(Y.shape[1])]
+def _own_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) -> Matrix:
+    of_labels = [candidates(scores[:, label], Y[:, label], weights) for label in range(Y.shape[1])]
     if measure == "hamming":
         chosen = [np.argmax(2 * each.hits - each.predicted) for each in of_labels]
     elif measure == "macro_f1":
         chosen = [np.argmax(_f1(each.hits, each.predicted, each.hits[-1])) for each in of_labels]
     else:
-        chosen = _most_micro_f1(of_labels, int(Y.sum()))
+        chosen = _most_micro_f1(of_labels, _total(Y, weights).sum())
     return np.array([each.cuts[best] for each, best in zip(of_labels, chosen, strict=True)])
 
 
-def _most_micro_f1(of_labels: list[Candidates], n_true: int) -> list[Any]:
+def _most_micro_f1(of_labels: list[Candidates], n_true: Any) -> list[Any]:
     """Return for each label which candidate it takes."""
     reached, f1, chosen = -1.0, 0.0, [np.intp(0) for _ in of_labels]
     while f1 > reached:
@@ -106,26 +124,32 @@ def _most_micro_f1(of_labels: list[Candidates], n_true: int) -> list[Any]:
         chosen = [np.argmax(2.0 * each.hits - f1 * each.predicted) for each in of_labels]
         taken = list(zip(of_labels, chosen, strict=True))
         hits, predicted = (
-            sum(int(getattr(each, part)[best]) for each, best in taken) for part in Candidates._fields[1:]
+            sum(getattr(each, part)[best].item() for each, best in taken) for part in Candidates._fields[1:]
         )
         f1 = float(_f1(hits, predicted, n_true))
     return chosen
 
 
-def _shared_cut(scores: Matrix, Y: Truth, measure: str) -> float:
-    found = candidates(scores.ravel(), Y.ravel())
+def _shared_cut(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) -> float:
+    of_pairs = None if weights is None else np.repeat(weights, Y.shape[1])
+    found = candidates(scores.ravel(), Y.ravel(), of_pairs)
     if measure == "hamming":
         return float(found.cuts[np.argmax(2 * found.hits - found.predicted)])
     return float(found.cuts[np.argmax(_f1(found.hits, found.predicted, found.hits[-1]))])
 
 
-def _shared_macro_cut(scores: Matrix, Y: Truth) -> float:
+def _shared_macro_cut(scores: Matrix, Y: Truth, weights: Matrix | None) -> float:
     """Go down the scores of all labels and add up by how much each one changes the F1 of its label."""
     n_samples, n_labels = scores.shape
     order = np.argsort(-scores.ravel(), kind="stable")
     ranked, by_label = scores.ravel()[order], np.argsort(order % n_labels, kind="stable")
-    hits = np.cumsum(Y.ravel()[order[by_label]].reshape(n_labels, n_samples), axis=1)
-    f1 = _f1(hits, np.arange(1, n_samples + 1), hits[:, -1:])
+    true = Y.ravel()[order[by_label]].reshape(n_labels, n_samples)
+    if weights is None:
+        hits, predicted = np.cumsum(true, axis=1), np.arange(1, n_samples + 1)
+    else:
+        counts = weights[order[by_label] // n_labels].reshape(n_labels, n_samples)
+        hits, predicted = np.cumsum(counts * true, axis=1), np.cumsum(counts, axis=1)
+    f1 = _f1(hits, predicted, hits[:, -1:])
     change = np.empty(len(order))
     change[by_label] = np.diff(f1, axis=1, prepend=0.0).ravel()
     last = np.flatnonzero(np.concatenate([ranked[1:] < ranked[:-1], [True]]))  # of equal scores
@@ -140,4 +164,5 @@ def _shared_macro_cut(scores: Matrix, Y: Truth) -> float:
 
 def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
     """Return F1; 0 where nothing is true and nothing predicted."""
-    return np.asarray(2.0 * hits / np.maximum(predicted + n_true, 1))
+    total = predicted + n_true
+    return np.asarray(2.0 * hits / np.where(total > 0, total, 1))

@@ -21,6 +21,7 @@ from manylabel_core.batch.decisions.curves import fit_curves, probabilities
 from manylabel_core.batch.decisions.cuts import MEASURES, Matrix
 from manylabel_core.checks import check_choice, check_count, check_flag, is_sparse
 from manylabel_core.division import Rows
+from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
 
 MAX_FOLDS = 100
@@ -69,7 +70,7 @@ class DecidingLearner(BaseEstimator):
         """Return a new estimator with these parameters that learns without cuts and probabilities."""
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
-    def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts) -> Self:
+    def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
         """Choose cuts and curves as the parameters say.
 
         Parameters
@@ -80,16 +81,19 @@ class DecidingLearner(BaseEstimator):
             Their labels.
         parts : sequence of (rows learnt, rows held out)
             `parts` of the number of these rows and labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How often each of these rows counts. None: once.
 
         Returns
         -------
         self
         """
         found, true = np.asarray(scores, dtype=np.float64), as_bool(Y)
+        weights = uneven_weights(sample_weight, len(true))
         if self.chooses_cuts:
-            self.threshold_ = choose_cuts(found, true, parts, self.optimise)
+            self.threshold_ = choose_cuts(found, true, parts, self.optimise, weights)
         if calibrates(self):
-            self.curves_ = fit_curves(found, true)
+            self.curves_ = fit_curves(found, true, weights)
         return self
 
     def probabilities(self, scores: Matrix) -> Matrix:
@@ -130,7 +134,7 @@ class DecidingLearner(BaseEstimator):
                 return
             scores[held] = fold.label_scores(**self._only(given, rows[held]))
         if parts:
-            self.fit_decisions(scores, Y, parts)
+            self.fit_decisions(scores, Y, parts, given.get("sample_weight"))
 
     def _forget_decisions(self) -> None:
         """Let a label be predicted where its score is above 0, without probabilities."""

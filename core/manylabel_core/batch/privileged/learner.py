@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -17,6 +17,7 @@ from manylabel_core.batch.base.inputs import check_diagonal
 from manylabel_core.batch.base.learner import BatchLearner
 from manylabel_core.batch.base.serialisation import FITTED_LAST
 from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
+from manylabel_core.rows import uneven_weights
 from manylabel_core.scaling.fitted import FittedScaling
 from manylabel_core.solvers import Privileged
 from manylabel_core.solvers.privileged.dual import LOSSES, Variables
@@ -70,7 +71,7 @@ class PrivilegedLearner(BatchLearner):
         return LinearScores(self.coef_, self.intercept_ - self.threshold_, self.scaling_)
 
     def _begin_privileged(
-        self, X: Any, Y: Any, label_names: Iterable[str] | None
+        self, X: Any, Y: Any, label_names: Iterable[str] | None, sample_weight: ArrayLike | None
     ) -> tuple[Any, NDArray[np.int8], Privileged]:
         """Check everything; X in double precision, the signs, and what the solver wants to know of them."""
         C, gamma2 = check_positive("C", self.C), check_positive("gamma2", self.gamma2)
@@ -83,7 +84,8 @@ class PrivilegedLearner(BatchLearner):
         checked, signs = self._begin(X, Y, label_names)
         self._check_privileged()
         check_diagonal(row_norms(checked, squared=True))
-        mask = nearest(signs, self.privileged) if not isinstance(self.privileged, str) else None
+        weights = uneven_weights(sample_weight, len(signs))
+        mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
             signs,
             C=C,
@@ -93,6 +95,7 @@ class PrivilegedLearner(BatchLearner):
             intercept=intercept,
             mask=mask,
             constant=not literal,
+            weights=weights,
         )
         return checked.astype(np.float64, copy=False), signs, problem
 
@@ -132,12 +135,12 @@ class PrivilegedLearner(BatchLearner):
         return found if all(a.shape == b.shape for a, b in zip(found, fresh, strict=True)) else None
 
 
-def nearest(signs: NDArray[np.int8], number: int) -> NDArray[np.bool_]:
+def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] | None = None) -> NDArray[np.bool_]:
     """Return for each label the labels nearest to it in Hamming distance, (n_labels, n_labels); of equal ones, the
-    first.
+    first. A row counts by its weight.
     """
     S = signs.astype(np.float32)  # sums of +1 and -1 are exact
-    agreement = S.T @ S
+    agreement = S.T @ S if weights is None else signs.T @ (weights[:, None] * signs)
     np.fill_diagonal(agreement, -np.inf)
     order = np.argsort(-agreement, axis=1, kind="stable")[:, : min(number, len(agreement) - 1)]
     mask = np.zeros(agreement.shape, dtype=bool)

@@ -3,7 +3,7 @@
 The problem (6) is convex in both together, so that any start leads to the same end. Its objective, with the
 best covariance put in, is `mean hinge + lambda/2 |W|_*^2` (nuclear norm); the dual of that,
 
-    max_a  sum a - 1/(2 lambda) lambda_max(B'KB),     0 <= a <= c,  sum_i b_il = 0,
+    max_a  sum a - 1/(2 lambda) lambda_max(B'KB),     0 <= a_il <= c_i,  sum_i b_il = 0,
 
 bounds it from below for every feasible a: a duality gap for the whole problem, not only for one half-step.
 
@@ -94,13 +94,17 @@ class Alternation:
     ----------
     problem : Problem
         With the equality constraint.
-    lam, c : float
-        lambda, and the bound of the dual variables, 1 / n_samples.
+    lam : float
+        lambda.
+    c : float or ndarray of shape (n_samples,)
+        The bound of the dual variables: 1 / n_samples, or the share of each example in all weights.
     tol : float
     progress : callable or None
     """
 
-    def __init__(self, problem: Problem, lam: float, c: float, tol: float, progress: ProgressCallback | None) -> None:
+    def __init__(
+        self, problem: Problem, lam: float, c: float | Matrix, tol: float, progress: ProgressCallback | None
+    ) -> None:
         self.problem = problem
         self.lam = lam
         self.c = c

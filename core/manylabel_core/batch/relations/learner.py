@@ -20,10 +20,16 @@ class RelationshipLearner(BatchLearner):
     covariance_init: ArrayLike | None
     label_covariance_: NDArray[np.float64]
 
-    def _learn(self, problem: Problem, lam: float, progress: ProgressCallback | None) -> None:
+    def _learn(
+        self,
+        problem: Problem,
+        lam: float,
+        progress: ProgressCallback | None,
+        weights: NDArray[np.float64] | None,
+    ) -> None:
         """Run the alternation and keep what it reached."""
         n_samples, n_labels = problem.signs.shape
-        c = 1.0 / n_samples
+        c = 1.0 / n_samples if weights is None else weights / weights.sum()
         covariance, alpha = self._initial_covariance(n_labels), self._start(problem.signs, c, equality=True)
         if alpha is not None:
             covariance = self.label_covariance_

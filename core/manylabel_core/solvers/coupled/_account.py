@@ -21,18 +21,18 @@ def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
         The gradient Y - F.
     B : ndarray of shape (n_samples, n_labels), float64
     Y : ndarray of shape (n_samples, n_labels), int8
-    c : float
+    c : ndarray of shape (n_samples,), float64
     beta : ndarray of shape (n_labels,), float64
     shares : ndarray of shape (n_samples,), float64
         Result.
     """
     linear, quadratic, n_open = 0.0, 0.0, 0
     for i in range(len(T)):
-        share = 0.0
+        share, most = 0.0, c[i]
         for label in range(len(beta)):
             y, b, t = np.float64(Y[i, label]), B[i, label], np.float64(T[i, label])
             margin = y * (t - beta[label])
-            own = (c - abs(b)) * margin if margin > 0.0 else -abs(b) * margin
+            own = (most - abs(b)) * margin if margin > 0.0 else -abs(b) * margin
             share += own
             n_open += own > 0.0
             linear += abs(b)
@@ -54,13 +54,13 @@ def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
     for i in range(len(T)):
         for label in range(n_labels):
             b, t = B[i, label], np.float64(T[i, label])
-            upper = c if Y[i, label] > 0 else 0.0
-            if upper - c < b < upper:
+            upper = c[i] if Y[i, label] > 0 else 0.0
+            if upper - c[i] < b < upper:
                 total[label] += t
                 free[label] += 1
             if b < upper:
                 top[label] = max(top[label], t)
-            if b > upper - c:
+            if b > upper - c[i]:
                 bottom[label] = min(bottom[label], t)
     bias = np.empty(n_labels)
     for label in range(n_labels):
@@ -84,10 +84,10 @@ def worst_pairs(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
     for i in range(len(T)):
         for label in range(n_labels):
             t = np.float64(T[i, label])
-            upper = c if Y[i, label] > 0 else 0.0
+            upper = c[i] if Y[i, label] > 0 else 0.0
             if B[i, label] < upper and t > top[label]:
                 top[label], pairs[label, 0] = t, i
-            if B[i, label] > upper - c and t < bottom[label]:
+            if B[i, label] > upper - c[i] and t < bottom[label]:
                 bottom[label], pairs[label, 1] = t, i
     for label in range(n_labels):
         if not top[label] > bottom[label]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from manylabel_core.compiled import compiled
@@ -62,8 +64,9 @@ def count_active(T, B, Y, c, counts):  # type: ignore[no-untyped-def]
     """Write how many active pairs each label has, (n_labels,) int64."""
     counts[:] = 0
     for i in range(len(T)):
+        most = c[i]
         for label in range(len(counts)):
-            counts[label] += is_active(T[i, label], B[i, label], Y[i, label], c)
+            counts[label] += is_active(T[i, label], B[i, label], Y[i, label], most)
 
 
 @compiled
@@ -71,8 +74,9 @@ def list_active(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
     """Write the active pairs."""
     fill = pairs.starts[:-1].copy()
     for i in range(len(T)):
+        most = c[i]
         for label in range(len(fill)):
-            if is_active(T[i, label], B[i, label], Y[i, label], c):
+            if is_active(T[i, label], B[i, label], Y[i, label], most):
                 k = fill[label]
                 fill[label] += 1
                 pairs.points[k], pairs.signs[k], pairs.a[k] = i, Y[i, label], abs(B[i, label])
@@ -125,7 +129,11 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
         own = Pairs(pairs.starts, pairs.points[listed], pairs.signs[listed], pairs.a[listed])
         if task.coupled:
             before[:] = W[k]
-        gap += _visit(X, constant, squares, own, task.S[label, label], task.c, W[k], sweeps, goal, state)
+        s = task.S[label, label]
+        if task.even:
+            gap += _visit(X, constant, squares, own, s, task.c[0], W[k], sweeps, goal, state)
+        else:
+            gap += _visit(X, constant, squares, own, s, task.c, W[k], sweeps, goal, state)
         if task.coupled and task.S[label, label] > 0.0:
             for j in range(len(before)):
                 before[j] = (W[k, j] - before[j]) / task.S[label, label]
@@ -136,6 +144,18 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
                     for j in range(len(before)):
                         W[other, j] += w * before[j]
     return gap
+
+
+def bound(c: float | NDArray[np.float64], i: int) -> float:
+    """Return c of a point: the c of all, which need not be read from memory, or its own; only for compiled code."""
+    raise NotImplementedError
+
+
+@overload(bound)
+def _bound(c, i):  # type: ignore[no-untyped-def]
+    if isinstance(c, types.Array):
+        return lambda c, i: c[i]
+    return lambda c, i: c
 
 
 @compiled
@@ -154,17 +174,18 @@ def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ig
         gap, bottom, top, kept = 0.0, 0.0, 0.0, 0
         for k in order:
             i, sign, old = own.points[k], own.signs[k], own.a[k]
+            most = bound(c, i)
             t = 1.0 - sign * (np.float64(inner_product(X, i, z)) + constant * np.float64(z[-1]))
-            gap += (c - old) * t if t > 0.0 else -old * t
-            if (old == 0.0 and t < lowest) or (old == c and t > highest):
+            gap += (most - old) * t if t > 0.0 else -old * t
+            if (old == 0.0 and t < lowest) or (old == most and t > highest):
                 continue
             order[kept] = k
             kept += 1
-            if (old == 0.0 and t <= 0.0) or (old == c and t >= 0.0):
+            if (old == 0.0 and t <= 0.0) or (old == most and t >= 0.0):
                 continue
             bottom, top = min(bottom, t), max(top, t)
             curvature = s * squares[i]
-            new = min(max(old + t / curvature, 0.0), c) if curvature > 0.0 else (c if t > 0.0 else 0.0)
+            new = min(max(old + t / curvature, 0.0), most) if curvature > 0.0 else (most if t > 0.0 else 0.0)
             own.a[k] = new
             w = z.dtype.type(s * sign * (new - old))
             add_row(X, i, w, z)

@@ -42,15 +42,17 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
     bool
         Whether anything has moved.
     """
-    Y, S, c, coupled, equality = task
+    Y, S, c, _, coupled, equality = task
     m, n_labels = T.shape
     t, before = np.empty((n_labels, m), T.dtype), np.empty(m, T.dtype)
-    b, upper = np.empty((n_labels, m)), np.empty((n_labels, m))
+    b, upper, lower = np.empty((n_labels, m)), np.empty((n_labels, m)), np.empty((n_labels, m))
     for p in range(m):
+        most = c[points[p]]
         for label in range(n_labels):
             t[label, p] = T[p, label]
             b[label, p] = B[points[p], label]
-            upper[label, p] = c if Y[points[p], label] > 0 else 0.0
+            upper[label, p] = most if Y[points[p], label] > 0 else 0.0
+            lower[label, p] = upper[label, p] - most
     order = np.arange(m)
     first = 0.0
     for _ in range(sweeps):
@@ -60,9 +62,9 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
         for label in range(n_labels):
             before[:] = t[label]
             if equality:
-                gained = sweep_pairs(K, t[label], b[label], upper[label], c, S[label, label])
+                gained = sweep_pairs(K, t[label], b[label], upper[label], lower[label], S[label, label])
             else:
-                gained = sweep_points(K, t[label], b[label], upper[label], c, S[label, label], order)
+                gained = sweep_points(K, t[label], b[label], upper[label], lower[label], S[label, label], order)
             if coupled and gained > 0.0 and S[label, label] > 0.0:
                 _tell_others(t, label, before, S)
             gain += gained
@@ -77,18 +79,17 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
 
 
 @compiled
-def sweep_points(K, t, b, upper, c, s, order):  # type: ignore[no-untyped-def]
+def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-def]
     """Maximise over one variable of a label after the other; return the gain.
 
-    `t`, `b` and `upper` (m,) are the label's gradient, variables and upper bounds (the lower ones are `upper - c`);
-    s is its S_ll.
+    `t` and `b` (m,) are the label's gradient and variables, which stay within `lower` and `upper` (m,); s is its S_ll.
     """
     gain = 0.0
     for p in range(len(order)):
         i = order[p]
         curvature = s * np.float64(K[i, i])
         slope = np.float64(t[i])
-        low, high = upper[i] - c, upper[i]
+        low, high = lower[i], upper[i]
         if curvature > 0.0:
             new = min(max(b[i] + slope / curvature, low), high)
         else:  # a point or a label without length: the dual is linear here
@@ -104,7 +105,7 @@ def sweep_points(K, t, b, upper, c, s, order):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
+def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
     """Maximise over pairs of variables of a label, which keep their sum; return the gain.
 
     The points whose variable wants to rise and may, and those whose variable wants to fall and may, relative to the
@@ -113,7 +114,7 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
     for SVM classifier design, Neural Computation 13, 2001), and one sort serves the whole sweep.
     """
     rising, falling = np.empty(len(t), np.int64), np.empty(len(t), np.int64)
-    top, bottom = _extremes(t, b, upper, c)
+    top, bottom = _extremes(t, b, upper, lower)
     if not top > bottom:
         return 0.0
     middle = 0.5 * (top + bottom)
@@ -122,7 +123,7 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
         if t[i] > middle and b[i] < upper[i]:
             rising[n_rising] = i
             n_rising += 1
-        elif t[i] < middle and b[i] > upper[i] - c:
+        elif t[i] < middle and b[i] > lower[i]:
             falling[n_falling] = i
             n_falling += 1
     if n_rising == 0 or n_falling == 0:  # the two extremes are next to each other as floating-point numbers
@@ -131,34 +132,34 @@ def sweep_pairs(K, t, b, upper, c, s):  # type: ignore[no-untyped-def]
     gain = 0.0
     for p in range(max(n_rising, n_falling)):
         i, j = rising[first[p % n_rising]], falling[second[p % n_falling]]
-        gain += _move_pair(K, t, b, upper, c, s, i, j)
+        gain += _move_pair(K, t, b, upper, lower, s, i, j)
     return gain
 
 
 @compiled
-def _extremes(t, b, upper, c):  # type: ignore[no-untyped-def]
+def _extremes(t, b, upper, lower):  # type: ignore[no-untyped-def]
     """Return the largest gradient of a variable that may rise, the smallest of one that may fall."""
     top, bottom = -np.inf, np.inf
     for i in range(len(t)):
         if b[i] < upper[i]:
             top = max(top, np.float64(t[i]))
-        if b[i] > upper[i] - c:
+        if b[i] > lower[i]:
             bottom = min(bottom, np.float64(t[i]))
     return top, bottom
 
 
 @compiled
-def _move_pair(K, t, b, upper, c, s, i, j):  # type: ignore[no-untyped-def]
+def _move_pair(K, t, b, upper, lower, s, i, j):  # type: ignore[no-untyped-def]
     """Raise b_i and lower b_j by the best amount; return the gain."""
     slope = np.float64(t[i]) - np.float64(t[j])
-    room = min(upper[i] - b[i], b[j] - (upper[j] - c))
+    room = min(upper[i] - b[i], b[j] - lower[j])
     if not (slope > 0.0 and room > 0.0):
         return 0.0
     curvature = s * (np.float64(K[i, i]) + np.float64(K[j, j]) - 2.0 * np.float64(K[i, j]))
     move = room if slope >= curvature * room else slope / curvature
-    at_upper, at_lower = move == upper[i] - b[i], move == b[j] - (upper[j] - c)
+    at_upper, at_lower = move == upper[i] - b[i], move == b[j] - lower[j]
     b[i] = upper[i] if at_upper else b[i] + move
-    b[j] = upper[j] - c if at_lower else b[j] - move
+    b[j] = lower[j] if at_lower else b[j] - move
     w = t.dtype.type(s * move)
     for p in range(len(t)):
         t[p] -= w * (K[i, p] - K[j, p])

@@ -27,7 +27,7 @@ def solve_kernel_dual(
     K: NDArray[Any] | RowSource | StoredGram,
     Y: ArrayLike,
     S: ArrayLike,
-    c: float,
+    c: float | ArrayLike,
     *,
     equality: bool = False,
     tol: float = 1e-3,
@@ -140,7 +140,8 @@ class KernelSide(Side):
             return 0.0
         points, rows, weights = self._probe
         T = self.task.Y[points] - self.task.times_coupling(rows @ self.B)
-        return float(self.task.c * (weights @ np.abs(T - self._T[points])).sum())
+        shares = self.task.c[points] / self.task.largest_c
+        return float(self.task.largest_c * ((weights * shares) @ np.abs(T - self._T[points])).sum())
 
     def refresh(self) -> bool:
         return False  # one matrix product from B would round as much as the sum of all the steps

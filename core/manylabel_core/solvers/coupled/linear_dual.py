@@ -23,7 +23,7 @@ def solve_linear_dual(
     X: Any,
     Y: ArrayLike,
     S: ArrayLike,
-    c: float,
+    c: float | ArrayLike,
     *,
     equality: bool = False,
     bias_feature: float = 0.0,
@@ -48,8 +48,8 @@ def solve_linear_dual(
         -1 and +1.
     S : array-like of shape (n_labels, n_labels)
         Symmetric and positive semi-definite.
-    c : float
-        Upper bound of the dual variables.
+    c : float or array-like of shape (n_samples,)
+        Upper bound of the dual variables; of each row its own, where rows weigh differently.
     equality : bool
         With `sum_i y_il alpha_il = 0` for each label, and so with a free bias.
     bias_feature : float

@@ -18,7 +18,7 @@ from manylabel_core.solvers.workers import Workers
 QUIET = 1e-3
 """A point whose share of the gap is below this many times the mean share is left out of the next pass."""
 RESOLUTION = 1e-6
-"""A gap per variable, relative to c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
+"""A gap per variable, relative to mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
 HALF = 0.5
 """Labels solved to this part of the gap that is asked for leave the rest to pairs that are not active yet."""
 CHECKED = frozenset(2**power for power in range(3, 31))
@@ -141,7 +141,7 @@ class Loop(Generic[AnySide]):
     def _is_fine(self) -> bool:
         """Return whether the gap that is asked for is too small for single precision."""
         n_variables = sum(side.B.size for side in self.sides)
-        return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.c * n_variables)
+        return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
     def _is_rounded(self, now: bool) -> bool:
         """Return whether rounding of the data is much of the gap that is asked for; it is part of the one reported.

@@ -1,15 +1,16 @@
 """The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the checks of what it is made of.
 
-    max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a <= c     [+ sum_i b_il = 0 for each label l]
+    max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a_il <= c_i     [+ sum_i b_il = 0 for each label l]
 
 with `b_il = y_il a_il` for n examples and L labels. Its primal, with scores `F = K B S`, is
 
-    min_(B, beta)  1/2 tr(S B'KB) + c sum_il max(0, 1 - y_il (F_il + beta_l))
+    min_(B, beta)  1/2 tr(S B'KB) + sum_il c_i max(0, 1 - y_il (F_il + beta_l))
 
 where the biases `beta` are there only with the equality. For a linear kernel `F = X Z` with `Z = X'B S`, and the
 first term is `1/2 tr(inv(S) Z'Z)` where S can be inverted.
 
-All solvers work with B. The gradient of the dual in it is `T = Y - F`, and b_il lies between 0 and y_il c.
+All solvers work with B. The gradient of the dual in it is `T = Y - F`, and b_il lies between 0 and y_il c_i. Mostly
+all c_i are one c; they differ where examples weigh differently.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Task(NamedTuple):
     ----------
     Y : ndarray of shape (n_samples, n_labels), int8
     S : ndarray of shape (n_labels, n_labels), float64
-    c : float
+    c : ndarray of shape (n_samples,), float64
+        Of each example, the upper bound of its dual variables.
+    even : bool
+        Whether there is one c for all.
     coupled : bool
         Whether S has entries off its diagonal.
     equality : bool
@@ -45,7 +49,8 @@ class Task(NamedTuple):
 
     Y: NDArray[np.int8]
     S: NDArray[np.float64]
-    c: float
+    c: NDArray[np.float64]
+    even: bool
     coupled: bool
     equality: bool
 
@@ -54,6 +59,15 @@ class Task(NamedTuple):
         Y = np.ascontiguousarray(self.Y[:, part])
         return self._replace(Y=Y, S=np.ascontiguousarray(self.S[part, part]))
 
+    @property
+    def largest_c(self) -> float:
+        return float(self.c.max())
+
+    @property
+    def mean_c(self) -> float:
+        """Return the mean of c; one c for all is returned to the bit."""
+        return self.largest_c * float((self.c / self.largest_c).mean())
+
     def times_coupling(self, M: NDArray[Any]) -> NDArray[Any]:
         """Return `M S`, in the precision of M."""
         if self.coupled:
@@ -61,7 +75,7 @@ class Task(NamedTuple):
         return np.asarray(M * self.S.diagonal().astype(M.dtype))
 
 
-def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> Task:
+def make_task(Y: ArrayLike, S: ArrayLike, c: float | ArrayLike, n: int, equality: bool) -> Task:
     """Check the parts of a problem with n examples.
 
     Raises
@@ -71,10 +85,9 @@ def make_task(Y: ArrayLike, S: ArrayLike, c: float, n: int, equality: bool) -> T
     """
     signs = check_signs(Y, n)
     coupling = _coupling(S, signs.shape[1])
-    if not (isinstance(c, int | float | np.number) and math.isfinite(c) and c > 0):
-        raise ValueError(f"c must be a finite number above 0, not {c!r}")
     coupled = bool(np.count_nonzero(coupling - np.diag(coupling.diagonal())))
-    return Task(signs, coupling, float(c), coupled, bool(equality))
+    bounds = _bounds(c, n)
+    return Task(signs, coupling, bounds, bool((bounds == bounds[0]).all()), coupled, bool(equality))
 
 
 def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
@@ -90,14 +103,29 @@ def start_from(alpha0: ArrayLike | None, task: Task) -> NDArray[np.float64]:
     alpha = np.asarray(alpha0, dtype=np.float64)
     if alpha.shape != task.Y.shape:
         raise ValueError(f"alpha0 must have the shape of Y, {task.Y.shape}, not {alpha.shape}")
-    slack = FEASIBLE * task.c
-    if not (alpha.min() >= -slack and alpha.max() <= task.c + slack):  # NaN breaks it, too
-        raise ValueError(f"alpha0 must lie between 0 and c = {task.c:g}, not {alpha.min():g} to {alpha.max():g}")
-    B = np.clip(alpha, 0.0, task.c) * task.Y
+    most, slack = task.c[:, None], FEASIBLE * task.largest_c
+    if not (alpha.min() >= -slack and (alpha <= most + slack).all()):  # NaN breaks it, too
+        bound = f"{task.largest_c:g}" + ("" if task.even else " at most")
+        raise ValueError(f"alpha0 must lie between 0 and c = {bound}, not {alpha.min():g} to {alpha.max():g}")
+    B = np.clip(alpha, 0.0, most) * task.Y
     if task.equality and np.abs(B.sum(axis=0)).max() > slack * len(B):
         label = int(np.abs(B.sum(axis=0)).argmax())
         raise ValueError(f"alpha0: sum_i y_il alpha_il must be 0, not {B[:, label].sum():g} for label {label}")
     return np.asarray(B)
+
+
+def _bounds(c: float | ArrayLike, n: int) -> NDArray[np.float64]:
+    """Return c of each example."""
+    if np.ndim(c) == 0:
+        if not (isinstance(c, int | float | np.number) and math.isfinite(c) and c > 0):
+            raise ValueError(f"c must be a finite number above 0, not {c!r}")
+        return np.full(n, float(c))
+    bounds = np.ascontiguousarray(c, dtype=np.float64)
+    if bounds.shape != (n,):
+        raise ValueError(f"c must be a number, or have the shape (n_samples,) with n_samples = {n}, not {bounds.shape}")
+    if not (np.isfinite(bounds).all() and bounds.min() > 0):
+        raise ValueError("c must be finite and above 0 for every row")
+    return bounds
 
 
 def _coupling(S: ArrayLike, n_labels: int) -> NDArray[np.float64]:

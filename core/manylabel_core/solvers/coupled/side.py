@@ -67,11 +67,11 @@ class Side(ABC):
         With the equality the gap is that at the best biases, but there one side of every pair can be without a share:
         the shares, and what is open, are those at the biases between the most violating pairs.
         """
-        T, (Y, _, c, _, equality) = self.gradient(), self.task
+        T, (Y, _, c, _, _, equality) = self.gradient(), self.task
         if not equality:
             gap, dual, n_open = account(T, self.B, Y, c, np.zeros(T.shape[1]), shares)
             return float(gap), float(dual), int(n_open)
-        best = best_bias(T, Y)
+        best = best_bias(T, self.task)
         gap, dual, _ = account(T, self.B, Y, c, best, shares)
         self.pairs = np.empty((T.shape[1], 2), np.int64)
         worst_pairs(T, self.B, Y, c, self.pairs)
@@ -86,16 +86,28 @@ class Side(ABC):
         return np.asarray(kkt_bias(self.gradient(), self.B, self.task.Y, self.task.c))
 
 
-def best_bias(T: NDArray[Any], Y: NDArray[np.int8]) -> NDArray[np.float64]:
+def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
     """Return the biases with the least hinge loss, shape (n_labels,).
 
     The hinge of an example has its kink at the bias y - F = T, and left of all kinks the slope of a label's loss is
-    minus the number of its relevant examples; at each kink it rises by 1. So the (number of relevant)-th smallest
-    kink is a minimum.
+    minus the sum of c over its relevant examples; at each kink it rises by the c of the example. So a minimum is where
+    the c of the kinks below have come to that sum: with one c for all, the (number of relevant)-th smallest kink.
     """
-    relevant = (Y > 0).sum(axis=0)
+    if not task.even:
+        return _weighted_best_bias(T, task)
+    relevant = (task.Y > 0).sum(axis=0)
     best = np.empty(T.shape[1])
     for label, column in enumerate(np.ascontiguousarray(T.T)):
         rank = max(int(relevant[label]) - 1, 0)
         best[label] = np.partition(column, rank)[rank]
+    return best
+
+
+def _weighted_best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
+    best = np.empty(T.shape[1])
+    for label, column in enumerate(np.ascontiguousarray(T.T)):
+        order = np.argsort(column, kind="stable")
+        reached = np.cumsum(task.c[order])
+        needed = float(task.c[task.Y[:, label] > 0].sum())
+        best[label] = column[order[min(int(np.searchsorted(reached, needed)), len(order) - 1)]]
     return best

@@ -136,10 +136,11 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
+def lost(task, weights, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
     That is done by adding some of direction. Margins are `y (z.x + b)`. Slacks are written.
+    Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
     least = -slacks.min()
@@ -154,14 +155,15 @@ def lost(task, margins, direction, v, slacks):  # type: ignore[no-untyped-def]
         missing = 0.0
         for i in range(len(margins)):
             zeta = max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
-            missing += 0.5 * zeta * zeta if task.ridge > 0.0 else zeta
+            cost = 0.5 * zeta * zeta if task.ridge > 0.0 else zeta
+            missing += cost if len(weights) == 0 else weights[i] * cost
         total += task.rho * missing
     return total
 
 
 @compiled
 def evaluate(  # type: ignore[no-untyped-def]
-    task, label, f, alpha, beta, v, feasible, direction, known, again, pairs, kinds
+    task, weights, label, f, alpha, beta, v, feasible, direction, known, again, pairs, kinds
 ):
     """Evaluate the objectives of a label, and list its variables that are not at their bound.
 
@@ -191,16 +193,17 @@ def evaluate(  # type: ignore[no-untyped-def]
     """
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
     slacks_of(task, v, slacks)
-    n_pairs, n_kinds = list_active(task, margins, alpha, beta, slacks, pairs, kinds)
-    linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * np.sum(alpha * alpha))
+    n_pairs, n_kinds = list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds)
+    squared = np.sum(alpha * alpha) if len(weights) == 0 else np.sum(alpha * alpha / weights)
+    linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
-    best, chosen = lost(task, margins, direction, known, slacks), known
+    best, chosen = lost(task, weights, margins, direction, known, slacks), known
     if idle or again:  # where it is idle, all candidates are 0
         return best, linear, n_pairs, n_kinds
-    lost(task, margins, direction, feasible, slacks)
+    lost(task, weights, margins, direction, feasible, slacks)
     # What misses in one is noise, of which their mean has less.
     for candidate in (feasible, 0.5 * (feasible + known), np.zeros_like(known)):
-        cost = lost(task, margins, direction, candidate, slacks)
+        cost = lost(task, weights, margins, direction, candidate, slacks)
         if cost < best:
             best, chosen = cost, candidate
     known[:] = chosen
@@ -208,16 +211,19 @@ def evaluate(  # type: ignore[no-untyped-def]
 
 
 @compiled
-def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
+def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
     """Write which variables are not at their bound for good, points and kinds; give their numbers.
 
     Where beta is not 0, a can move without e.
     """
     n_pairs, n_kinds = 0, 0
+    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for i in range(len(margins)):
         k = task.kinds[i]
-        t = 1.0 - margins[i] - task.ridge * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
-        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == task.upper and t >= SLACK):
+        if not even:
+            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+        t = 1.0 - margins[i] - ridge * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
+        if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == upper and t >= SLACK):
             continue
         pairs[n_pairs] = i
         n_pairs += 1
@@ -229,7 +235,7 @@ def list_active(task, margins, alpha, beta, slacks, pairs, kinds):  # type: igno
 
 
 @compiled
-def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
+def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
     """Run coordinate descent on the active variables of one label.
 
     Parameters
@@ -237,6 +243,7 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
     X : ndarray of shape (n_samples, n_features) or Rows
     squares : ndarray of shape (n_samples,), float64
     task : Task
+    weights : ndarray of shape (n_samples,), float64, or empty
     label : int
     pairs, kinds : ndarrays, int32
         Active points and kinds; reordered.
@@ -260,7 +267,7 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
     float
         The gain in the dual objective.
     """
-    gained, idle = _visit_idle(X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state)
+    gained, idle = _visit_idle(X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state)
     if idle:
         return gained
     mask, length = task.mask[label], task.mask[label].sum() + task.constant
@@ -268,20 +275,23 @@ def visit(X, squares, task, label, pairs, kinds, alpha, beta, s, z, sweeps, goal
     privileged_sums(task, label, alpha, beta, listed, sums)
     r = np.argmax(beta)
     _products(task, mask, listed, length, r, near)
-    quiet = QUIET * goal / (task.C * len(alpha))  # all slacks raised by so much cost that share of the goal
+    quiet = QUIET * goal / (task.C * task.sizes.sum())  # all slacks raised by so much cost that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
+    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
         gain, g_r = 0.0, _slack(task, mask, listed, length, r, sums)
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            t = 1.0 - y * (score(X, i, z) + b) - task.ridge * alpha[i]
+            if not even:
+                ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
             g = _slack(task, mask, listed, length, k, sums)
-            bends = s * squares[i] + task.intercept + task.ridge, length / task.gamma, near[k] / task.gamma
-            move, shift, back = _step(t, g, g_r, bends, alpha[i], task.upper, beta[k], beta[r], k != r)
+            bends = s * squares[i] + task.intercept + ridge, length / task.gamma, near[k] / task.gamma
+            move, shift, back = _step(t, g, g_r, bends, alpha[i], upper, beta[k], beta[r], k != r)
             gain += _gain(t, g, g_r, bends, move, shift, back)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), task.upper)
+                alpha[i] = min(max(alpha[i] + move, 0.0), upper)
                 b += task.intercept * y * move
                 if s != 0.0:
                     add(X, i, s * y * move, z)
@@ -323,7 +333,7 @@ def _sweep_kinds(  # type: ignore[no-untyped-def]
 
 @compiled
 def _visit_idle(  # type: ignore[no-untyped-def]
-    X, squares, task, label, pairs, alpha, beta, s, z, sweeps, goal, state
+    X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state
 ):
     """Run coordinate descent as `visit` does, as long as e is 0 and no step is better for changing it.
 
@@ -340,19 +350,22 @@ def _visit_idle(  # type: ignore[no-untyped-def]
     if not excess(task, alpha, beta)[1]:
         return 0.0, False
     b, total, first = intercept(task, label, alpha), 0.0, 0.0
+    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
         gain = 0.0
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            t = 1.0 - y * (score(X, i, z) + b) - task.ridge * alpha[i]
-            bend = s * squares[i] + task.intercept + task.ridge
-            move = _alone(t, bend, alpha[i], task.upper)
+            if not even:
+                ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
+            bend = s * squares[i] + task.intercept + ridge
+            move = _alone(t, bend, alpha[i], upper)
             if move > beta[k] and task.upper > task.C:
                 return total + gain, False
             gain += move * (t - 0.5 * bend * move)
             if move != 0.0:
-                alpha[i] = min(max(alpha[i] + move, 0.0), task.upper)
+                alpha[i] = min(max(alpha[i] + move, 0.0), upper)
                 beta[k] -= move
                 b += task.intercept * y * move
                 if s != 0.0:

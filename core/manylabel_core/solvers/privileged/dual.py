@@ -18,6 +18,8 @@ the D-step of PrML, Eq. (11) of the paper; with S = I it is PrBR. With the hinge
 `rho/2 zeta^2`: then a is at most rho, and the dual has no `a^2 / (2 rho)`. An infinite rho leaves zeta out, as the
 paper does, with either loss.
 
+An example may count more often than once: with a weight v_i, its C and its rho are v_i times theirs.
+
 Privileged features follow from label sets, so examples with equal sets are of one kind: beta enters the dual by its sum
 over a kind, and only that is kept.
 
@@ -40,6 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.inputs import Control, as_matrix, check_signs, make_control
 from manylabel_core.solvers.privileged._visits import lost
 from manylabel_core.solvers.privileged.repair import Repair, Unbounded, repair_for
@@ -113,6 +116,8 @@ class Privileged:
         Which labels, in the columns, are privileged features of which, in the rows. None: all others.
     constant : bool
         With a constant 1 among the privileged features.
+    weights : ndarray of shape (n_samples,), float64, optional
+        How often the loss of each example counts; above 0. None: once.
 
     Raises
     ------
@@ -134,6 +139,7 @@ class Privileged:
         intercept: float = 0.0,
         mask: NDArray[np.bool_] | None = None,
         constant: bool = True,
+        weights: NDArray[np.float64] | None = None,
     ) -> None:
         signs = check_signs(Y, len(Y))
         n_labels = signs.shape[1]
@@ -148,7 +154,11 @@ class Privileged:
         mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
         if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
             raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
-        self.kinds: Kinds = kinds_of(signs)
+        self.weights = NO_WEIGHTS if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        right = self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0
+        if weights is not None and not right:
+            raise ValueError("weights must be finite and above 0, one for each row of Y")
+        self.kinds: Kinds = kinds_of(signs, self.weights)
         by_label = np.ascontiguousarray(signs.T)
         prices = float(C), float(rho), float(gamma), float(ridge), upper, float(intercept)
         self.task = Task(by_label, *self.kinds, mask, float(constant), *prices)
@@ -169,14 +179,14 @@ class Privileged:
         for first in range(0, len(known), GROUP):
             for label, f in enumerate(F(slice(first, first + GROUP)), first):
                 _, direction = self.repair(label, known[label])
-                found[label] = lost(self.task, f * self.task.Y[label], direction, known[label], slacks)
+                found[label] = lost(self.task, self.weights, f * self.task.Y[label], direction, known[label], slacks)
         return found
 
     def start(self, at: Variables | None = None) -> Variables:
         """Return variables to start from: 0, or a copy of some that is made feasible."""
         if at is None:
             return zero(self.task)
-        moved = moved_to(self.task, at)
+        moved = moved_to(self.task, self.weights, at)
         for label, w in enumerate(moved.known):
             allowed, _ = self.repair(label, w)
             # More than rounding is another problem's w~. (Slacks that are too low are raised when they are looked at.)
@@ -249,7 +259,7 @@ def solve_privileged_dual(
         raise ValueError(f"W must be finite, of shape (rank, n_labels) with n_labels = {len(task.Y)}, not {W.shape}")
     at = problem.start(start)
     with workers(control.n_threads) as threads:
-        about = rows, task, at, threads, problem.repair
+        about = rows, task, problem.weights, at, threads, problem.repair
         side: PrivilegedSide
         if W is None:
             side = Independent(*about, weights)

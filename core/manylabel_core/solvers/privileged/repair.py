@@ -89,7 +89,7 @@ def _cone(task: Task, label: int) -> _Cone:
     v = np.asarray(solved.x)[:width]
     without = T @ v < 0.5
     if task.rho == np.inf and without.any():
-        number = int(task.sizes[without].sum())
+        number = int(np.isin(task.kinds, np.flatnonzero(without)).sum())
         raise Unbounded(
             f"literal=True with an infinite rho gives label {label} no slack for {number} of its examples: "
             "unless these are separable, the dual is unbounded. Set literal=False, which gives slacks a constant term, "

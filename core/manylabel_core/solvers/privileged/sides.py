@@ -40,6 +40,8 @@ class PrivilegedSide(ABC):
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), float64
     task : Task
+    weights : ndarray of shape (n_samples,), float64
+        How often the loss of each example counts; empty where all count once.
     at : Variables
         The start; updated.
     threads : Workers
@@ -55,13 +57,14 @@ class PrivilegedSide(ABC):
         And the number of variables that were not at their bound.
     """
 
-    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair) -> None:
+    def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers, repair: Repair) -> None:
         self._X = X
         self._rows = (
             X if isinstance(X, np.ndarray) else Rows(X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data)
         )
         self._squares = squares_of(self._rows)
         self.task = task
+        self._weights = weights
         self.at = at
         self._threads = threads
         self._repair = repair
@@ -104,7 +107,7 @@ class PrivilegedSide(ABC):
             v = np.empty(len(known))
             privileged_weights(self.task, label, alpha, beta, v)
             feasible, direction = self._repair(label, v)
-            about = self.task, label, f, alpha, beta, v, feasible, direction, known
+            about = self.task, self._weights, label, f, alpha, beta, v, feasible, direction, known
             self.losses[label], self.linear[label], n_pairs, n_kinds = evaluate(*about, again, pairs, kinds)
             self._active[label] = pairs[:n_pairs].copy(), kinds[:n_kinds].copy()
             # z.X'b and b^2 / B^2 are what the label has of both objectives' quadratic parts together.
@@ -117,7 +120,7 @@ class PrivilegedSide(ABC):
 
     def _visit(self, label: int, s: float, z: NDArray[np.float64], sweeps: int, goal: float, seed: int) -> float:
         alpha, beta, _ = (part[label] for part in self.at)
-        about = self._rows, self._squares, self.task, label, *self._active[label], alpha, beta
+        about = self._rows, self._squares, self.task, self._weights, label, *self._active[label], alpha, beta
         return float(visit(*about, s, z, sweeps, goal, random_state(seed + label)))
 
     def _sums(self, labels: NDArray[np.int64]) -> Matrix:
@@ -129,8 +132,17 @@ class PrivilegedSide(ABC):
 class Independent(PrivilegedSide):
     """These labels have S = I: each is a problem of its own."""
 
-    def __init__(self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, Z: Matrix | None) -> None:
-        super().__init__(X, task, at, threads, repair)
+    def __init__(
+        self,
+        X: Any,
+        task: Task,
+        weights: Matrix,
+        at: Variables,
+        threads: Workers,
+        repair: Repair,
+        Z: Matrix | None,
+    ) -> None:
+        super().__init__(X, task, weights, at, threads, repair)
         self._Z = np.empty((len(at.alpha), X.shape[1]))
         threads.map(self._make, self._groups)
         if Z is not None and np.allclose(Z, self._Z, rtol=SAME, atol=SAME * np.abs(self._Z).max()):
@@ -171,9 +183,17 @@ class Coupled(PrivilegedSide):
     """
 
     def __init__(
-        self, X: Any, task: Task, at: Variables, threads: Workers, repair: Repair, W: Matrix, D: Matrix | None
+        self,
+        X: Any,
+        task: Task,
+        weights: Matrix,
+        at: Variables,
+        threads: Workers,
+        repair: Repair,
+        W: Matrix,
+        D: Matrix | None,
     ) -> None:
-        super().__init__(X, task, at, threads, repair)
+        super().__init__(X, task, weights, at, threads, repair)
         self._W = W
         self.D = np.zeros((len(W), X.shape[1]))
         self._columns = threads.parts(X.shape[1])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.privileged._visits import intercept
 
 
@@ -20,7 +21,7 @@ class Task(NamedTuple):
     kinds : ndarray of shape (n_samples,), int32
         Of each example.
     sizes : ndarray of shape (n_kinds,), float64
-        Examples of each kind.
+        Examples of each kind; the sums of their weights.
     indptr, indices : ndarrays, int64 and int32
         The label sets of the kinds: `indices[indptr[k]:indptr[k + 1]]`.
     mask : ndarray of shape (n_labels, n_labels), bool
@@ -29,9 +30,9 @@ class Task(NamedTuple):
         The last privileged feature: 1, or 0 for none.
     C, rho, gamma : float
     ridge : float
-        1 / rho, where slacks are squared; else 0.
+        1 / rho, where slacks are squared; else 0. Over the weight of an example, what is added to its curvature.
     upper : float
-        The largest alpha that is allowed: rho, or infinite where slacks are squared.
+        Times the weight of an example, the largest alpha that is allowed: rho, or infinite where slacks are squared.
     intercept : float
         B^2, of the intercepts that stand beside the weights; 0 for none.
     """
@@ -90,19 +91,22 @@ class Variables(NamedTuple):
         return Variables(*(part.copy() for part in self))
 
 
-def kinds_of(Y: NDArray[np.int8]) -> Kinds:
+def kinds_of(Y: NDArray[np.int8], weights: NDArray[np.float64] = NO_WEIGHTS) -> Kinds:
     """Return the kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first
-    appear.
+    appear; their sizes are sums of weights.
     """
     packed = np.packbits(Y > 0, axis=1)
-    _, first, kinds, sizes = np.unique(packed, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    _, first, kinds = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     sets = Y[first[order]] > 0
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sets.sum(axis=1))])
     indices = np.nonzero(sets)[1].astype(np.int32)
-    return Kinds(rank[kinds.ravel()].astype(np.int32), sizes[order].astype(np.float64), indptr, indices)
+    ranked = rank[kinds.ravel()].astype(np.int32)
+    return Kinds(
+        ranked, np.asarray(np.bincount(ranked, weights if len(weights) else None), dtype=np.float64), indptr, indices
+    )
 
 
 def intercepts_of(task: Task, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -120,13 +124,13 @@ def zero(task: Task) -> Variables:
     return Variables(np.zeros((n_labels, n_samples)), beta, np.zeros((n_labels, n_labels + 1)))
 
 
-def moved_to(task: Task, at: Variables) -> Variables:
+def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variables:
     """Return a copy of variables that is feasible for a task of the same shape with another C or rho, or other
-    examples.
+    examples or weights (none where all are 1).
 
     Its w~ may still miss constraints.
     """
-    alpha = np.clip(at.alpha, 0.0, task.upper)
+    alpha = np.clip(at.alpha, 0.0, task.upper * weights if len(weights) else task.upper)
     beta = np.maximum(at.beta, 0.0)
     if task.upper <= task.C:  # what the solver takes for granted: e = 0
         beta = np.tile(task.C * task.sizes, (len(alpha), 1))

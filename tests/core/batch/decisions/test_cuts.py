@@ -56,6 +56,31 @@ def test_cuts_of_labels_are_as_good_as_any_combination_of_thresholds(measure, se
     assert measured(Y, scores > cuts, measure) == pytest.approx(best, abs=1e-12)
 
 
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_whole_weight_is_the_row_so_often(measure, shared, ties):
+    scores, Y = some_scores(3, 40, 3, ties=ties)
+    weights = np.random.default_rng(4).integers(1, 5, 40)
+    repeated = np.repeat(np.arange(40), weights)
+    cuts = best_cuts(scores, Y, measure, weights.astype(float), shared=shared)
+    often = best_cuts(scores[repeated], Y[repeated], measure, shared=shared)
+    np.testing.assert_array_equal(cuts, often)
+    reached = value(scores - cuts, Y, measure, weights.astype(float))
+    assert reached == pytest.approx(value((scores - often)[repeated], Y[repeated], measure), abs=1e-12)
+    assert value(scores - cuts, Y, measure, weights / 100.0) == pytest.approx(reached, abs=1e-12)
+    np.testing.assert_array_equal(cuts, best_cuts(scores, Y, measure, weights / 1024.0, shared=shared))
+
+
+def test_curves_count_a_row_by_its_weight():
+    scores, Y = some_scores(3, 40, 3, ties=False)
+    weights = np.random.default_rng(4).integers(1, 5, 40)
+    repeated = np.repeat(np.arange(40), weights)
+    found = fit_curves(scores, Y, weights.astype(float))
+    np.testing.assert_allclose(found, fit_curves(scores[repeated], Y[repeated]), rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(fit_curves(scores, Y), fit_curves(scores, Y, np.ones(40)))
+
+
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_labels_that_no_row_or_every_row_has(measure, shared):

@@ -1,0 +1,166 @@
+"""Weights of rows in `fit`: the loss of a row counts so often, against general solvers and by identities."""
+
+from functools import partial
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.core.batch.support import related
+
+from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
+from manylabel_core.batch.decisions.choice import choose_cuts
+from manylabel_core.batch.decisions.curves import fit_curves
+from manylabel_core.batch.segments import fit_in_segments
+
+X, Y = related(60, 5, 4, own=0.3, threshold=0.3)
+U = related(30, 5, 4, seed=1)[0]
+N = len(X)
+WEIGHTS = np.random.default_rng(7).choice([0.05, 0.5, 1.0, 2.0, 9.0], N)
+SIGNS = 2.0 * Y - 1
+LAM1, LAM2 = 0.01, 0.0005
+FINE = {"tol": 1e-6, "max_iter": 20_000}
+
+LEARNERS: list[tuple[str, Any]] = [
+    ("M3L", partial(M3L, C=0.5)),
+    ("M3L with a kernel", partial(M3L, C=0.5, kernel="rbf")),
+    ("M3L with a prior", partial(M3L, C=0.5, R=np.eye(4) + 0.5)),
+    ("MLRL", partial(MLRL, lam=0.01)),
+    ("MLRL with a kernel", partial(MLRL, lam=0.01, kernel="rbf", gamma=0.1)),
+    ("SSMLRL", partial(SSMLRL, lam1=LAM1, lam2=LAM2)),
+    ("PrML", PrML),
+    ("PrBR", PrBR),
+    ("PrBR with the hinge", partial(PrBR, loss="hinge", C=0.1)),
+    ("PrBR with the nearest", partial(PrBR, privileged=2, C=0.05, rho=1.0)),
+]
+EACH = pytest.mark.parametrize("make", [make for _, make in LEARNERS], ids=[name for name, _ in LEARNERS])
+
+
+def fit(model: Any, X: Any, Y: Any, **more: Any) -> Any:
+    return model.fit(X, Y, **({"X_unlabelled": U} if isinstance(model, SSMLRL) else {}), **more)
+
+
+def solved(objective: Any) -> float:
+    return float(cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL))
+
+
+def hinges(scores: Any) -> Any:
+    return cp.sum(cp.multiply(WEIGHTS[:, None] * np.ones(Y.shape), cp.pos(1 - cp.multiply(SIGNS, scores))))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_m3l_solves_the_weighted_problem(sparse):
+    R = np.eye(4) + 0.5
+    half = np.linalg.cholesky(np.linalg.inv(R))
+    Z = cp.Variable((X.shape[1], 4))
+    best = solved(0.5 * cp.sum_squares(Z @ half) + 0.5 * 2 * hinges(X @ Z))
+    rows = sp.csr_array(X) if sparse else X
+    model = M3L(C=0.5, R=R, fit_intercept=False, optimise="none", **FINE).fit(rows, Y, sample_weight=WEIGHTS)
+    assert model.dual_objective_ <= best * (1 + 1e-6)
+    assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("model", [MLRL(LAM1), SSMLRL(LAM1, LAM2)], ids=["MLRL", "SSMLRL"])
+def test_mlrl_and_ssmlrl_solve_the_weighted_problem(model):
+    W, b = cp.Variable((X.shape[1], 4)), cp.Variable((1, 4))
+    mean = hinges(X @ W + np.ones((N, 1)) @ b) / WEIGHTS.sum()
+    both = LAM1 * np.eye(X.shape[1]) + (LAM2 * U.T @ U if isinstance(model, SSMLRL) else 0.0)
+    best = solved(mean + 0.5 * cp.square(cp.normNuc(np.linalg.cholesky(both).T @ W)))
+    fit(model.set_params(optimise="none", tol=1e-4, max_iter=1000), X, Y, sample_weight=WEIGHTS)
+    assert model.dual_objective_ <= best * (1 + 1e-6)
+    assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 2e-4)
+
+
+@EACH
+def test_a_weight_of_two_is_the_row_twice(make):
+    weights = np.where(np.arange(N) % 3 == 0, 2.0, 1.0)
+    twice = np.concatenate([np.arange(N), np.arange(0, N, 3)])
+    options = {"optimise": "none", "tol": 1e-5, "max_iter": 2000}
+    if make().get_params().get("gamma") in ("scale", "mean_distance"):
+        options["gamma"] = 0.1  # that of either set of rows would be another
+    one = fit(make(**options), X, Y, sample_weight=weights)
+    other = fit(make(**options), X[twice], Y[twice])
+    plain = fit(make(**options), X, Y)
+    name = "objective_" if isinstance(one, PrML) else "primal_objective_"
+    assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-4)
+    assert getattr(plain, name) != pytest.approx(getattr(other, name), rel=1e-3)
+    if not isinstance(one, PrML):  # whose first machines, before the rounds, are solved to a gap of 0.1 only
+        np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=0.03)
+
+
+@EACH
+def test_weights_of_one_change_no_bit(make):
+    plain, even = fit(make(), X, Y), fit(make(), X, Y, sample_weight=np.ones(N))
+    state = even.state()
+    for name, values in plain.state().items():
+        np.testing.assert_array_equal(values, state[name])
+
+
+@EACH
+def test_a_fit_in_segments_keeps_its_weights(make):
+    def run(stop: bool) -> Any:
+        model, kept = make(optimise="none", tol=1e-5), []
+
+        def keep(reached: Any) -> None:
+            kept.append((model.to_bytes(), reached))
+
+        fit_in_segments(model, lambda tell: fit(model, X, Y, progress=tell, sample_weight=WEIGHTS), 2, checkpoint=keep)
+        if not (stop and kept):
+            return model
+        data, reached = kept[0]
+        later = type(model).from_bytes(data)
+        fit_in_segments(later, lambda tell: fit(later, X, Y, progress=tell, sample_weight=WEIGHTS), 2, reached=reached)
+        return later
+
+    whole, resumed = run(False), run(True)
+    np.testing.assert_array_equal(whole.decision_function(X), resumed.decision_function(X))
+    at_once = fit(make(optimise="none", tol=1e-5, max_iter=5000), X, Y, sample_weight=WEIGHTS)
+    np.testing.assert_allclose(whole.decision_function(X), at_once.decision_function(X), atol=0.05)
+
+
+def test_thresholds_and_probabilities_count_weights():
+    """Those of rows held out, by fits that have learnt the others with theirs."""
+    model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
+    parts, scores = model.parts(N, 4), np.empty(Y.shape)
+    for rows, held in parts:
+        fold = M3L(optimise="none").fit(X[rows], Y[rows], sample_weight=WEIGHTS[rows])
+        scores[held] = fold.label_scores(X[held])
+    np.testing.assert_array_equal(model.threshold_, choose_cuts(scores, Y > 0, parts, "hamming", WEIGHTS))
+    np.testing.assert_array_equal(model.curves_, fit_curves(scores, Y > 0, WEIGHTS))
+    assert (choose_cuts(scores, Y > 0, parts, "hamming") != model.threshold_).any()
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (np.ones(N - 1), r"sample_weight must have a number for each of 60 examples, not float64 \(59,\)"),
+        (np.ones((N, 1)), "sample_weight must have a number for each"),
+        (["much"] * N, "sample_weight must have a number for each"),
+        (np.zeros(N), r"sample_weight\[0\] is zero: must be above 0 and at most 1000"),
+        (np.full(N, 1000.5), r"sample_weight\[0\] is 1000.5: must be above 0 and at most 1000"),
+        (np.full(N, np.nan), r"sample_weight\[0\] is nan: must be above 0 and at most 1000"),
+    ],
+)
+@EACH
+def test_weights_out_of_range_are_refused(make, weights, message):
+    with pytest.raises(ValueError, match=message):
+        fit(make(), X, Y, sample_weight=weights)
+
+
+@EACH
+def test_weights_come_in_any_form_and_are_not_changed(make):
+    pd = pytest.importorskip("pandas")
+    given = WEIGHTS.copy()
+    array = fit(make(optimise="none"), X, Y, sample_weight=given)
+    np.testing.assert_array_equal(given, WEIGHTS)
+    frame, names = pd.DataFrame(X), pd.DataFrame(Y, columns=list("abcd"))
+    series = fit(make(optimise="none"), frame, names, sample_weight=pd.Series(WEIGHTS, index=np.arange(N)[::-1]))
+    listed = fit(make(optimise="none"), X, Y, sample_weight=WEIGHTS.tolist())
+    for other in (series, listed):
+        np.testing.assert_array_equal(array.decision_function(X), other.decision_function(X))
+
+
+def test_lsa_mml_refuses_weights():
+    with pytest.raises(ValueError, match="sample_weight must be None: LSAMML takes no weights"):
+        LSAMML().fit({"one": X}, Y, sample_weight=np.ones(N))
