@@ -112,7 +112,8 @@ def _count(folded: Folded, run: list[LogEntry], folding: Fold) -> None:
             folded.rollbacks.setdefault(entry.change.key.key, outcome.answer.position)
             folded.rolled_back[entry.change.key.key] += not outcome.replayed
             continue
-        for index, (x, _) in enumerate(entry.change.examples):
+        for index, example in enumerate(entry.change.examples):
+            x = example.x
             assert x.names is not None
             learnt = not outcome.replayed and index >= outcome.answer.skipped
             folded.learnt[x.names[0]] += learnt

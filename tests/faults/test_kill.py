@@ -164,7 +164,8 @@ async def _replay(data_dir: Path) -> Replayed:
     positions: dict[str, str] = {}
     for entry, outcome in zip(updates, folding.outcomes, strict=True):
         assert isinstance(outcome.answer, Answer)
-        ((x, _),) = entry.change.examples
+        (example,) = entry.change.examples
+        x = example.x
         assert x.names is not None
         positions.setdefault(x.names[0], outcome.answer.position)
         learnt[x.names[0]] += not outcome.replayed
