@@ -26,6 +26,7 @@ def client(server: Any) -> Iterator[JobClient]:
         yield client
 
 
+@pytest.mark.long
 def test_a_job_that_is_disturbed_again_and_again_gives_what_an_undisturbed_one_gives(
     server: Any, client: JobClient, undisturbed: bytes
 ) -> None:
