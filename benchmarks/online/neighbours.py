@@ -1,6 +1,6 @@
 """Nearest neighbours among the latest examples, of which the best published stream learners are made; on dense streams.
 
-Written here because no package has them right: those published update rows that they go on predicting with.
+Written here, so that it is plain what they know when they predict: the rows before, and their truth.
 """
 
 from __future__ import annotations

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from river import compose, datasets, preprocessing
 
 from manylabel_clients import Client, Invalid, river
 from manylabel_clients.river import FALT, SALT, RemoteModel, feed
 from manylabel_core import online
-
-pd = pytest.importorskip("pandas")  # river, and so the estimators, take frames of any library
 
 ESTIMATORS = [getattr(river, name) for name in online.__all__]
 PARAMS: dict[str, dict[str, Any]] = {"KernelSALT": {"budget": 8}}

@@ -5,6 +5,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import related
@@ -150,7 +151,6 @@ def test_weights_out_of_range_are_refused(make, weights, message):
 
 @EACH
 def test_weights_come_in_any_form_and_are_not_changed(make):
-    pd = pytest.importorskip("pandas")
     given = WEIGHTS.copy()
     array = fit(make(optimise="none"), X, Y, sample_weight=given)
     np.testing.assert_array_equal(given, WEIGHTS)
