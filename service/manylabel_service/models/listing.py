@@ -12,7 +12,9 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store
 
 LOOK_UP_SECONDS = 1.0
-"""How long `existing` waits for the store."""
+"""How long `existing` and `log_lags` wait for the store."""
+COUNTED_ENTRIES = 1_000
+"""Most entries that are counted in a log."""
 
 
 class Listing:
@@ -59,6 +61,19 @@ class Listing:
         except (StorageGone, TimeoutError):
             return set(names)
         return there.union(self._serving()).intersection(names)
+
+    async def log_lags(self) -> dict[str, int]:
+        """Return, by model, how many entries of its log are not in it here; about `COUNTED_ENTRIES` stand for more.
+
+        Without an answer of the store soon it is empty.
+        """
+        following = {hosted.record: hosted.log_position for hosted in self._resident.values() if hosted.serving}
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                counts = await self._store.logs.entries_after(following, COUNTED_ENTRIES) if following else {}
+        except (StorageGone, TimeoutError):
+            return {}
+        return {record.name: count for record, count in counts.items()}
 
     def _serving(self) -> set[str]:
         return {name for name, hosted in self._resident.items() if hosted.serving}

@@ -235,6 +235,13 @@ class Registry:
         """Return those of these names that models have; where the store does not answer soon, all of them."""
         return await self._listing.existing(names)
 
+    async def log_lags(self) -> dict[str, int]:
+        """Return, by model, how many entries of its log are not in it here; about 1,000 stand for more.
+
+        Without an answer of the store soon it is empty.
+        """
+        return await self._listing.log_lags()
+
     # -- coming and going -------------------------------------------------------------------------
 
     async def create(self, spec: ModelSpec, state: OnlineModel | None = None) -> HostedModel:

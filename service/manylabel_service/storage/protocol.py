@@ -250,6 +250,13 @@ class Logs(Protocol):
         """
         ...
 
+    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+        """Return how many entries each of these logs has after a position, about `most` where there are more.
+
+        Models that are gone or damaged are left out.
+        """
+        ...
+
     async def trim(self, record: ModelRecord, through: str) -> None:
         """Remove the entries at or before a position; one beyond the end counts as the end.
 

@@ -4,9 +4,17 @@ from collections.abc import Callable, Collection, Iterable, Set
 from importlib.metadata import version
 from itertools import chain
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.metrics_core import Metric
-from prometheus_client.process_collector import ProcessCollector
 
 from manylabel_service.telemetry.exposition import write
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
@@ -34,18 +42,27 @@ class Telemetry:
     Attributes
     ----------
     registry : all that /metrics shows; collectors may be added.
+    in_progress : requests that have begun and have not ended; streams and listeners to events among them.
     """
 
     def __init__(self, workers: WorkerMetrics | None = None) -> None:
         self.workers = workers
         disable_created_metrics()  # type: ignore[no-untyped-call]  # a series more for each counter, read by nobody
         self.registry = CollectorRegistry()
-        ProcessCollector(registry=self.registry)
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
         build = Gauge("manylabel_build_info", "The program.", ["version"], registry=self.registry)
         build.labels(version("manylabel")).set(1)
         self._requests = self._counter("http_requests", "Answers.", "handler", "method", "status")
         self._request_seconds = self._histogram(
             "http_request_duration_seconds", "From request to answer.", "handler", "method"
+        )
+        self.in_progress = 0
+        self._gauge("http_requests_inprogress", "Requests being answered, streams and events among them.").set_function(
+            lambda: self.in_progress
+        )
+        self._problems = self._counter(
+            "manylabel_rejections", "Requests answered with an error, by its code.", "reason"
         )
         self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
         self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
@@ -87,6 +104,10 @@ class Telemetry:
         count, duration = children
         count.inc()
         duration.observe(seconds)
+
+    def answered_problem(self, code: str) -> None:
+        """Count an answer that is a problem document."""
+        self._problems.labels(code).inc()
 
     def predicted(self, model: str, n_examples: int, seconds: float) -> None:
         """Count a prediction."""

@@ -95,6 +95,18 @@ class TestOneLog:
         predicted = await other.predict([fleet.example(0).x])
         assert (predicted.position, predicted.stale_seconds) == (one.model.position, None)
 
+    async def test_the_entries_that_one_has_not_folded_yet_are_its_lag(self, fleet: Any) -> None:
+        registries, replicas = await hosted(fleet, 2)
+        async with replicas[1]._applier.learning:  # so long it folds nothing
+            for i in range(3):
+                await replicas[0].update([fleet.example(i)])
+            assert await registries[0].log_lags() == {"m": 0}
+            assert await registries[1].log_lags() == {"m": 3}
+        await fleet.agreed()
+        assert await registries[1].log_lags() == {"m": 0}
+        fleet.server.kill()
+        assert await registries[1].log_lags() == {}, "nobody knows"
+
     async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,6 +1,8 @@
 """Log lines: one JSON object or one text each, from this program and its libraries alike."""
 
 import json
+import os
+import pty
 import subprocess
 import sys
 
@@ -43,6 +45,28 @@ def test_json_lines_hold_a_traceback_without_the_values_of_variables() -> None:
     assert (library["event"], library["level"]) == ("of a library", "error")
     assert all(line["timestamp"].endswith("Z") for line in (broken, detail, library))
     assert "s3cret" not in text
+
+
+def test_console_lines_are_for_people_and_have_colours_on_a_terminal_only() -> None:
+    lines = printed("console", "info").splitlines()
+    assert not [line for line in lines if "\x1b" in line]
+    places = {line.index(mark) for line, mark in ((lines[0], "request_id="), (lines[-2], "model="))}
+    assert len(places) == 1, "fields stand below each other"
+    assert "ZeroDivisionError" in "".join(lines)
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", PROGRAM, "console", "info"]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:  # the terminal is closed once the program has ended
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    assert b"\x1b[" in shown
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])

@@ -323,6 +323,25 @@ async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
     assert await read_all(store, record) == answer
 
 
+async def test_entries_after_a_position_are_counted(store: Store) -> None:
+    """A scrape asks this for all models at once; those that are gone do not count."""
+    some, other, gone = [await store.models.create(name, b"") for name in ("some", "other", "gone")]
+    entries = await append(store, some, *(b"x" * 300 for _ in range(1_500)))
+    await append(store, gone, b"x")
+    await store.models.delete(gone)
+
+    async def counted(after: str, most: int = 10_000) -> int:
+        return (await store.logs.entries_after({some: after}, most))[some]
+
+    assert await counted(START) == 1_500, "of more than one page"
+    assert await counted(entries[-1].position) == 0
+    assert await counted(entries[-4].position) == 3
+    assert await counted(entries[-4].position, most=2) in (2, 3)
+    positions = {some: entries[0].position, other: START, gone: START}
+    assert await store.logs.entries_after(positions, 10_000) == {some: 1_499, other: 0}
+    assert await store.logs.entries_after({}, 1) == {}
+
+
 async def test_a_log_of_large_entries_is_read_whole(store: Store) -> None:
     record = await store.models.create("m", b"")
     payloads = [bytes([i]) * 3_000_000 for i in range(8)]

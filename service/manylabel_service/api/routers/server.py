@@ -27,12 +27,15 @@ _GAUGES = {
     "model_ignored_labels": "Labels left out of examples learnt, where the model ignores those beyond a limit.",
     "model_version": "Version that a trained model serves; 0 for none.",
     "queue_depth": "Examples waiting to be learnt.",
+    "log_lag_entries": "Entries of the log that are not in the model of this process yet; counted up to about 1,000.",
     "snapshot_age_seconds": "Since the last snapshot, or since the start of the process.",
     "snapshot_bytes": "Size of the last snapshot.",
     "kept_prediction_bytes": "Predictions that are kept for late labels, as of when this process kept one last.",
 }
 
 _TOTALS = {
+    "ready": "Whether the server has started and is not stopping, as /readyz answers.",
+    "storage_gone_seconds": "How long the store has not answered; 0 while it does.",
     "failed_models": "Models that cannot be restored, or whose version cannot be loaded; /readyz names them.",
     "downloads": "Downloads under way.",
     "snapshot_memory_bytes": "Memory of the snapshots that are being stored.",
@@ -87,6 +90,10 @@ async def exposition(context: Context) -> bytes:
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges = await _Gauges.of(replicas)
     gauges.add_jobs(context.jobs.counts())
+    for name, n_entries in (await registry.log_lags()).items():
+        gauges.add_lag(name, n_entries)
+    gauges.add_total("ready", registry.ready)
+    gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add_total("failed_models", len(registry.failed))
     gauges.add_total("downloads", context.downloads.taken)
     gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
@@ -126,6 +133,10 @@ class _Gauges:
     def add_total(self, name: str, value: float) -> None:
         """Add one of `_TOTALS`."""
         self._add(name, value)
+
+    def add_lag(self, model: str, n_entries: int) -> None:
+        """Add how far a model is behind its log."""
+        self._add("log_lag_entries", n_entries, model=model)
 
     def add_jobs(self, counts: Mapping[str, int]) -> None:
         """Add how many jobs are in each state."""

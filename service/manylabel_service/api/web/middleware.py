@@ -64,6 +64,7 @@ class RequestMiddleware:
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
         status = 0
+        self._telemetry.in_progress += 1
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -85,12 +86,15 @@ class RequestMiddleware:
                 raise
             await problem_response(_broken(error, scope), scope)(scope, receive, send_with_id)
         finally:
+            self._telemetry.in_progress -= 1
             self._account(scope, inner, status, time.perf_counter() - started)
 
     def _account(self, scope: Scope, routed: Scope, status: int, seconds: float) -> None:
         handler = getattr(routed.get("route"), "path", "none")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._telemetry.requested(handler, method, status, seconds)
+        if (code := routed.get("problem") or scope.get("problem")) is not None:
+            self._telemetry.answered_problem(code)
         if self._log_requests:
             log.debug(
                 "request",

@@ -5,7 +5,7 @@ Here, and only here, the errors of the service get their status codes.
 
 import math
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -178,8 +178,9 @@ def pointer(path: Sequence[str | int]) -> str:
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
-def problem_response(problem: Problem, scope: Scope) -> Response:
-    """Return the answer to the request of `scope`."""
+def problem_response(problem: Problem, scope: MutableMapping[str, Any]) -> Response:
+    """Return the answer to the request of `scope`, which is told the code: it is counted by who counts the request."""
+    scope["problem"] = problem.code
     return Response(
         pydantic_core.to_json(problem_document(problem, scope)), problem.status, problem.headers, MEDIA_TYPE
     )

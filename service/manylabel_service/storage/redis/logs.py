@@ -16,7 +16,7 @@ from manylabel_service.storage.protocol import Durability, Entry, ModelRecord, p
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
 from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import APPEND, READ, TRIM
+from manylabel_service.storage.redis.scripts import APPEND, COUNT, READ, TRIM
 from manylabel_service.storage.redis.watcher import Watcher
 
 PAGE_ENTRIES = 1_000
@@ -100,6 +100,22 @@ class RedisLogs(Part):
         answer = await self._engine.connection.run(READ, (keys.head, keys.log), entry_id(after), most, PAGE_BYTES)
         check(answer, record, after)
         return _checked(record, answer[1], answer[2])
+
+    @gated
+    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+        counts = await asyncio.gather(*(self._count(record, after, most) for record, after in positions.items()))
+        return {record: count for record, count in zip(positions, counts, strict=True) if count is not None}
+
+    async def _count(self, record: ModelRecord, after: str, most: int) -> int | None:
+        """Return how many entries there are after a position, a page at a time; None where the model is gone."""
+        keys, known, count, all_counted = Keys.of(record), entry_id(after), 0, 0
+        while not all_counted and count < most:
+            wanted = min(most - count, PAGE_ENTRIES)
+            answer = await self._engine.connection.run(COUNT, (keys.head, keys.log), known, wanted, PAGE_BYTES)
+            if answer[0] == "gone":
+                return None
+            count, known, all_counted = count + answer[1], answer[2].decode(), answer[3]
+        return count
 
     @gated
     async def trim(self, record: ModelRecord, through: str) -> None:

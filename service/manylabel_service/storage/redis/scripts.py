@@ -132,6 +132,17 @@ return {'ok', found, known_link}
 """,
 )
 
+# KEYS head, log. ARGV after, most entries, most bytes. How many there are, the last of them, and whether those are all.
+COUNT = Script(
+    _POSITIONS,
+    _PAGE,
+    """
+if ARGV[1] == last then return {'ok', 0, ARGV[1], 1} end
+local found, all = page(ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]))
+return {'ok', #found / 2, found[#found - 1] or ARGV[1], all and 1 or 0}
+""",
+)
+
 # KEYS head, log. ARGV through.
 TRIM = Script(
     _POSITIONS,

@@ -28,6 +28,10 @@ class SQLiteLogs(Part):
     async def read(self, record: ModelRecord, after: str, limit: int) -> list[Entry]:
         return await self._engine.threads.write(self._engine.tables.read, record, after, limit)
 
+    @gated
+    async def entries_after(self, positions: Mapping[ModelRecord, str], most: int) -> dict[ModelRecord, int]:
+        return await self._engine.threads.write(self._engine.tables.entries_after, dict(positions))
+
     async def changed(self, positions: Mapping[ModelRecord, str], seconds: float) -> list[ModelRecord]:
         await self.gate.until_closed(asyncio.sleep(seconds))  # nobody else can have the directory open
         await self._look()

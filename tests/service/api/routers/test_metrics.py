@@ -158,6 +158,46 @@ def test_requests_are_counted_by_route(client: TestClient, create: Callable[...,
     assert "secret" not in client.get("/metrics").text
 
 
+def test_rejections_are_counted_by_the_code_of_the_problem(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "a")
+    for _ in range(2):
+        client.get("/v1/models/nobody")
+    client.head("/v1/models/nobody")
+    client.post(f"{address}/update", content=b"{", headers={"Content-Type": "application/json"})
+    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
+    client.get("/livez", headers={"Host": "evil.example.org"})
+    client.get("/v1/jobs?state=nonsense")
+    series = scrape(client)
+    counted = {dict(labels)["reason"]: count for (name, labels), count in series.items() if "rejections" in name}
+    assert counted == {"model_not_found": 3, "malformed_json": 1, "host_not_allowed": 1, "invalid_request": 1}
+
+
+def test_requests_in_progress_are_counted(client: TestClient, create: Callable[..., str]) -> None:
+    assert value(scrape(client), "http_requests_inprogress") == 1, "the scrape itself"
+    for path in ("/v1/models/nobody", "/nowhere"):
+        client.get(path)
+    assert value(scrape(client), "http_requests_inprogress") == 1, "one that failed has ended"
+    address = create(client, "a")
+    context = client.app.state.context  # type: ignore[attr-defined]
+
+    def lines() -> Iterator[bytes]:
+        eventually(lambda: context.telemetry.in_progress == 1)  # while the stream goes on, nobody else asks
+        yield b'{"x": {"a": 1}, "y": ["p"]}\n'
+
+    client.post(f"{address}/stream", content=lines(), headers={"Content-Type": "application/x-ndjson"})
+    assert context.telemetry.in_progress == 0
+
+
+def test_the_state_of_the_server_is_shown(client: TestClient, create: Callable[..., str]) -> None:
+    create(client, "a")
+    series = scrape(client)
+    assert value(series, "manylabel_log_lag_entries", model="a") == 0
+    assert value(series, "manylabel_ready") == 1
+    assert value(series, "manylabel_storage_gone_seconds") == 0
+    assert value(series, "manylabel_jobs", state="failed") == 0, "states without jobs are there too"
+    assert any(name == "python_info" for name, _ in series)
+
+
 def test_the_bytes_of_kept_predictions_are_shown(client: TestClient, create: Callable[..., str]) -> None:
     create(client, "keeping")
     assert value(scrape(client), "manylabel_kept_prediction_bytes", model="keeping") == 0

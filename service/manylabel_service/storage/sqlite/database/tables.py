@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, get_args
 
-from manylabel_service.errors import LogLost, LogTrimmed, ModelExists, ModelGone, SnapshotExists, SnapshotsFull
+from manylabel_service.errors import (
+    LogLost,
+    LogTrimmed,
+    ModelDamaged,
+    ModelExists,
+    ModelGone,
+    SnapshotExists,
+    SnapshotsFull,
+)
 from manylabel_service.storage.checksums import (
     damaged_entry,
     first_link,
@@ -175,6 +183,14 @@ class Tables:
         log = self._log(record)
         self._refuse_unknown(record, log, known)
         return self._select(record, log.last, known, limit, READ_BYTES)
+
+    def entries_after(self, positions: Mapping[ModelRecord, str]) -> dict[ModelRecord, int]:
+        """Return how many entries each log has after a position; models that are gone or damaged are left out."""
+        counts = {}
+        for record, position in positions.items():
+            with suppress(ModelGone, ModelDamaged):
+                counts[record] = max(0, self._log(record).last - number_of(position))
+        return counts
 
     def mark_trimmed(self, record: ModelRecord, through: str) -> int:
         """Cut the log in one step; return the last number cut. `drop_entries` gives the space back."""
