@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from manylabel_service import names, ulid
 from manylabel_service.api import schemas
-from manylabel_service.api.web.routes import reference
+from manylabel_service.api.web.routes import SECURITY_SCHEMES, reference
 from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.storage import POSITION
@@ -78,6 +78,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas = document["components"]["schemas"]
         schemas.update(_any_of(bodies["$defs"]))
         schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(params) for params in PARAMS.values()]
+        document["components"]["securitySchemes"] = SECURITY_SCHEMES
         _drop_defaults_of_fastapi(document)
         _describe_paths(document)
         app.openapi_schema = document

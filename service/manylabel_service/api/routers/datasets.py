@@ -15,13 +15,14 @@ from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, content, json_answer, problems
 from manylabel_service.api.web.validation import words
 from manylabel_service.online.spec.text import Text, text_to_dict
 
-router = APIRouter(tags=["data sets"])
+router = APIRouter(route_class=GuardedRoute, tags=["data sets"])
 
 _STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")
@@ -174,6 +175,7 @@ def _body() -> dict[str, Any]:
     openapi_extra=_body(),
     dependencies=[Depends(each_once)],
 )
+@needs("train")
 async def upload_dataset(request: Request, context: ContextOf, query: Annotated[Upload, Query()]) -> Response:
     """The body is the file, which may be gzip (but for npz); for arff with a Mulan XML file, two parts, `file` and
     `labels`. It is read before the answer. Its address is in the header Location."""
@@ -195,6 +197,7 @@ async def upload_dataset(request: Request, context: ContextOf, query: Annotated[
     response_model=schemas.DatasetList,
     responses=problems(*_STORED),
 )
+@needs("read")
 async def list_datasets(context: ContextOf) -> Response:
     """Lists all data sets by name."""
     context.registry.require_ready()
@@ -208,6 +211,7 @@ async def list_datasets(context: ContextOf) -> Response:
     responses=problems("dataset_not_found", "invalid_request", *_STORED),
     dependencies=[Depends(each_once)],
 )
+@needs("read")
 async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
     """Shows what is in the data set."""
     context.registry.require_ready()
@@ -221,6 +225,7 @@ async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, 
     status_code=204,
     responses=problems("dataset_not_found", "dataset_in_use", *_STORED),
 )
+@needs("train")
 async def delete_dataset(context: ContextOf, name: str) -> Response:
     """Models that were trained from the data set stay. While a job that has not ended needs it, it cannot be
     deleted."""

@@ -10,13 +10,14 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.web import sse
-from manylabel_service.api.web.routes import content, problems
+from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.routes import GuardedRoute, content, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
 from manylabel_service.hosting.events import Event
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.storage import POSITION, START, position_key
 
-router = APIRouter(tags=["models"])
+router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
 
 @router.get(
@@ -40,6 +41,7 @@ router = APIRouter(tags=["models"])
     },
     openapi_extra=sse.described(POSITION),
 )
+@needs("read")
 async def watch(request: Request, context: ContextOf, name: str) -> Response:
     """Sends an `update` for each update, before it a `drift` for each detector that sounded in it, a `rollback`,
     `promoted` (of a trained model: another version predicts from here on), `metrics` at most once a second, and

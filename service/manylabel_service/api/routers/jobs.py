@@ -15,14 +15,15 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web import idempotency, sse
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
-from manylabel_service.api.web.routes import body, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
 from manylabel_service.api.web.sse import EventStream, last_event_id
+from manylabel_service.jobs.spec import trainers as trainer_specs
 from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine
-from manylabel_service.jobs.spec.trainers import PARAMS, needs
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(route_class=GuardedRoute, tags=["jobs"])
 
 DEFAULT_LISTED = 100
 MAX_LISTED = 1000
@@ -76,6 +77,7 @@ _EXAMPLE = {
     ),
     openapi_extra={**body(JobSpec, example=_EXAMPLE), **idempotency.PARAMETER},
 )
+@needs("train")
 async def submit(request: Request, context: ContextOf) -> Response:
     """The job is queued; its address is in the header Location. What comes of it is a new version of the model that
     it names."""
@@ -93,12 +95,14 @@ async def submit(request: Request, context: ContextOf) -> Response:
     responses=problems("invalid_request", "not_ready", "storage_unavailable"),
     dependencies=[Depends(each_once)],
 )
+@needs("read")
 async def list_jobs(context: ContextOf, query: Annotated[Listing, Query()]) -> Response:
     """Lists jobs, the newest first. Jobs that ended long ago are forgotten."""
     return json_answer({"jobs": await context.jobs.list(query.state, query.limit)})
 
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
+@needs("read")
 async def show(context: ContextOf, id: str) -> Response:
     """Shows how far the job is, and what came of it."""
     return json_answer(await context.jobs.get(id))
@@ -107,6 +111,7 @@ async def show(context: ContextOf, id: str) -> Response:
 @router.get(
     "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
+@needs("read")
 async def read_log(context: ContextOf, id: str) -> Response:
     """Shows what the job has written so far."""
     return json_answer({"lines": await context.jobs.log(id)})
@@ -125,6 +130,7 @@ async def read_log(context: ContextOf, id: str) -> Response:
     },
     openapi_extra=sse.described(r"^[0-9]+$"),
 )
+@needs("read")
 async def watch(request: Request, context: ContextOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where
     the job stands, or after the event named. The answer ends when the job has."""
@@ -140,6 +146,7 @@ async def watch(request: Request, context: ContextOf, id: str) -> Response:
 
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
+@needs("train")
 async def cancel(context: ContextOf, id: str) -> Response:
     """The job stops within two seconds, and nothing comes of it."""
     return json_answer(await context.jobs.cancel(id))
@@ -152,24 +159,26 @@ async def cancel(context: ContextOf, id: str) -> Response:
     response_model=Job,
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
 )
+@needs("train")
 async def retry(context: ContextOf, id: str) -> Response:
     """A job that failed or was cancelled is queued again, and goes on from its last checkpoint if it has one."""
     return json_answer(await context.jobs.retry(id), 202)
 
 
 @router.get("/v1/trainers", summary="List trainers", response_model=schemas.TrainerList, responses=problems())
+@needs("read")
 async def list_trainers() -> Response:
     """Lists what `trainer` of a job may be, with the parameters of each."""
     return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})
 
 
 def _to_dict(trainer: Trainer) -> dict[str, Any]:
-    schema = PARAMS[trainer.name].model_json_schema()
+    schema = trainer_specs.PARAMS[trainer.name].model_json_schema()
     search = {name: list(values) for name, values in trainer.search.items()}
     return {
         "name": trainer.name,
         "title": trainer.title,
-        "needs": needs(trainer),
+        "needs": trainer_specs.needs(trainer),
         "params": schema,
         "search": search,
     }

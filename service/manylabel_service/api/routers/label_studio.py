@@ -15,9 +15,10 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.label_studio import TaskReader, to_config
 from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.errors import InvalidExample, KeyInFlight, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
@@ -31,7 +32,7 @@ from manylabel_service.online.state.answer import UpdateResult
 
 log = structlog.get_logger()
 
-router = APIRouter(tags=["label studio"])
+router = APIRouter(route_class=GuardedRoute, tags=["label studio"])
 
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
@@ -52,6 +53,7 @@ Sent = TypeVar("Sent", bound=BaseModel)
     response_model=schemas.BackendHealth,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
+@needs("predict")
 async def health(context: ContextOf, name: str) -> Response:
     """The model need not be in memory for that: Label Studio waits for a second only."""
     context.registry.require_ready()
@@ -67,6 +69,7 @@ async def health(context: ContextOf, name: str) -> Response:
     responses=problems(*_READING),
     openapi_extra=body(schemas.SetupRequest),
 )
+@needs("predict")
 async def setup(request: Request, context: ContextOf, name: str) -> Response:
     """Label Studio calls this when the backend is added, and again before it asks for predictions. Where it is, and the
     token of its user, are kept for START_TRAINING."""
@@ -90,6 +93,7 @@ async def setup(request: Request, context: ContextOf, name: str) -> Response:
     responses=problems(*_READING, "batch_too_large"),
     openapi_extra=body(schemas.PredictTasksRequest),
 )
+@needs("predict")
 async def predict(request: Request, context: ContextOf, name: str) -> Response:
     """The answer has one prediction for each task. A task that is no record, or does not fit the model, has no choices
     and the score 0."""
@@ -116,6 +120,7 @@ async def predict(request: Request, context: ContextOf, name: str) -> Response:
     responses=problems(*_READING, "queue_full", "limit_exceeded"),
     openapi_extra=body(schemas.WebhookRequest),
 )
+@needs("learn")
 async def webhook(request: Request, context: ContextOf, name: str) -> Response:
     """An annotation is learnt once as it is, and again with its new truth when it was edited. START_TRAINING learns
     those of the project that were not: a message is never sent again. Other messages change nothing."""
@@ -137,6 +142,7 @@ async def webhook(request: Request, context: ContextOf, name: str) -> Response:
     response_model=schemas.BackendVersions,
     responses=problems("model_not_found", "model_is_trained", "not_ready", "storage_unavailable"),
 )
+@needs("predict")
 async def versions(context: ContextOf, name: str) -> Response:
     """A version is the model from one number of examples learnt to the next: 0, 1, 2, 5, 10, 20, 50 and so on."""
     return json_answer({"versions": _versions(online(await context.registry.get(name)))})

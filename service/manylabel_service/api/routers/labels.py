@@ -18,6 +18,7 @@ from manylabel_service.api.translation.from_json import path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
 from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
 from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Parameters, described, one_of, read_parameters, up_to
@@ -63,6 +64,7 @@ class Waiting(Parameters):
     ),
     openapi_extra={"parameters": described(Waiting)},
 )
+@needs("learn")
 async def list_predictions(request: Request, name: str) -> Response:
     """Lists kept predictions of which no label has been told, as the model predicts them now. By `uncertainty` those
     come first in which a label is closest to its threshold, and those much like one before them last."""
@@ -95,6 +97,7 @@ class _Truth(NamedTuple):
         **idempotency.PARAMETER,
     },
 )
+@needs("learn")
 async def labels(request: Request, name: str) -> Response:
     """The features that were kept are learnt with their labels, and the measures count what was answered then. The
     truth of one id may come in parts: `y` as an object with some of the labels, the others later, each of them once. A

@@ -19,6 +19,7 @@ from manylabel_service.api.translation.from_json import read_position, to_exampl
 from manylabel_service.api.translation.model_access import counting_refusals, online
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import JSON, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import (
@@ -93,6 +94,7 @@ class Predicting(Parameters):
         "parameters": described(Predicting),
     },
 )
+@needs("predict")
 async def predict(request: Request, name: str) -> Response:
     """The answer has labels and scores, and probabilities if asked for, by what the model has learnt so far. A batch is
     answered as a batch, in its order."""
@@ -140,6 +142,7 @@ async def predict(request: Request, name: str) -> Response:
         **idempotency.PARAMETER,
     },
 )
+@needs("learn")
 async def update(request: Request, name: str) -> Response:
     """The answer comes when the examples are logged and learnt. A batch is learnt in its order, all or none."""
     return await _learn(request, name, "update")
@@ -159,6 +162,7 @@ async def update(request: Request, name: str) -> Response:
         **idempotency.PARAMETER,
     },
 )
+@needs("predict", "learn")
 async def predict_update(request: Request, name: str) -> Response:
     """The examples are learnt as by `update`; the answer has what was predicted for each just before it was learnt."""
     return await _learn(request, name, "predict-update")

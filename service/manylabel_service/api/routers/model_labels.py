@@ -14,15 +14,16 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Flag, each_once, one_of, up_to
-from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.online.state.label_table import SORTS, label_page
 
-router = APIRouter(tags=["models"])
+router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
 MAX_LISTED = 1000
 
@@ -53,6 +54,7 @@ class Listing(WhichVersion):
     responses=problems(*MEASURED),
     dependencies=[Depends(each_once)],
 )
+@needs("read")
 async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Query()]) -> Response:
     """Lists the labels with how frequent they are, how well each was predicted before it was learnt, and by what. Those
     of a trained model are of the answers of one of its versions."""
@@ -78,6 +80,7 @@ _CHANGING = (
         **idempotency.PARAMETER,
     },
 )
+@needs("admin")
 async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
     """All that was learnt about the label stays; it has its new name from this point of the log on, on every server."""
     return await _relabel(request, context, name, schemas.RenameRequest)
@@ -90,6 +93,7 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
     responses=problems(*_CHANGING),
     openapi_extra={**body(schemas.RetireRequest, example={"label": "petz"}), **idempotency.PARAMETER},
 )
+@needs("admin")
 async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
     """The label is predicted no more, and updates that name it are refused, from this point of the log on, on every
     server. It keeps its column and its name."""

@@ -17,10 +17,11 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
 from manylabel_service.api.translation.scratch_files import receive_file
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import each_once, wrong
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import body, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
 from manylabel_service.api.web.validation import Path, invalid_body
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.models.warm_start import warm_start
@@ -30,7 +31,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
-router = APIRouter(tags=["models"])
+router = APIRouter(route_class=GuardedRoute, tags=["models"])
 
 CREATING = (
     "model_exists",
@@ -61,6 +62,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     ),
     openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
+@needs("admin")
 async def create_model(request: Request, context: ContextOf) -> Response:
     """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
@@ -99,6 +101,7 @@ async def _begin(
     response_model=schemas.ModelList,
     responses=problems("not_ready", "storage_unavailable"),
 )
+@needs("read")
 async def list_models(context: ContextOf) -> Response:
     """Lists all models by name. A model that is not in this server's memory is listed with what it is, and no more."""
     return json_answer({"models": await context.registry.list()})
@@ -110,6 +113,7 @@ async def list_models(context: ContextOf) -> Response:
     response_model=schemas.ModelStatus | schemas.TrainedStatus,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
+@needs("read")
 async def show_model(context: ContextOf, name: str) -> Response:
     """Shows what the model is, how much it has learnt, and how well it predicted."""
     return json_answer(to_dict(await context.registry.get(name)))
@@ -121,6 +125,7 @@ async def show_model(context: ContextOf, name: str) -> Response:
     status_code=204,
     responses=problems("model_not_found", "not_ready", "storage_unavailable"),
 )
+@needs("admin")
 async def delete_model(context: ContextOf, name: str) -> Response:
     """The model's log and snapshots, or its versions, are deleted with it. The name is free then."""
     await context.registry.delete(name)
@@ -134,6 +139,7 @@ async def delete_model(context: ContextOf, name: str) -> Response:
     responses=problems(*MEASURED),
     dependencies=[Depends(each_once)],
 )
+@needs("read")
 async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
     """The measures are prequential: every example is predicted before it is learnt, and counts here. Those of a trained
     model are of the answers that one of its versions gave, by the labels that came later."""
@@ -159,6 +165,7 @@ def created(replica: HostedModel) -> Response:
     responses=problems("stream_idle", "storage_full", *CREATING),
     openapi_extra=body(media_type="application/octet-stream"),
 )
+@needs("export")
 async def upload(request: Request, context: ContextOf, name: str) -> Response:
     """The body is a snapshot as it was downloaded, from this server or another. The new model predicts as the old one
     did then, and goes on from there; it knows none of the old one's idempotency keys and kept predictions."""

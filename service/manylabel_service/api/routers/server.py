@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.web.routes import json_answer, problems
+from manylabel_service.api.web.access import OPEN, needs
+from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
 from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 
-router = APIRouter(tags=["server"])
+router = APIRouter(route_class=GuardedRoute, tags=["server"])
 
 _GAUGES = {
     "model_labels": "Labels known.",
@@ -45,6 +46,7 @@ _TOTALS = {
 
 
 @router.get("/livez", summary="Does the process serve?", response_model=schemas.Alive, responses=problems())
+@OPEN
 async def live() -> Response:
     """Answers 200 as soon as the process answers at all."""
     return json_answer({"live": True})
@@ -56,6 +58,7 @@ async def live() -> Response:
     response_model=schemas.Ready,
     responses=problems("not_ready"),
 )
+@OPEN
 async def ready(context: ContextOf) -> Response:
     """Answers 503 while the server starts or stops. A model that cannot be restored, or whose version cannot be loaded,
     is in `failed` and does not hold up the others;
@@ -74,6 +77,7 @@ async def ready(context: ContextOf) -> Response:
     response_class=Response,
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
+@needs("read")
 async def metrics(context: ContextOf) -> Response:
     """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     content, workers = await exposition(context), context.telemetry.workers

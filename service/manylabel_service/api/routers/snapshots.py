@@ -16,9 +16,10 @@ from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt
 from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import has_body, read_json
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import body, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
@@ -28,7 +29,7 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.answer import UpdateResult
 from manylabel_service.storage import Kept, SnapshotRecord
 
-router = APIRouter(tags=["snapshots"])
+router = APIRouter(route_class=GuardedRoute, tags=["snapshots"])
 
 _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
 
@@ -39,6 +40,7 @@ _STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavaila
     response_model=schemas.SnapshotList,
     responses=problems(*_STORED),
 )
+@needs("read")
 async def list_snapshots(context: ContextOf, name: str) -> Response:
     """Lists the states of the model that are stored, the newest first. Those that nobody asked for go as new ones are
     taken."""
@@ -63,6 +65,7 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     ),
     openapi_extra=body(schemas.SnapshotRequest, example={"name": "before-cleanup"}, required=False),
 )
+@needs("admin")
 async def take_snapshot(request: Request, context: ContextOf, name: str) -> Response:
     """The snapshot is of the state right now, and stays until it is deleted. Its address is in the header Location."""
     replica = online(await context.registry.get(name))
@@ -86,6 +89,7 @@ async def take_snapshot(request: Request, context: ContextOf, name: str) -> Resp
         **problems(*_STORED, "snapshot_not_found", "storage_full"),
     },
 )
+@needs("export")
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """The file holds all that the model is. `PUT /v1/models/{name}` makes a model of it, here or on another server.
     A snapshot that has a name may be named by it."""
@@ -105,6 +109,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
     response_class=Response,
     responses=problems(*_STORED, "snapshot_not_found", "snapshot_needed"),
 )
+@needs("admin")
 async def delete_snapshot(context: ContextOf, name: str, position: str) -> Response:
     """Lets go of a snapshot that somebody asked for, at a position or with a name. It is removed, unless it is one of
     those that the server keeps for itself: the newest, and what the log needs."""
@@ -130,6 +135,7 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     ),
     openapi_extra={**body(schemas.RollbackRequest, example={"position": "1"}), **idempotency.PARAMETER},
 )
+@needs("admin")
 async def roll_back(request: Request, context: ContextOf, name: str) -> Response:
     """The model forgets what it learnt after the snapshot, measures included, at one point of its log: on every
     server. What is learnt from then on comes on top."""

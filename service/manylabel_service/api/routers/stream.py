@@ -18,6 +18,7 @@ from manylabel_service.api.translation.line_learner import LineLearner, StreamFa
 from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web import idempotency
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, json_value
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
 from manylabel_service.api.web.problems import problem_of
@@ -71,6 +72,7 @@ class Streaming(Parameters):
         ],
     },
 )
+@needs("learn")
 async def stream(request: Request, name: str) -> Response:
     """Each line is an example, and is answered by a line: what was predicted for it just before it was learnt, or
     what is wrong with it; the lines after a wrong one are still learnt. What arrives together is learnt together."""

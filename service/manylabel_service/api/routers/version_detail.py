@@ -12,11 +12,12 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.routers.versions import STORED
 from manylabel_service.api.translation.model_access import WhichVersion, trained
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.parameters import each_once
-from manylabel_service.api.web.routes import JSONAnswer, problems
+from manylabel_service.api.web.routes import GuardedRoute, JSONAnswer, problems
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
-router = APIRouter(tags=["versions"])
+router = APIRouter(route_class=GuardedRoute, tags=["versions"])
 
 
 _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", "version_damaged")
@@ -29,6 +30,7 @@ _CODES = (*STORED, "version_not_found", "no_version_served", "invalid_request", 
     responses=problems(*_CODES),
     dependencies=[Depends(each_once)],
 )
+@needs("read")
 async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
     """Shows the scores of the labels, how they go together, how much each view counts, and how the training went."""
     async with context.examining:

@@ -14,9 +14,10 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.model_access import trained
 from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
+from manylabel_service.api.web.access import needs
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import body, content, json_answer, problems
+from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.api.web.validation import invalid_body
 from manylabel_service.clock import rfc3339
@@ -24,7 +25,7 @@ from manylabel_service.errors import VersionDamaged
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.version import Version
 
-router = APIRouter(tags=["versions"])
+router = APIRouter(route_class=GuardedRoute, tags=["versions"])
 
 MAX_DIGITS = 15
 
@@ -37,6 +38,7 @@ STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailabl
     response_model=schemas.VersionList,
     responses=problems(*STORED),
 )
+@needs("read")
 async def list_versions(context: ContextOf, name: str) -> Response:
     """Lists what jobs have made of the model, the newest first. Versions never change, and stay until they are
     deleted."""
@@ -61,6 +63,7 @@ async def list_versions(context: ContextOf, name: str) -> Response:
     ),
     openapi_extra=body(schemas.PromoteRequest, example={"version": 1}),
 )
+@needs("train")
 async def promote(request: Request, context: ContextOf, name: str) -> Response:
     """Predictions come from this version from now on: on this server when the answer is there, on others as soon as
     they have loaded it; until then they come from the one before. Promoting that one switches back. A version whose
@@ -84,6 +87,7 @@ async def promote(request: Request, context: ContextOf, name: str) -> Response:
         **problems(*STORED, "version_not_found", "version_damaged", "storage_full"),
     },
 )
+@needs("export")
 async def download_version(context: ContextOf, name: str, version: str) -> Response:
     """The file holds the fitted estimator, for `from_bytes` of its class in `manylabel_core.batch`."""
     model = trained(await context.registry.get(name))
@@ -108,6 +112,7 @@ async def download_version(context: ContextOf, name: str, version: str) -> Respo
     status_code=204,
     responses=problems(*STORED, "version_not_found", "version_served"),
 )
+@needs("admin")
 async def delete_version(context: ContextOf, name: str, version: str) -> Response:
     """Any version but the one served can be deleted. Its number is not given again."""
     model = trained(await context.registry.get(name))

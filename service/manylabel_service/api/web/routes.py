@@ -1,12 +1,13 @@
 """How endpoints are attached and described.
 
-FastAPI reads parameters and describes answers. Endpoints return finished responses: validating an answer takes longer
-than making it, and the tests hold the answers against the models. The few calls that make up a stream are attached with
-`DirectRoute`, since resolving an endpoint's parameters takes FastAPI longer than a prediction. Bodies are declared with
-`body`, errors with `problems`.
+Every endpoint says with ``@needs(scope)``, or ``@OPEN``, who may ask for it. FastAPI reads parameters and describes
+answers. Endpoints return finished responses: validating an answer takes longer than making it, and the tests hold the
+answers against the models. The few calls that make up a stream are attached with `DirectRoute`, since resolving an
+endpoint's parameters takes FastAPI longer than a prediction. Bodies are declared with `body`, errors with `problems`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from inspect import cleandoc
 from typing import Any
 
 import pydantic_core
@@ -16,13 +17,58 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from manylabel_service.access.scopes import Scope as AccessScope
+from manylabel_service.api.web.access import needed_by
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
 
-class DirectRoute(APIRoute):
+SECURITY_SCHEMES: dict[str, dict[str, str]] = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key, or a token derived from one."},
+    "basic": {"type": "http", "scheme": "basic", "description": "The password is a key; any user name will do."},
+    "apiKey": {"type": "apiKey", "in": "header", "name": "api-key", "description": "A key, or a token."},
+}
+"""How a key can be sent, in the words of OpenAPI."""
+
+
+class GuardedRoute(APIRoute):
+    """A route whose endpoint has declared the scopes that its callers need.
+
+    Attributes
+    ----------
+    scopes : all of them are needed; none if everybody may ask.
+
+    Raises
+    ------
+    TypeError
+        The endpoint has declared nothing.
+    """
+
+    def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
+        self.scopes: tuple[AccessScope, ...] = needed_by(endpoint)
+        description["description"] = f"{cleandoc(endpoint.__doc__ or '')}\n\n{_needed(self.scopes)}"
+        security = [{scheme: list(self.scopes)} for scheme in SECURITY_SCHEMES] if self.scopes else []
+        description["openapi_extra"] = {**(description.get("openapi_extra") or {}), "security": security}
+        super().__init__(path, endpoint, **description)
+
+
+def _needed(scopes: Sequence[AccessScope]) -> str:
+    if not scopes:
+        return "Needs no key."
+    names = " and ".join(f"`{scope}`" for scope in scopes)
+    return f"Needs the scope{'s' if len(scopes) > 1 else ''} {names}."
+
+
+def check_guarded(routes: Iterable[object]) -> None:
+    """Raise TypeError if there is a route whose callers need no key without having said so."""
+    for route in routes:
+        if not isinstance(route, GuardedRoute):
+            raise TypeError(f"{getattr(route, 'path', route)} is not a GuardedRoute: nobody would ask for a key there")
+
+
+class DirectRoute(GuardedRoute):
     """A route that calls its endpoint as ``await endpoint(request, **path_parameters)``, past FastAPI's parameters."""
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:

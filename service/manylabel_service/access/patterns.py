@@ -1,0 +1,35 @@
+"""Names, exactly or by their beginning: which models a key is for."""
+
+import re
+from collections.abc import Iterable
+
+ANY = "*"
+PATTERN = r"^([a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?|[a-z0-9]?[a-z0-9._-]{0,62}\*)$"
+"""How one is written: a name, or how names begin and an asterisk."""
+_PATTERN = re.compile(PATTERN)
+ALLOWED = "must be a name, or how names begin and an asterisk at the end, as tags-*"
+
+
+def valid(pattern: str) -> bool:
+    """Return whether a text is a pattern."""
+    return _PATTERN.fullmatch(pattern) is not None
+
+
+class Patterns:
+    """Patterns match names: ``tags`` matches that name alone, ``tags-*`` all that begin with ``tags-``."""
+
+    __slots__ = ("_any", "_beginnings", "_names")
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        given = list(patterns)
+        self._names = frozenset(each for each in given if not each.endswith(ANY))
+        self._beginnings = tuple(each[:-1] for each in given if each.endswith(ANY))
+        self._any = ANY in given
+
+    def match(self, name: str) -> bool:
+        """Return whether a name is among them."""
+        return self._any or name in self._names or name.startswith(self._beginnings)
+
+    def include(self, pattern: str) -> bool:
+        """Return whether all names that another pattern matches are among these."""
+        return pattern.startswith(self._beginnings) or pattern in self._names

@@ -1,0 +1,15 @@
+"""The scopes of keys: each call of the interface needs some of them."""
+
+from collections.abc import Collection
+from typing import Literal, get_args
+
+Scope = Literal["predict", "learn", "read", "train", "export", "admin"]
+
+SCOPES: frozenset[Scope] = frozenset(get_args(Scope))
+ADMIN: Scope = "admin"
+"""This scope includes all others."""
+
+
+def included(scopes: Collection[Scope]) -> frozenset[Scope]:
+    """Return some scopes with those that they include."""
+    return SCOPES if ADMIN in scopes else frozenset(scopes)
