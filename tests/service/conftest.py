@@ -15,7 +15,6 @@ from tests.service.stores import STORES
 
 from manylabel_service.app import create_app
 from manylabel_service.models import follower
-from manylabel_service.models import registry as registry_module
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
@@ -57,21 +56,9 @@ async def sqlite_store(tmp_path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
-@pytest.fixture(scope="session")
-def warm() -> None:
-    """The kernels are loaded, once for all registries of this process."""
-    registry_module.warm_up()
-
-
 @pytest.fixture
-def no_warm_up(warm: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registries do not load the kernels again."""
-    monkeypatch.setattr(registry_module, "warm_up", lambda: None)
-
-
-@pytest.fixture
-def quick(no_warm_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Registries do not load the kernels again, and look ten times as often at what others have done."""
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registries look ten times as often at what others have done."""
     monkeypatch.setattr(follower, "WAIT_SECONDS", follower.WAIT_SECONDS / 10)
     monkeypatch.setattr(follower, "POLL_SECONDS", follower.POLL_SECONDS / 10)
 
@@ -108,7 +95,7 @@ def any_fleet(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def serve(tmp_path_factory: pytest.TempPathFactory, warm: None) -> Serve:
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
 
     @contextlib.contextmanager
@@ -122,12 +109,10 @@ def serve(tmp_path_factory: pytest.TempPathFactory, warm: None) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(registry_module, "warm_up", lambda: None)  # it was done once
-            with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
-                assert ready.wait(READY_SECONDS)
-                assert not failed.is_set()
-                yield client
+        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+            assert ready.wait(READY_SECONDS)
+            assert not failed.is_set()
+            yield client
 
     return make
 

@@ -1,5 +1,6 @@
 """Compiles the kernels, or loads them from numba's cache, before the first request needs them."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from manylabel_service.online.state.model import OnlineModel
 _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 
 
+@functools.cache  # once in a process; one that is forked from it has what it loaded
 def warm_up() -> None:
     """Let a small model of each kind learn and predict: no request compiles anything then, whatever the spec."""
     for scaling in SCALINGS:

@@ -15,8 +15,6 @@ from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
 
-pytestmark = pytest.mark.usefixtures("no_warm_up")
-
 UPDATE = {"x": {"a": 1.0}, "y": ["b"]}
 
 

@@ -17,8 +17,6 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
 
-pytestmark = pytest.mark.usefixtures("no_warm_up")
-
 
 def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
     store = RedisStore(Address.parse(url), timeout_seconds=1.0)

@@ -82,7 +82,7 @@ class ObstructedStore(SQLiteStore):
 
 
 @pytest.fixture
-def hosting(no_warm_up: None, tmp_path: Path) -> Hosting:
+def hosting(tmp_path: Path) -> Hosting:
     """Open the registry on this test's directory; leaving stops it, or kills it with `kill=True`."""
 
     @asynccontextmanager

@@ -872,7 +872,7 @@ def run_machine(make: Callable[[], ReplicaMachine], examples: int) -> None:
     )
 
 
-def test_any_order_in_one_directory(no_warm_up: None, tmp_path: Path, clock: Clock) -> None:
+def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
     numbers = itertools.count()
 
     def directory() -> Path:
@@ -899,7 +899,7 @@ def test_any_order_in_one_directory(no_warm_up: None, tmp_path: Path, clock: Clo
     run_machine(machine, 15)
 
 
-def test_any_order_among_two_processes_on_redis(no_warm_up: None, new_redis: Callable[..., Any], clock: Clock) -> None:
+def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], clock: Clock) -> None:
     numbers, server = itertools.count(), new_redis(options={"databases": "10000"}).start()
 
     def machine() -> ReplicaMachine:
