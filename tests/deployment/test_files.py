@@ -14,26 +14,29 @@ from manylabel_service.storage import open_store
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text()
+MONITORING = (ROOT / "deploy" / "monitoring" / "compose.yml").read_text()
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 NGINX = (ROOT / "deploy" / "nginx.conf").read_text()
 EXAMPLE = (ROOT / "deploy" / "env.example").read_text()
 
 
 def test_every_variable_has_an_example_with_its_default() -> None:
-    used = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", COMPOSE))
+    used = dict(re.findall(r"\$\{(\w+):[-?]([^}]*)\}", COMPOSE + MONITORING))
     example = dict(re.findall(r"^(\w+)=(.*)$", EXAMPLE, re.MULTILINE))
-    assert example.pop("REDIS_PASSWORD") == "", "a password of everybody's is none"
-    del used["REDIS_PASSWORD"]
+    for secret in ("REDIS_PASSWORD", "GRAFANA_PASSWORD"):
+        assert example.pop(secret) == "", "a password of everybody's is none"
+        assert used.pop(secret) == "set it in .env"
     assert example == used
 
 
 def test_no_secret_has_a_default() -> None:
     assert set(re.findall(r"\$\{REDIS_PASSWORD[^}]*\}", COMPOSE)) == {"${REDIS_PASSWORD:?set it in .env}"}
+    assert set(re.findall(r"\$\{GRAFANA_PASSWORD[^}]*\}", MONITORING)) == {"${GRAFANA_PASSWORD:?set it in .env}"}
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
 
 
 def test_every_variable_of_the_server_is_a_setting() -> None:
-    used = set(re.findall(r"\bMANYLABEL_([A-Z_]+)\b", COMPOSE + DOCKERFILE))
+    used = set(re.findall(r"\bMANYLABEL_([A-Z_]+)\b", COMPOSE + MONITORING + DOCKERFILE))
     assert {name.lower() for name in used} <= Settings.model_fields.keys()
 
 
