@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 3
 INSTALLED := .venv/installed
 
-.PHONY: demo test types compiled test-long test-label-studio format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test types compiled test-long test-label-studio test-open-inference format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -44,6 +44,17 @@ $(LABEL_STUDIO):
 	$(PYTHON) -m venv .venv-label-studio
 	.venv-label-studio/bin/pip install --quiet --disable-pip-version-check 'label-studio>=1.20,<2'
 
+# The public clients of the Open Inference Protocol, which have an environment of their own.
+# MANYLABEL_TEST_INFERENCE_CLIENTS=path names the Python of another, which is not installed here then.
+INFERENCE_CLIENTS := .venv-open-inference/bin/python
+MANYLABEL_TEST_INFERENCE_CLIENTS ?= $(INFERENCE_CLIENTS)
+test-open-inference: $(INSTALLED) $(MANYLABEL_TEST_INFERENCE_CLIENTS)
+	MANYLABEL_TEST_INFERENCE_CLIENTS=$(MANYLABEL_TEST_INFERENCE_CLIENTS) $(BIN)/pytest -n 0 -m open_inference
+
+$(INFERENCE_CLIENTS):
+	$(PYTHON) -m venv .venv-open-inference
+	.venv-open-inference/bin/pip install --quiet --disable-pip-version-check 'tritonclient[http]>=2.60' 'kserve>=0.19'
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -66,4 +77,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-label-studio .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-label-studio .venv-open-inference .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

@@ -51,6 +51,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.RollbackEvent,
     schemas.PromotedEvent,
     schemas.DroppedEvent,
+    schemas.InferRequest,
+    schemas.InferenceError,
     schemas.ProblemDocument,
     JobSpec,
     LogLine,

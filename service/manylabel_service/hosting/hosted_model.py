@@ -21,6 +21,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord
@@ -132,6 +133,10 @@ class HostedModel(ABC):
     @abstractmethod
     def status(self) -> dict[str, Any]:
         """Return what GET /v1/models/{m} answers; raise NotReady if it is not serving."""
+
+    @abstractmethod
+    def signature(self) -> Signature:
+        """Return what it takes and answers; raise as `status`."""
 
     @abstractmethod
     def gauges(self) -> dict[str, float]:

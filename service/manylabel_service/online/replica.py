@@ -31,6 +31,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.hosting.slices import SLICE_SECONDS, SliceSize
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
@@ -155,6 +156,14 @@ class Replica(HostedModel):
             "ignored": model.ignored,
             "metrics": self.measures(),
         }
+
+    def signature(self) -> Signature:
+        """Return what it takes and answers; raises as `status`."""
+        self.check_serving()
+        model = self.model
+        inputs = {EXAMPLE: model.features.layout.n_dense}
+        labels = [name for name in model.labels.names if name not in model.retired]
+        return Signature(model.online_spec.algorithm, inputs, labels, self.has_probabilities, self._records)
 
     def measures(self) -> dict[str, Any]:
         """Return the measures, cumulative and over the window, and drift where it is watched; raise as `status`."""

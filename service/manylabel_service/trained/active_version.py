@@ -132,11 +132,15 @@ class ActiveVersion:
         async with self._loading:
             if self.serving is not None and self.serving.version == version:
                 return self.serving
-            data = await self._versions.artifact(version)
-            try:
-                return await asyncio.to_thread(Predictor, version, data, self._limits)
-            except DamagedState as error:
-                raise VersionDamaged(self._name, version.number, str(error)) from error
+            return await self.read(version)
+
+    async def read(self, version: Version) -> Predictor:
+        """Return a version as the store has it; raises as `load`."""
+        data = await self._versions.artifact(version)
+        try:
+            return await asyncio.to_thread(Predictor, version, data, self._limits)
+        except DamagedState as error:
+            raise VersionDamaged(self._name, version.number, str(error)) from error
 
     def is_current(self, loaded: Predictor | None = None) -> bool:
         """Return whether the version in memory is the one to be served, once `loaded` has been put there if it is."""

@@ -26,6 +26,7 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, State
 from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots.room import SnapshotRoom
@@ -36,6 +37,8 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelRecord, Store, position_key
 from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
+from manylabel_service.trained.other_versions import OtherVersions
+from manylabel_service.trained.predictor import Predictor
 from manylabel_service.trained.version import Version
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue, VersionStore
 
@@ -85,6 +88,7 @@ class TrainedModel(HostedModel):
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
+        self._others = OtherVersions(self._active.read)
         self._default_records = RecordEncoder(None, settings.record_limits)
         self._behind = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -104,7 +108,7 @@ class TrainedModel(HostedModel):
     @property
     def nbytes(self) -> int:
         serving = 0 if self._active.serving is None else self._active.serving.nbytes
-        return serving + (0 if self.answers.failed else self.answers.nbytes)
+        return serving + self._others.nbytes + (0 if self.answers.failed else self.answers.nbytes)
 
     @property
     def log_position(self) -> str:
@@ -112,8 +116,8 @@ class TrainedModel(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """The position of what is served, and that of the labels."""
-        return f"{self._active.position} {self.answers.position}"
+        """The position of what is served, that of the labels, and which other versions are in memory."""
+        return f"{self._active.position} {self.answers.position} {self._others.ids}"
 
     @property
     def n_labels(self) -> int:
@@ -149,6 +153,21 @@ class TrainedModel(HostedModel):
             "bytes": self.nbytes,
             "metrics": self.measures(),
         }
+
+    def signature(self) -> Signature:
+        """Return what the version served takes and answers; raises as `status`, NoVersionServed or VersionDamaged."""
+        self.check_serving()
+        return self._active.on()[0].signature(list(self._versions.catalogue.versions))
+
+    async def signature_of(self, number: int) -> Signature:
+        """Return what a version takes and answers.
+
+        Raises
+        ------
+        NotReady, VersionNotFound, VersionDamaged, StorageGone, ModelGone
+        """
+        self.check_serving()
+        return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
 
     def measures(self) -> dict[str, Any] | None:
         """Return the measures of the version served, of the answers that it gave; None if none can be had."""
@@ -230,7 +249,7 @@ class TrainedModel(HostedModel):
 
     @property
     def waited_for(self) -> bool:
-        return bool(self._waiting or self._busy or self._active.busy or self.answers.waited_for)
+        return bool(self._waiting or self._busy or self._active.busy or self._others.busy or self.answers.waited_for)
 
     def poll(self) -> None:
         self._behind.set()
@@ -295,6 +314,7 @@ class TrainedModel(HostedModel):
 
     def _heard(self, before: VersionCatalogue) -> None:
         catalogue = self._versions.catalogue
+        self._others.keep(catalogue)
         promotions = catalogue.promotions_after(before.position)
         if promotions is None or position_key(catalogue.position) < position_key(before.position):
             self._active.lost()
@@ -310,6 +330,7 @@ class TrainedModel(HostedModel):
         *,
         probabilities: bool = False,
         explainer: Explainer | None = None,
+        version: int | None = None,
     ) -> PredictResult:
         """Predict by the version that is served when the prediction begins; long work is done in a thread.
 
@@ -319,15 +340,21 @@ class TrainedModel(HostedModel):
         at_least : a position that the answer must not be older than; waited for, within limits.
         probabilities : whether the predictions have them.
         explainer : says why the labels were predicted.
+        version : the number of another version, which predicts instead.
 
         Raises
         ------
         NotReady, InvalidExample, NoProbabilities, InvalidField, NoVersionServed, VersionDamaged
+        VersionNotFound, StorageGone, ModelGone
+            There is no such version, or it cannot be loaded.
         """
         self.check_serving()
         if at_least is not None:
             await self.wait_until(at_least)
-        serving, position = self._active.on()
+        if version is None:
+            serving, position = self._active.on()
+        else:
+            serving, position = await self._loaded(version), self._active.position
         cost = 1 if explainer is None else EXPLAINING
         if cost * len(xs) <= INLINE_EXAMPLES and cost * serving.work(xs) <= INLINE_WORK:
             predictions = serving.predict(xs, probabilities=probabilities, explainer=explainer)
@@ -348,6 +375,19 @@ class TrainedModel(HostedModel):
     ) -> None:
         """Keep what a version answered, for labels that come later, and nothing else; raises as `Replica.keep`."""
         await self.answers.keep(ids, (), predictions, version)
+
+    async def _loaded(self, number: int) -> Predictor:
+        """Return a version, the one served or another, which is loaded if it is not in memory."""
+        serving, listed = self._active.serving, self._versions.catalogue.versions.get(number)
+        if serving is not None and serving.version.listed == listed:
+            return serving
+        found = None if listed is None else self._others.find(listed.id)
+        if found is not None:
+            return found
+        return await self._stored(self._find_and_load(number))
+
+    async def _find_and_load(self, number: int) -> Predictor:
+        return await self._others.load(await self._versions.find(number))
 
     # -- versions ---------------------------------------------------------------------------------
 

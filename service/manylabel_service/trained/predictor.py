@@ -19,6 +19,7 @@ from manylabel_service.errors import InvalidExample, InvalidField, NoProbabiliti
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, Predictions
+from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Columns, Inputs, Record, Views
 from manylabel_service.trained.version import Version
@@ -60,6 +61,16 @@ class Predictor:
     def n_features(self) -> int:
         """The number of columns of all views."""
         return sum(columns.size for columns in self.views.values())
+
+    def signature(self, versions: Sequence[int]) -> Signature:
+        """Return what it takes and answers, being one of these versions."""
+        sizes = {view: columns.size for view, columns in self.views.items() if columns.names is None}
+        inputs: dict[str, int | None] = {EXAMPLE: None}
+        if len(sizes) == len(self.views):
+            inputs = {**sizes} if self._takes_views else {EXAMPLE: self.n_features}
+        records = None if self.text is None else self.records
+        meta, likely = self.version.meta, self.estimator.curves_ is not None
+        return Signature(meta.trainer, inputs, self.labels, likely, records, self.version.number, versions)
 
     @property
     def features_digest(self) -> str:

@@ -59,6 +59,15 @@ OPERATIONS = {
     ("post", "/v1/label-studio/{name}/predict"): {400, 404, 409, 413, 415, 422, 503},
     ("post", "/v1/label-studio/{name}/webhook"): {400, 404, 409, 413, 415, 422, 429, 503, 507},
     ("get", "/v1/label-studio/{name}/versions"): {404, 409, 503},
+    ("get", "/v2"): set(),
+    ("get", "/v2/health/live"): set(),
+    ("get", "/v2/health/ready"): {503},
+    ("get", "/v2/models/{name}"): {404, 409, 503},
+    ("get", "/v2/models/{name}/ready"): {404, 409, 503},
+    ("post", "/v2/models/{name}/infer"): {400, 404, 409, 413, 415, 422, 429, 503},
+    ("get", "/v2/models/{name}/versions/{version}"): {404, 409, 503},
+    ("get", "/v2/models/{name}/versions/{version}/ready"): {404, 409, 503},
+    ("post", "/v2/models/{name}/versions/{version}/infer"): {400, 404, 409, 413, 415, 422, 429, 503},
 }
 WITHOUT_BODY = {("post", "/v1/jobs/{id}/retry")}
 KEYED = {"update", "predict-update", "labels", "stream", "rollback", "labels/rename", "labels/retire"}
@@ -97,8 +106,10 @@ def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
             codes = re.findall(r"`(\w+)`", answer["description"])
             assert codes, (key, status)
             assert {STATUS_AND_TITLE[code][0] for code in codes} == {status}
-            schema = answer["content"][MEDIA_TYPE]["schema"]
-            assert schema == {"$ref": "#/components/schemas/ProblemDocument"}
+            form = (
+                ("application/json", "InferenceError") if key[1].startswith("/v2") else (MEDIA_TYPE, "ProblemDocument")
+            )
+            assert answer["content"] == {form[0]: {"schema": {"$ref": f"#/components/schemas/{form[1]}"}}}
 
 
 def test_descriptions_can_be_read_alone(document: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from manylabel_service.storage import SQLiteStore
 
 MODEL = "/v1/models/{name}"
 STUDIO = "/v1/label-studio/{name}"
+V2_MODEL = "/v2/models/{name}"
 SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("get", "/livez"): (),
     ("get", "/readyz"): (),
@@ -63,6 +64,15 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("post", f"{STUDIO}/predict"): ("predict",),
     ("get", f"{STUDIO}/versions"): ("predict",),
     ("post", f"{STUDIO}/webhook"): ("learn",),
+    ("get", "/v2"): (),
+    ("get", "/v2/health/live"): (),
+    ("get", "/v2/health/ready"): (),
+    ("get", V2_MODEL): ("read",),
+    ("get", f"{V2_MODEL}/ready"): ("predict",),
+    ("post", f"{V2_MODEL}/infer"): ("predict",),
+    ("get", f"{V2_MODEL}/versions/{{version}}"): ("read",),
+    ("get", f"{V2_MODEL}/versions/{{version}}/ready"): ("predict",),
+    ("post", f"{V2_MODEL}/versions/{{version}}/infer"): ("predict",),
 }
 """What each call needs: a new one needs a row, so that somebody has thought about it."""
 

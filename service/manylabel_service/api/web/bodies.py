@@ -87,8 +87,11 @@ def json_value(raw: bytes, what: str) -> Any:
         raise Problem("malformed_json", f"{what} is not JSON: {error}{hint}") from error
 
 
-async def read_body(request: Request, media_type: bytes, max_bytes: int) -> bytes:
-    """Return the body of a request that says it is of this type; never holds more than its limit and one chunk."""
+async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:
+    """Return the body of a request that says it is of this type, if any is asked for.
+
+    Never holds more than its limit and one chunk.
+    """
     check_headers(request, media_type, max_bytes)
     message = await request.receive()
     body: bytes = message.get("body", b"")
@@ -129,8 +132,9 @@ def in_time(receive: Receive, seconds: float) -> Receive:
     return receive_in_time
 
 
-def check_headers(request: Request, expected: bytes, max_bytes: int | None) -> None:
-    """Refuse a request whose headers say that its body is of another type, compressed, or too large."""
+def check_headers(request: Request, expected: bytes | None, max_bytes: int | None) -> None:
+    """Refuse a request whose headers say that its body is of another type (None: any will do), compressed, or too
+    large."""
     media_type = b""
     for name, value in request.scope["headers"]:
         if name == b"content-type":
@@ -139,7 +143,7 @@ def check_headers(request: Request, expected: bytes, max_bytes: int | None) -> N
             raise too_large(max_bytes)
         elif name == b"content-encoding" and value.strip().lower() != b"identity":
             raise Problem("unsupported_media_type", "send the body without Content-Encoding")
-    if media_type != expected:
+    if expected is not None and media_type != expected:
         _check_media_type(media_type, expected)
 
 

@@ -4,6 +4,7 @@ Here, and only here, the errors of the service get their status codes.
 """
 
 import math
+import re
 import time
 from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
 from typing import Any, Literal
@@ -20,6 +21,9 @@ from starlette.types import Scope
 from manylabel_service.errors import InvalidField, ServiceError, StorageError
 
 MEDIA_TYPE = "application/problem+json"
+
+OPEN_INFERENCE = re.compile("/v2(/|$)")
+"""Paths of the Open Inference Protocol, which has a form of its own for errors."""
 
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "malformed_request": (400, "Malformed HTTP request"),
@@ -126,6 +130,15 @@ class ProblemDocument(BaseModel):
     """Each place that is wrong is named, ten at most."""
 
 
+class InferenceError(BaseModel):
+    """An error, as the Open Inference Protocol has it."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    error: str
+    """The message says what happened to this request, and what to do about it."""
+
+
 class Problem(Exception):
     """A problem is raised to answer a request with something else than success.
 
@@ -179,8 +192,14 @@ def pointer(path: Sequence[str | int]) -> str:
 
 
 def problem_response(problem: Problem, scope: MutableMapping[str, Any]) -> Response:
-    """Return the answer to the request of `scope`, which is told the code: it is counted by who counts the request."""
+    """Return the answer to the request of `scope`, which is told the code: it is counted by who counts the request.
+
+    It is a problem document, or what the protocol of the path has for errors.
+    """
     scope["problem"] = problem.code
+    if OPEN_INFERENCE.match(scope["path"]):
+        content = pydantic_core.to_json({"error": problem.detail})
+        return Response(content, problem.status, problem.headers, "application/json")
     return Response(
         pydantic_core.to_json(problem_document(problem, scope)), problem.status, problem.headers, MEDIA_TYPE
     )

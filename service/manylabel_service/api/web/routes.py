@@ -118,12 +118,14 @@ _IMPLIED = {"model_not_found": "model_damaged", "storage_unavailable": "storage_
 """Who looks for a thing may find it damaged."""
 
 
-def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+def problems(
+    *codes: str, document: type[BaseModel] = ProblemDocument, media_type: str = MEDIA_TYPE
+) -> dict[int | str, dict[str, Any]]:
     """Return the error answers of an operation, by status, for its description."""
     by_status: dict[int | str, list[str]] = {}
     for code in (*codes, *(_IMPLIED[code] for code in codes if code in _IMPLIED), *ANYWHERE):
         by_status.setdefault(STATUS_AND_TITLE[code][0], []).append(code)
-    content = {MEDIA_TYPE: {"schema": reference(ProblemDocument)}}
+    content = {media_type: {"schema": reference(document)}}
     return {
         status: {"description": " or ".join(f"`{code}`" for code in codes), "content": content}
         for status, codes in sorted(by_status.items())

@@ -39,6 +39,11 @@ class Layout:
     declared: bool = False
     most: int | None = None
 
+    @property
+    def n_dense(self) -> int | None:
+        """The number of columns of every example; None where examples are not known to be dense."""
+        return self.size if self.kind == "numbered" and self.fixed else None
+
     def problem(self, x: Features) -> str | None:
         """Return why an example of this form cannot be used, or None."""
         if x.names is not None:

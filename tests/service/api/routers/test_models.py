@@ -170,7 +170,7 @@ def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Calla
     assert answer.json()["code"] in ("model_not_found", "not_found")
 
 
-@pytest.mark.parametrize("path", ["/", "/v1", "/v1/models/", "/v2", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
 def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

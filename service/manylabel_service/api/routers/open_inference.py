@@ -1,0 +1,228 @@
+"""/v2: the Open Inference Protocol, for clients of KServe, Triton and other servers that speak it."""
+
+import time
+from collections.abc import Awaitable
+from functools import partial
+from importlib.metadata import version as release_of
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.api import schemas
+from manylabel_service.api.context import Context, ContextOf, context_of
+from manylabel_service.api.routers.versions import read_number
+from manylabel_service.api.translation.from_json import to_features, to_inputs
+from manylabel_service.api.translation.inference import (
+    EXTENSION,
+    HEADER_LENGTH,
+    Examples,
+    metadata,
+    n_numbers,
+    read_request,
+    to_answer,
+    to_examples,
+    wanted_outputs,
+)
+from manylabel_service.api.translation.model_access import trained
+from manylabel_service.api.translation.to_json import check_numbers
+from manylabel_service.api.web.access import OPEN, needs
+from manylabel_service.api.web.bodies import read_body
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.routes import DirectRoute, GuardedRoute, JSONAnswer, body, json_answer
+from manylabel_service.api.web.routes import problems as problems_as
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.hosting.signature import EXAMPLE, Signature
+from manylabel_service.online.replica import Replica
+from manylabel_service.trained.inputs import Views
+from manylabel_service.trained.model import TrainedModel
+
+router = APIRouter(route_class=GuardedRoute, tags=["Open Inference Protocol"])
+
+problems = partial(problems_as, document=schemas.InferenceError, media_type="application/json")
+
+_LOOKING = ("model_not_found", "no_version_served", "version_damaged", "not_ready", "storage_unavailable")
+_VERSION = (*_LOOKING, "version_not_found", "model_is_online")
+_READING = (
+    *("malformed_json", "body_too_large", "batch_too_large", "unsupported_media_type", "invalid_request"),
+    "queue_full",
+)
+_EXAMPLE = {
+    "id": "42",
+    "inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ['{"word=cat": 1}']}],
+    "outputs": [{"name": "labels"}, {"name": "scores"}],
+}
+
+
+@needs("predict")
+async def infer(request: Request, name: str) -> Response:
+    """Predicts a batch. The input `x` has a row of numbers, or a text or an object of JSON, for each example."""
+    return await _infer(request, name, None)
+
+
+@needs("predict")
+async def infer_by_version(request: Request, name: str, version: str) -> Response:
+    """Predicts a batch by one version of a trained model, whether it is served or not."""
+    return await _infer(request, name, read_number(name, version))
+
+
+for _path, _endpoint, _codes in (
+    ("/v2/models/{name}/infer", infer, _LOOKING),
+    ("/v2/models/{name}/versions/{version}/infer", infer_by_version, _VERSION),
+):
+    router.add_api_route(
+        _path,
+        _endpoint,
+        methods=["POST"],
+        route_class_override=DirectRoute,
+        summary="Predict, as the Open Inference Protocol asks",
+        response_model=schemas.InferAnswer,
+        response_model_exclude_unset=True,
+        responses=problems(*_codes, *_READING),
+        openapi_extra=body(schemas.InferRequest, example=_EXAMPLE),
+    )
+
+
+@router.get("/v2", summary="Describe the server", response_model=schemas.ServerMetadata, responses=problems())
+@OPEN
+async def server_metadata() -> Response:
+    """Names the server, its release, and the extensions of the protocol that it has."""
+    document = {"name": "manylabel", "version": release_of("manylabel"), "extensions": [EXTENSION]}
+    return json_answer(document)
+
+
+@router.get("/v2/health/live", summary="Does the server live?", response_model=schemas.ServerLive, responses=problems())
+@OPEN
+async def server_live() -> Response:
+    """Answers 200 as soon as the process answers at all."""
+    return json_answer({"live": True})
+
+
+@router.get(
+    "/v2/health/ready",
+    summary="Is the server ready?",
+    response_model=schemas.ServerReady,
+    responses=problems("not_ready"),
+)
+@OPEN
+async def server_ready(context: ContextOf) -> Response:
+    """Answers 200 once every model is restored and caught up."""
+    context.registry.require_ready()
+    return json_answer({"ready": True})
+
+
+@router.get(
+    "/v2/models/{name}",
+    summary="Describe a model",
+    response_model=schemas.ModelMetadata,
+    responses=problems(*_LOOKING),
+)
+@needs("read")
+async def model_metadata(context: ContextOf, name: str) -> Response:
+    """Lists the tensors that the model takes and answers. A model that is not in memory is loaded."""
+    return json_answer(metadata(name, await _signature(context, await context.registry.get(name), None)))
+
+
+@router.get(
+    "/v2/models/{name}/versions/{version}",
+    summary="Describe a version of a model",
+    response_model=schemas.ModelMetadata,
+    responses=problems(*_VERSION),
+)
+@needs("read")
+async def version_metadata(context: ContextOf, name: str, version: str) -> Response:
+    """Lists the tensors that a version of a trained model takes and answers; it is loaded for that."""
+    hosted = await context.registry.get(name)
+    return json_answer(metadata(name, await _signature(context, hosted, read_number(name, version))))
+
+
+@router.get(
+    "/v2/models/{name}/ready",
+    summary="Is a model ready?",
+    response_model=schemas.ModelReady,
+    responses=problems(*_LOOKING),
+)
+@needs("predict")
+async def model_ready(context: ContextOf, name: str) -> Response:
+    """Answers 200 when the model can be asked. A model that is not in memory is loaded."""
+    await _signature(context, await context.registry.get(name), None)
+    return json_answer({"name": name, "ready": True})
+
+
+@router.get(
+    "/v2/models/{name}/versions/{version}/ready",
+    summary="Is a version of a model ready?",
+    response_model=schemas.ModelReady,
+    responses=problems(*_VERSION),
+)
+@needs("predict")
+async def version_ready(context: ContextOf, name: str, version: str) -> Response:
+    """Answers 200 when the version of a trained model can be asked; it is loaded for that."""
+    await _signature(context, await context.registry.get(name), read_number(name, version))
+    return json_answer({"name": name, "ready": True})
+
+
+async def _signature(context: Context, hosted: HostedModel, version: int | None) -> Signature:
+    """Return what a model, or a version of a trained one, takes and answers."""
+    if version is not None:
+        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
+
+    async def ask(model: HostedModel) -> Signature:
+        return model.signature()
+
+    return await context.registry.ask(hosted, ask)
+
+
+async def _infer(request: Request, name: str, version: int | None) -> Response:
+    context = context_of(request)
+    settings = context.settings
+    hosted = await context.registry.get(name)
+    raw = await read_body(request, None, settings.max_body_bytes)  # the protocol names no media type, clients send none
+    started = time.perf_counter()
+    signature = await _signature(context, hosted, version)
+    convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
+    convert = partial(convert, max_features=settings.max_features, records=signature.records)
+    async with request.app.state.turns.turn(raw):
+        asked, tensors = await read_request(request, raw)
+        outputs = wanted_outputs(asked, signature)
+        examples = await to_examples(tensors, convert, settings.max_batch_examples, settings.max_features)
+        del tensors, asked.inputs
+    n_examples = len(examples.values)
+    if n_examples > 1:
+        check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
+    likely = any(output.name == "probabilities" for output in outputs)
+    predicted = await _predict(context, hosted, examples, likely, version)
+    facts: dict[str, Any] = {"model_name": name}
+    if predicted.version is not None:
+        facts["model_version"] = str(predicted.version)
+    if asked.id is not None:
+        facts["id"] = asked.id
+    facts["parameters"] = {"position": predicted.position}
+    if predicted.stale_seconds is not None:
+        facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
+    content, binary = await to_answer(predicted.predictions, outputs, facts)
+    context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
+    if not any(output.binary for output in outputs):
+        return JSONAnswer(content)
+    headers = {HEADER_LENGTH: str(len(content)), "content-type": "application/octet-stream"}
+    return Response(content + binary, headers=headers)
+
+
+async def _predict(
+    context: Context, hosted: HostedModel, examples: Examples, likely: bool, version: int | None
+) -> PredictResult:
+    if isinstance(hosted, Replica) and isinstance(examples.values[0], Views):
+        raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
+
+    def ask(model: HostedModel) -> Awaitable[PredictResult]:
+        if isinstance(model, TrainedModel):
+            return model.predict(examples.values, probabilities=likely, version=version)
+        return model.predict(examples.values, probabilities=likely)
+
+    try:
+        return await context.registry.ask(hosted, ask)
+    except InvalidExample as error:
+        raise examples.problem(error) from error

@@ -1,0 +1,254 @@
+"""Requests and answers of the Open Inference Protocol as examples and predictions."""
+
+import asyncio
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jiter
+import numpy as np
+import pydantic_core
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from starlette.requests import Request
+
+from manylabel_service.api import schemas
+from manylabel_service.api.translation.batches import SLICE_SECONDS
+from manylabel_service.api.translation.tensors import BINARY_SIZE, Tensor, n_examples, split, to_matrix, to_strings
+from manylabel_service.api.web.bodies import length_of
+from manylabel_service.api.web.large_json import read_value
+from manylabel_service.api.web.problems import Problem, invalid, pointer
+from manylabel_service.api.web.validation import Path, invalid_body
+from manylabel_service.errors import InvalidExample
+from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.hosting.signature import EXAMPLE, Signature
+from manylabel_service.trained.inputs import Views
+
+HEADER_LENGTH = "inference-header-content-length"
+"""The header that says how much of a body is JSON; the rest is binary data."""
+EXTENSION = "binary_tensor_data"
+
+TEXT, JSON = "str", "json"
+"""What the parameter `content_type` of an input of BYTES can say: that all elements are texts, or JSON."""
+
+_DATATYPES = {"labels": "BYTES", "predictions": "BOOL", "scores": "FP32", "probabilities": "FP32"}
+"""The outputs, in their order."""
+
+Convert = Callable[[Any, Path], Any]
+
+
+class Examples(NamedTuple):
+    """Examples of a request; `at` says where one of them stands in its body."""
+
+    values: list[Any]
+    at: Callable[[int], Path]
+
+    def problem(self, error: InvalidExample) -> Problem:
+        """Return the problem of an example that does not fit the model."""
+        place = (*self.at(error.index), *error.path)
+        return Problem("invalid_request", f"{pointer(place)} {error.detail}")
+
+
+class Output(NamedTuple):
+    """An output that is wanted, as binary data or in the JSON."""
+
+    name: str
+    binary: bool
+
+
+async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferRequest, list[Tensor]]:
+    """Return a request and its inputs.
+
+    Raises
+    ------
+    Problem
+        malformed_json, malformed_request or invalid_request.
+    """
+    length = request.headers.get(HEADER_LENGTH)
+    n_json = len(raw) if length is None else length_of(length.encode())
+    if n_json > len(raw):
+        raise Problem("malformed_request", f"{HEADER_LENGTH} must be at most {len(raw)}, the bytes of the body")
+    document = await read_value(raw[:n_json])
+    try:
+        asked = schemas.InferRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    return asked, split(asked.inputs, memoryview(raw)[n_json:])
+
+
+async def to_examples(tensors: Sequence[Tensor], convert: Convert, max_examples: int, max_features: int) -> Examples:
+    """Return the examples in the inputs of a request.
+
+    Parameters
+    ----------
+    convert : makes an example of an item like those of predict, given its place in the body.
+    max_examples, max_features : of a request, and of an example.
+
+    Raises
+    ------
+    Problem
+        batch_too_large or invalid_request.
+    """
+    n = n_examples(tensors[0])
+    if n > max_examples:
+        raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {n:,}")
+    names = [tensor.asked.name for tensor in tensors]
+    if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
+        return await _from_strings(tensors[0], n, convert)
+    matrices = [await _rows(tensor, n, max_features) for tensor in tensors]
+    if names == [EXAMPLE]:
+        at = tensors[0].at
+        return Examples([Features(None, None, row) for row in matrices[0]], lambda index: (*at, "data", index))
+    if len(set(names)) < len(names):
+        raise invalid(("inputs",), "must have each name once")
+    rows = zip(*matrices, strict=True)
+    views = [{name: Features(None, None, x) for name, x in zip(names, row, strict=True)} for row in rows]
+    return Examples([Views(each) for each in views], lambda index: ("inputs", index))
+
+
+async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32]:
+    at = tensor.at
+    if tensor.asked.datatype == "BYTES":
+        detail = f"must be a type of numbers: only the one input {EXAMPLE!r} may be BYTES"
+        raise invalid((*at, "datatype"), detail)
+    if n_examples(tensor) != n:
+        raise invalid((*at, "shape"), f"must have {n} examples, as the first input")
+    if tensor.asked.shape[1] > max_features:
+        raise invalid((*at, "shape"), f"must have at most {max_features} features, the limit of this server")
+    return await to_matrix(tensor)
+
+
+async def _from_strings(tensor: Tensor, n: int, convert: Convert) -> Examples:
+    """Return examples that are texts, or records and other objects in JSON."""
+    kind = (tensor.asked.parameters or {}).get("content_type")
+    place: Path = (*tensor.at, "data")
+    values = []
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for index, text in enumerate(await to_strings(tensor, n)):
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        at = (*place, index)
+        is_json = kind == JSON or (kind != TEXT and text.lstrip()[:1] == "{")
+        values.append(convert({"x": _value(text, at) if is_json else text}, at))
+    return Examples(values, lambda index: (*place, index))
+
+
+def _value(text: str, at: Path) -> Any:
+    try:
+        return jiter.from_json(text.encode(), catch_duplicate_keys=True)
+    except ValueError as error:
+        detail = f"must be JSON ({error}); for texts that begin with a brace give the input the parameter "
+        raise invalid(at, f'{detail}content_type = "{TEXT}"') from error
+
+
+def wanted_outputs(asked: schemas.InferRequest, signature: Signature) -> list[Output]:
+    """Return the outputs to answer: those asked for, or all that the model has, each once.
+
+    Raises
+    ------
+    Problem
+        invalid_request: a parameter is not true or false.
+    """
+    parameters = asked.parameters or {}
+    all_binary = _flag(parameters.get("binary_data_output", False), "parameters", "binary_data_output")
+    all_likely = not asked.outputs and signature.has_probabilities
+    likely = _flag(parameters.get("probabilities", all_likely), "parameters", "probabilities")
+    wanted = {}
+    for index, each in enumerate(asked.outputs or ()):
+        binary = (each.parameters or {}).get("binary_data", all_binary)
+        wanted[each.name] = _flag(binary, "outputs", index, "parameters", "binary_data")
+    if not wanted:
+        wanted = dict.fromkeys(("labels", "predictions", "scores"), all_binary)
+    if likely:
+        wanted.setdefault("probabilities", all_binary)
+    return [Output(name, binary) for name, binary in wanted.items()]
+
+
+def _flag(value: Any, *at: str | int) -> bool:
+    if not isinstance(value, bool):
+        raise invalid(at, "must be true or false")
+    return value
+
+
+def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
+    """Return how many numbers an answer has, or takes to make."""
+    return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
+
+
+async def to_answer(
+    predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
+) -> tuple[bytes, bytes]:
+    """Return an answer in two parts: the JSON, and the binary data that goes behind it.
+
+    Parameters
+    ----------
+    outputs : what it has of each prediction.
+    facts : what else it has.
+    """
+    # A model that learns meanwhile may know more labels at the end of a long batch than at its beginning.
+    names = [name for name in predictions[0].scores if name in predictions[-1].scores]
+    parts: list[list[bytes]] = [[] for _ in outputs]
+    slice_ends = time.perf_counter() + SLICE_SECONDS
+    for prediction in predictions:
+        if time.perf_counter() > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.perf_counter() + SLICE_SECONDS
+        for output, written in zip(outputs, parts, strict=True):
+            if output.name == "labels" or names:
+                written.append(_row(prediction, output, names))
+    tensors, binary = [], []
+    columns = pydantic_core.to_json(names).decode()
+    for output, written in zip(outputs, parts, strict=True):
+        head = _head(output, len(predictions), names, columns)
+        if output.binary:
+            binary += written
+            head["parameters"][BINARY_SIZE] = sum(map(len, written))
+        tensor = pydantic_core.to_json(head)
+        tensors.append(tensor if output.binary else tensor[:-1] + b',"data":[' + b",".join(written) + b"]}")
+    head_json = pydantic_core.to_json(facts)
+    return head_json[:-1] + b',"outputs":[' + b",".join(tensors) + b"]}", b"".join(binary)
+
+
+def _head(output: Output, n: int, names: Sequence[str], columns: str) -> dict[str, Any]:
+    """Return an output without its elements."""
+    of_labels = output.name == "labels"
+    return {
+        "name": output.name,
+        "shape": [n] if of_labels else [n, len(names)],
+        "datatype": _DATATYPES[output.name],
+        "parameters": {} if of_labels else {"labels": columns},
+    }
+
+
+def _row(prediction: Prediction, output: Output, names: Sequence[str]) -> bytes:
+    """Return the elements of one prediction, as binary data or as JSON without brackets."""
+    if output.name == "labels":
+        known = set(names)
+        listed = pydantic_core.to_json([label for label in prediction.labels if label in known])
+        return struct.pack("<I", len(listed)) + listed if output.binary else pydantic_core.to_json(listed.decode())
+    values = prediction.probabilities if output.name == "probabilities" else prediction.scores
+    assert values is not None
+    row: NDArray[Any] = np.array([values.get(name, np.nan) for name in names])
+    row = row > 0 if output.name == "predictions" else row.astype(np.float32)
+    return row.tobytes() if output.binary else pydantic_core.to_json(row.tolist(), inf_nan_mode="null")[1:-1]
+
+
+def metadata(name: str, signature: Signature) -> dict[str, Any]:
+    """Return what the protocol tells of a model."""
+    inputs = [
+        {"name": each, "datatype": "BYTES", "shape": [-1]}
+        if n_columns is None
+        else {"name": each, "datatype": "FP32", "shape": [-1, n_columns]}
+        for each, n_columns in signature.inputs.items()
+    ]
+    columns = {"labels": pydantic_core.to_json(signature.labels).decode()}
+    outputs: list[dict[str, Any]] = [{"name": "labels", "datatype": "BYTES", "shape": [-1]}]
+    for output, datatype in _DATATYPES.items():
+        if output != "labels" and (output != "probabilities" or signature.has_probabilities):
+            shape = [-1, len(signature.labels)]
+            outputs.append({"name": output, "datatype": datatype, "shape": shape, "parameters": columns})
+    facts = {"name": name, "platform": f"manylabel_{signature.kind}", "inputs": inputs, "outputs": outputs}
+    return facts if signature.version is None else {**facts, "versions": [str(each) for each in signature.versions]}

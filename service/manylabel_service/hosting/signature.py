@@ -1,0 +1,33 @@
+"""Signatures of models tell callers, before they send examples, what a model takes and answers at present."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from manylabel_core.records import RecordEncoder
+
+EXAMPLE = "x"
+"""The name of the input of a model without views."""
+
+
+class Signature(NamedTuple):
+    """A signature names the inputs and the labels of a model, or of a version of one.
+
+    Attributes
+    ----------
+    kind : the learner or the trainer.
+    inputs : by name, the number of columns of each matrix of numbers that an example has a row of; None where an
+        example may be of any form: numbers by name or by column, a record, a text.
+    labels : those that a prediction has scores for, in their order.
+    has_probabilities : whether a prediction may have probabilities.
+    records : the encoder of records; None if it takes numbers only.
+    version : its number, of a trained model.
+    versions : the numbers of all that can be asked, of a trained model.
+    """
+
+    kind: str
+    inputs: Mapping[str, int | None]
+    labels: Sequence[str]
+    has_probabilities: bool
+    records: RecordEncoder | None
+    version: int | None = None
+    versions: Sequence[int] = ()

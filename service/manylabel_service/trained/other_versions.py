@@ -1,0 +1,69 @@
+"""Versions in memory beside the one served, for requests that name one."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from manylabel_service.trained.predictor import Predictor
+from manylabel_service.trained.version import Version
+from manylabel_service.trained.version_store import VersionCatalogue
+
+MAX_OTHER_VERSIONS = 2
+"""Versions of a model in memory beside the one served: those that were asked last."""
+
+
+class OtherVersions:
+    """The versions that were asked by their number stay in memory for a while.
+
+    Parameters
+    ----------
+    load : reads a version from the store.
+    """
+
+    def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
+        self._load = load
+        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the one asked last stands last
+        self._loading = asyncio.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that they take."""
+        return sum(predictor.nbytes for predictor in self._loaded.values())
+
+    @property
+    def ids(self) -> str:
+        """Their ids: another text when another version is in memory."""
+        return " ".join(sorted(self._loaded))
+
+    @property
+    def busy(self) -> bool:
+        """True while one is being loaded."""
+        return self._loading.locked()
+
+    def find(self, id: str) -> Predictor | None:
+        """Return a version that is in memory, if it is."""
+        if id in self._loaded:
+            self._loaded.move_to_end(id)
+        return self._loaded.get(id)
+
+    async def load(self, version: Version) -> Predictor:
+        """Return a version, which is loaded if it is not in memory; one after the other.
+
+        Raises
+        ------
+        VersionDamaged, StorageGone, ModelGone
+        """
+        async with self._loading:
+            found = self.find(version.id)
+            if found is None:
+                found = self._loaded[version.id] = await self._load(version)
+                while len(self._loaded) > MAX_OTHER_VERSIONS:
+                    self._loaded.popitem(last=False)
+            return found
+
+    def keep(self, catalogue: VersionCatalogue) -> None:
+        """Let go of those that are deleted, and of the one that is served now."""
+        target = catalogue.target
+        there = {listed.id for listed in catalogue.versions.values() if listed != target}
+        for id in self._loaded.keys() - there:
+            del self._loaded[id]
