@@ -83,6 +83,8 @@ class Trainer:
         True if it needs a data set of several views; others learn from one.
     unlabelled : bool
         True if it learns from rows without labels too.
+    weights : bool
+        True if it takes weights of rows, ``fit(..., sample_weight=)``.
     passes : int
         An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
     exact : bool
@@ -97,6 +99,7 @@ class Trainer:
     parameters: tuple[Parameter, ...]
     views: bool = False
     unlabelled: bool = False
+    weights: bool = True
     passes: int = 1
     exact: bool = False
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -406,6 +409,7 @@ _LSA_MML = Trainer(
     ),
     views=True,
     unlabelled=True,
+    weights=False,
     exact=True,
     search={"beta": (0.01, 0.1, 1.0)},
 )

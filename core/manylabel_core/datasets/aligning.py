@@ -42,7 +42,8 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
     views = {name: _view(dataset, like, name) for name in like.views}
     Y = _columns(dataset.Y, dataset.label_names, like.label_names)
     names, splits = dict(like.feature_names), dict(dataset.splits)
-    return Dataset(views, Y, like.label_names, names, splits, dataset.labelled.copy(), dict(dataset.missing), like.text)
+    labelled, missing = dataset.labelled.copy(), dict(dataset.missing)
+    return Dataset(views, Y, like.label_names, names, splits, labelled, missing, like.text, dataset.weights)
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:

@@ -102,17 +102,22 @@ class DatasetBuilder:
         self._relevant = array("i")
         self._indptr = array("q", [0])
         self._labelled = bytearray()
+        self._weights: array[float] | None = None
 
     @property
     def n_rows(self) -> int:
         """Return rows so far."""
         return len(self._labelled)
 
-    def end_row(self, relevant: Iterable[int] | None, line: int) -> None:
-        """Close a row with its relevant labels; None where they are not known.
+    def end_row(self, relevant: Iterable[int] | None, line: int, weight: float | None = None) -> None:
+        """Close a row with its relevant labels, None where they are not known, and what it weighs, None for 1.
 
         Its features have been added; views without any are views that it lacks.
         """
+        if weight is not None and self._weights is None:
+            self._weights = array("d", [1.0]) * self.n_rows
+        if self._weights is not None:
+            self._weights.append(1.0 if weight is None else weight)
         if relevant is not None:
             self._relevant.extend(sorted(relevant))
         self._indptr.append(len(self._relevant))
@@ -123,6 +128,7 @@ class DatasetBuilder:
         limits.check("rows", self.n_rows, line=line)
         limits.check("nonzeros", len(self._relevant) + sum(view.n_values for view in views), line=line)
         n_bytes = 4 * len(self._relevant) + 9 * self.n_rows + sum(view.nbytes for view in views)
+        n_bytes += 8 * len(self._weights or ())
         limits.check("bytes", n_bytes, line=line)
 
     def done(
@@ -145,6 +151,7 @@ class DatasetBuilder:
                 np.frombuffer(self._labelled, dtype=np.bool_) if self._labelled else np.zeros(0, np.bool_),
                 {name: columns.missing() for name, columns in self.views.items()},
                 text,
+                None if self._weights is None else np.frombuffer(self._weights, dtype=np.float64),
             )
         )
 

@@ -46,6 +46,9 @@ class Dataset:
     text : TextSettings or None
         How the texts of records were read, and are to be read in what a model of these rows is asked; None where there
         are only numbers.
+    weights : ndarray of shape (n_samples,), float64, or None
+        What the loss of each row is multiplied by, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None
+        where all rows weigh 1.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Dataset:
     labelled: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
     missing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     text: TextSettings | None = None
+    weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if not self.feature_names:
@@ -79,6 +83,8 @@ class Dataset:
         if not len(self.labelled):
             object.__setattr__(self, "labelled", np.ones(self.n_rows, dtype=np.bool_))
         object.__setattr__(self, "missing", {name: mask for name, mask in self.missing.items() if mask.any()})
+        if self.weights is not None and (self.weights == 1.0).all():
+            object.__setattr__(self, "weights", None)
 
     @property
     def n_rows(self) -> int:
@@ -127,7 +133,8 @@ class Dataset:
         views = {name: view[chosen] for name, view in self.views.items()}
         names, labelled = dict(self.feature_names), self.labelled[chosen].copy()
         missing = {name: mask[chosen] for name, mask in self.missing.items()}
-        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, self.text)
+        weights = None if self.weights is None else self.weights[chosen]
+        return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, self.text, weights)
 
     def split(self, name: str | None = None) -> Dataset:
         """Return one part of the data set; None or ``"all"`` is every row.
@@ -151,7 +158,8 @@ class Dataset:
         dict
             "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
             labelled row and their share of all; "views", the features of each; "splits", the rows of each. If rows
-            lack views, "missing" has the number of those that lack each.
+            lack views, "missing" has the number of those that lack each; "weighted" is true if rows have weights, and
+            else not there.
         """
         n_labelled = int(np.count_nonzero(self.labelled))
         cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0
@@ -165,6 +173,7 @@ class Dataset:
             "splits": {name: len(rows) for name, rows in self.splits.items()},
             "unlabelled": self.n_rows - n_labelled,
             **({"missing": {name: int(mask.sum()) for name, mask in self.missing.items()}} if self.missing else {}),
+            **({} if self.weights is None else {"weighted": True}),
         }
 
     def label_counts(self) -> NDArray[np.int64]:

@@ -10,16 +10,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from manylabel_core.records import TextSettings
-from manylabel_core.rows import MAX_COLUMNS, MAX_MAGNITUDE
+from manylabel_core.rows import MAX_COLUMNS, MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_core.vocabulary import Vocabulary
 
 View = NDArray[np.float32] | sp.csr_array
 """Features of shape (n_samples, n_features), float32, dense or CSR."""
 
-VERSION = 1
+VERSION = 2
 """Of the header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
-"missing": [the number of each view that some lack]; and where rows are records, "text": how their texts were read."""
+"missing": [the number of each view that some lack]; where rows are records, "text": how their texts were read; and from
+version 2 on, "weighted": true. Without weights a data set is written as version 1, which older programs read."""
 
 KIND = "dataset"
 
@@ -38,12 +39,15 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
         arrays |= {} if names is None else _names(f"features{at}", names)
     splits = attributes["splits"]
     arrays |= {f"split{at}": rows for at, rows in enumerate(splits.values())}
-    header = {"kind": KIND, "version": VERSION, "views": views, "splits": list(splits)}
+    header = {"kind": KIND, "version": 1, "views": views, "splits": list(splits)}
     if missing := {at: name for at, name in enumerate(attributes["views"]) if name in attributes["missing"]}:
         header["missing"] = list(missing)
         arrays |= {f"missing{at}": attributes["missing"][name] for at, name in missing.items()}
     if attributes["text"] is not None:
         header["text"] = attributes["text"].to_json()
+    if attributes["weights"] is not None:
+        header |= {"version": VERSION, "weighted": True}
+        arrays["weights"] = attributes["weights"]
     return State(arrays, header).to_bytes()
 
 
@@ -94,6 +98,7 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         "labelled": labelled,
         "missing": _missing(arrays, header.get("missing", []), views, n_rows),
         "text": TextSettings.from_json(header["text"]) if "text" in header else None,
+        "weights": _weights(arrays["weights"], n_rows) if header.get("weighted") else None,
     }
 
 
@@ -112,6 +117,14 @@ def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: in
     if len(masks) == len(names) and np.all(list(masks.values()), axis=0).any():
         raise ValueError("missing: a row lacks every view")
     return masks
+
+
+def _weights(weights: NDArray[Any], n_rows: int) -> NDArray[np.float64]:
+    if weights.dtype != np.float64 or weights.shape != (n_rows,):
+        raise ValueError("weights: expected a number of float64 for each row")
+    if not ((weights > 0.0) & (weights <= MAX_EXAMPLE_WEIGHT)).all():
+        raise ValueError(f"weights: expected numbers above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
+    return weights
 
 
 def _distinct(names: Any) -> list[str]:

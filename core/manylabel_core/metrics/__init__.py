@@ -1,8 +1,9 @@
 """Measures of multi-label predictions: of a batch, as functions, and of a stream, `Prequential`.
 
 Arguments are the same everywhere: `Y` the true labels and `P` the predicted ones, 0 and 1, ndarray or sparse,
-of shape (n_samples, n_labels); `scores`, an ndarray of that shape without NaN. Every function gives a Python
-float and raises ValueError for input that does not fit. Large matrices are worked through in blocks.
+of shape (n_samples, n_labels); `scores`, an ndarray of that shape without NaN; `sample_weight`, how often each
+example counts. Every function gives a Python float and raises ValueError for input that does not fit. Large matrices
+are worked through in blocks.
 
 Two conventions hold in all of them, and in `Prequential`:
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from manylabel_core.rows import uneven_weights
 
 
-def frequent_labels(Y: Any) -> NDArray[np.float64]:
+def frequent_labels(Y: Any, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return by how much each label is more frequent than those worth predicting for every example.
 
     The labels above 0 are the most frequent ones, as many as would have the highest micro F1 on these examples if they
@@ -18,6 +20,8 @@ def frequent_labels(Y: Any) -> NDArray[np.float64]:
     ----------
     Y : ndarray or sparse matrix of shape (n_samples, n_labels)
         Labels, 0 and 1.
+    sample_weight : array-like of shape (n_samples,), optional
+        How often each example counts: above 0, at most 1,000. None: once.
 
     Returns
     -------
@@ -25,11 +29,13 @@ def frequent_labels(Y: Any) -> NDArray[np.float64]:
         The share of examples with the label, less half of that F1.
     """
     n_samples, n_labels = Y.shape
-    relevant = np.asarray(Y.sum(axis=0), dtype=np.float64).ravel()
+    weights = uneven_weights(sample_weight, n_samples)
+    relevant = np.asarray(Y.sum(axis=0) if weights is None else weights @ Y, dtype=np.float64).ravel()
+    size = n_samples if weights is None else float(weights.sum())
     total = relevant.sum()
     if not total:
         return np.zeros(n_labels)
     hits = np.cumsum(np.sort(relevant)[::-1])
-    halves = hits / (n_samples * np.arange(1, n_labels + 1) + total)
-    margins: NDArray[np.float64] = relevant / n_samples - halves.max()
+    halves = hits / (size * np.arange(1, n_labels + 1) + total)
+    margins: NDArray[np.float64] = relevant / size - halves.max()
     return margins

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.checks import check_zero_one, is_sparse
-from manylabel_core.rows import row_blocks
+from manylabel_core.rows import row_blocks, uneven_weights
 
 _BLOCK_ELEMENTS = 1 << 18  # of a matrix at a time; the temporaries of a measure take some 60 bytes for each
 
@@ -69,17 +69,27 @@ def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.boo
         yield part.astype(bool), scores[rows]
 
 
-def outcomes(Y: Any, P: Any, axis: int) -> NDArray[np.int64]:
-    """Count true positives, false positives, false negatives: of each example (axis 1) or label (axis 0)."""
+def weights_of(sample_weight: ArrayLike | None, rows: Any) -> NDArray[np.float64] | None:
+    """Check the weights of so many rows, and return them; None where every row counts once."""
+    return uneven_weights(sample_weight, rows.shape[0])
+
+
+def outcomes(Y: Any, P: Any, axis: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
+    """Count true positives, false positives, false negatives: of each example (axis 1) or label (axis 0).
+
+    With weights of the examples, float64, those of labels are sums of them.
+    """
     if is_sparse(Y):
-        hits, predicted, relevant = (_ones(matrix, axis) for matrix in (Y.multiply(P).tocsr(), P, Y))
+        matrices = (Y.multiply(P).tocsr(), P, Y)
+        counts = (_ones(matrix, axis) if weights is None else weights @ matrix for matrix in matrices)
+        hits, predicted, relevant = counts
     else:
-        hits, predicted, relevant = np.zeros((3, Y.shape[1 - axis]), dtype=np.int64)
+        hits, predicted, relevant = np.zeros((3, Y.shape[1 - axis]), dtype=np.int64 if weights is None else np.float64)
         for rows in blocks(*Y.shape):
             y, p = Y[rows].astype(bool), P[rows].astype(bool)
             place = rows if axis else slice(None)
             for total, part in ((hits, y & p), (predicted, p), (relevant, y)):
-                total[place] += part.sum(axis=axis)
+                total[place] += part.sum(axis=axis) if weights is None else weights[rows] @ part
     return np.stack([hits, predicted - hits, relevant - hits])
 
 
@@ -90,8 +100,10 @@ def ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     return quotients
 
 
-def mean(values: NDArray[Any]) -> float:
+def mean(values: NDArray[Any], weights: NDArray[np.float64] | None = None) -> float:
     """Return the mean as a Python float, 0.0 of nothing."""
+    if weights is not None:
+        return float(weights @ values / weights.sum())
     return float(values.mean()) if len(values) else 0.0
 
 

@@ -34,10 +34,13 @@ class Measure:
     lower_is_better: bool = False
     by_label: bool = False
 
-    def __call__(self, Y: Any, scores: Any) -> float:
-        """Compute the measure of scores of shape (n_samples, n_labels); a label is predicted where it is above 0."""
+    def __call__(self, Y: Any, scores: Any, sample_weight: Any = None) -> float:
+        """Compute the measure of scores of shape (n_samples, n_labels); a label is predicted where it is above 0.
+
+        `sample_weight` says how often each row counts, of shape (n_samples,); None is once.
+        """
         function = getattr(import_module("manylabel_core.metrics"), self.name)
-        return float(function(Y, scores if self.of_scores else scores > 0))
+        return float(function(Y, scores if self.of_scores else scores > 0, sample_weight))
 
     def is_better(self, one: float, other: float) -> bool:
         """Return whether the first of two values is better than the second."""

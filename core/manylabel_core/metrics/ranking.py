@@ -1,7 +1,8 @@
 """Measures of the order that the scores give the labels of an example, as means over the examples.
 
 `Y` are the true labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels). `scores` is an ndarray of
-the same shape without NaN. Where scores tie, the worst order counts.
+the same shape without NaN. `sample_weight` says how often each example counts, of shape (n_samples,): above 0, at most
+1,000; None is once. Where scores tie, the worst order counts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks
+from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks, weights_of
 
 
 class Ranking(NamedTuple):
@@ -52,7 +53,7 @@ def sort_by_score(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> Ranking:
     return Ranking(relevant, start, stop, before)
 
 
-def ranking_loss(Y: Any, scores: ArrayLike) -> float:
+def ranking_loss(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean share of the pairs (relevant, irrelevant) whose relevant label does not score higher.
 
     Ties count as errors. scikit-learn: `label_ranking_loss`, which counts ties the same way.
@@ -63,14 +64,15 @@ def ranking_loss(Y: Any, scores: ArrayLike) -> float:
     0.25
     """
     losses = [np.zeros(0)]
-    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+    Y, scores = as_scored(Y, scores)
+    for relevant, values in scored_blocks(Y, scores):
         ranking = sort_by_score(relevant, values)
         misranked = (ranking.take(ranking.stop) * ~ranking.relevant).sum(axis=1)
         losses.append(ratio(misranked, ranking.n_relevant * (values.shape[1] - ranking.n_relevant)))
-    return mean(np.concatenate(losses))
+    return mean(np.concatenate(losses), weights_of(sample_weight, scores))
 
 
-def average_precision(Y: Any, scores: ArrayLike) -> float:
+def average_precision(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean over the relevant labels of an example: how many of those ranked down to it are relevant.
 
     A label's rank counts all that score as high or higher. An example without relevant labels counts 0; in
@@ -82,15 +84,16 @@ def average_precision(Y: Any, scores: ArrayLike) -> float:
     0.7916666666666666
     """
     means = [np.zeros(0)]
-    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+    Y, scores = as_scored(Y, scores)
+    for relevant, values in scored_blocks(Y, scores):
         ranking = sort_by_score(relevant, values)
         hits = ranking.n_relevant[:, None] - ranking.take(ranking.start)
         precisions = hits / (values.shape[1] - ranking.start)
         means.append(ratio((precisions * ranking.relevant).sum(axis=1), ranking.n_relevant))
-    return mean(np.concatenate(means))
+    return mean(np.concatenate(means), weights_of(sample_weight, scores))
 
 
-def one_error(Y: Any, scores: ArrayLike) -> float:
+def one_error(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the share of the examples whose highest label is not relevant.
 
     A relevant label must score higher than every irrelevant one, so a tie at the top is an error, and so is
@@ -102,14 +105,15 @@ def one_error(Y: Any, scores: ArrayLike) -> float:
     0.5
     """
     errors = [np.zeros(0, dtype=bool)]
-    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+    Y, scores = as_scored(Y, scores)
+    for relevant, values in scored_blocks(Y, scores):
         best = values.max(axis=1, initial=-np.inf, where=relevant)
         rival = values.max(axis=1, initial=-np.inf, where=~relevant)
         errors.append(~(relevant.any(axis=1) & ((best > rival) | relevant.all(axis=1))))
-    return mean(np.concatenate(errors))
+    return mean(np.concatenate(errors), weights_of(sample_weight, scores))
 
 
-def coverage(Y: Any, scores: ArrayLike, *, normalize: bool = False) -> float:
+def coverage(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, normalize: bool = False) -> float:
     """Return the mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
 
     A label's rank counts all that score as high or higher; an example without relevant labels takes 0 steps.
@@ -129,9 +133,10 @@ def coverage(Y: Any, scores: ArrayLike, *, normalize: bool = False) -> float:
     """
     steps = [np.zeros(0)]
     width = 1
-    for relevant, values in scored_blocks(*as_scored(Y, scores)):
+    Y, scores = as_scored(Y, scores)
+    for relevant, values in scored_blocks(Y, scores):
         lowest = values.min(axis=1, initial=np.inf, where=relevant)
         passed = (values >= lowest[:, None]).sum(axis=1)
         width = max(1, values.shape[1])
         steps.append(np.where(relevant.any(axis=1), passed - 1, 0))
-    return mean(np.concatenate(steps)) / (width if normalize else 1)
+    return mean(np.concatenate(steps), weights_of(sample_weight, scores)) / (width if normalize else 1)

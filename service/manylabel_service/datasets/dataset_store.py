@@ -306,7 +306,9 @@ def _stored(document: Document) -> DatasetDocument:
 
 
 def _to_bytes(stored: DatasetDocument) -> bytes:
-    return stored.model_dump_json().encode()
+    # Without weights it is as before there were any: an older release that shares the store can read it.
+    unsaid = None if stored.record.weighted else {"record": {"weighted"}}
+    return stored.model_dump_json(exclude=unsaid).encode()
 
 
 async def _pieces(file: IO[bytes]) -> AsyncGenerator[bytes, None]:

@@ -156,7 +156,8 @@ class _Recorder(NothingLearnt):
                 relevant = targets.indices[listed][targets.signs[listed] > 0]
                 # To say of every label that there is whether it is relevant is as good as a complete list.
                 n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
-                self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known)
+                weight = float(targets.weights[i]) if len(targets.weights) else 1.0
+                self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known, weight)
         return super().learn(rows, targets, probabilities)
 
 

@@ -35,6 +35,7 @@ class LastRows:
         self._most_bytes = most_bytes
         self._columns, self._values, self._ends = array("i"), array("f"), array("q", [0])
         self._relevant, self._label_ends = array("i"), array("q", [0])
+        self._weights: deque[float] = deque(maxlen=last)
         self._known: deque[int] = deque(maxlen=last)
         self._skipped_before: deque[int] = deque(maxlen=last)
         self._skipped = 0
@@ -60,8 +61,9 @@ class LastRows:
         values: NDArray[np.float32],
         relevant: NDArray[np.int32] | None,
         n_known: int = EVERY,
+        weight: float = 1.0,
     ) -> None:
-        """Add the next row: its features, and its relevant labels; None where they are not all known.
+        """Add the next row: its features, its relevant labels, None where they are not all known, and what it weighs.
 
         `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
 
@@ -75,6 +77,7 @@ class LastRows:
             return
         self._skipped_before.append(self._skipped)
         self._known.append(n_known)
+        self._weights.append(weight)
         _extend(self._columns, columns)
         _extend(self._values, values)
         _extend(self._relevant, np.sort(relevant))
@@ -125,7 +128,7 @@ class LastRows:
         rows.sort_indices()
         X: View = rows.data.reshape(-1, n_features) if full else _without_nan(rows)
         names = None if features is None else tuple(features)
-        data = Dataset.of(X, Y, tuple(labels), feature_names=names)
+        data = Dataset.of(X, Y, tuple(labels), feature_names=names, weights=np.array(self._weights, dtype=np.float64))
         is_whole = np.array(self._known, dtype=np.int64) >= len(labels)
         return data if is_whole.all() else data.take(is_whole)
 

@@ -31,6 +31,8 @@ class DatasetRecord(BaseModel):
     """Rows of each split that the file defines."""
     text: Text | None = None
     """Texts in records were read so, every choice made; null where there are only numbers."""
+    weighted: bool = False
+    """Whether rows have weights; without them each counts once."""
     checksum: str
     """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
     bytes: int

@@ -78,6 +78,12 @@ async def with_split(context: JobContext, spec: JobSpec) -> JobSpec:
 
 
 def _check_learnable(spec: JobSpec, found: DatasetRecord, n_views: int) -> None:
+    if found.weighted and not TRAINERS[spec.trainer].weights:
+        able = ", ".join(name for name, trainer in TRAINERS.items() if trainer.weights)
+        raise InvalidJob(
+            ("data", "dataset"),
+            f"must have no weights for {spec.trainer}; rows of {found.name} have weights, which {able} take",
+        )
     if found.labels == 0:
         raise InvalidJob(("data", "dataset"), f"must have labels; {found.name} has none")
     R = spec.params.get("R")

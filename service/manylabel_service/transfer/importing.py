@@ -192,9 +192,10 @@ class _Importer:
         )
         check_limit(f"bytes of data set {record.name!r}", len(data), self._settings.max_dataset_bytes)
         rows = await asyncio.to_thread(Dataset.from_bytes, data)
-        found = (rows.n_rows, rows.n_features, rows.n_labels, len(data))
+        found = (rows.n_rows, rows.n_features, rows.n_labels, len(data), rows.weights is not None)
         text = None if record.text is None else record.text.settings()
-        if rows.text != text or found != (record.rows, record.features, record.labels, record.bytes):
+        told = (record.rows, record.features, record.labels, record.bytes, record.weighted)
+        if rows.text != text or found != told:
             raise BadContents("its rows are not those that the manifest describes")
         if not isinstance(details, dict) or details.keys() - {"missing"} != {
             "label_names",

@@ -105,7 +105,7 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
 def test_rows_weigh_what_a_column_says(
     manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Fed and updated from a file as posted one by one; neither evaluated nor stored as a data set by weight."""
+    """Fed and updated from a file as posted one by one; a data set keeps the weights."""
     weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
     path = tmp_path / f"weighted.{kind}"
     options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
@@ -136,10 +136,12 @@ def test_rows_weigh_what_a_column_says(
     assert [one.scores for one in fed.predict_many(xs)] == scores
     assert [one.scores for one in updated.predict_many(xs)] == scores
     assert fed.metrics() == posted.metrics()
-    if kind == "pairs.jsonl":
-        refused = manylabel("datasets", "add", "weighted", str(path))
-        assert refused.status == 1
-        assert "has a weight, which a data set does not keep" in refused.err
+    dataset = f"{name[-40:].strip('-.')}-weighted"
+    added = manylabel("datasets", "add", dataset, str(path), *options)
+    assert added.status == 0, added.err
+    assert added.out.endswith("with weights\n")
+    assert client.dataset(dataset).weighted
+    assert "of rows, in measures too" in manylabel("datasets", "show", dataset).out
 
 
 @pytest.mark.parametrize("weight", ["0", "-1", "1001", "nan", "much", ""])

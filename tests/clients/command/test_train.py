@@ -16,6 +16,7 @@ from manylabel_core import batch, metrics
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import read_dataset
 from manylabel_core.metrics.baseline import frequent_labels
+from manylabel_core.metrics.measures import MEASURES
 
 Run = Callable[..., Any]
 NAMES = ("rock", "jazz")
@@ -106,6 +107,30 @@ def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, P
     always = np.tile(frequent_labels(Y[:40]), (20, 1))
     assert found["baseline"]["ranking_loss"] == metrics.ranking_loss(Y[40:], always)
     assert found["baseline"].keys() == found["measures"].keys()
+
+
+def test_rows_count_by_their_weights(files: dict[str, Path], songs: Any, command: Run, tmp_path: Path) -> None:
+    X, Y = songs
+    weights = np.resize([0.1, 1.0, 8.0], 60)
+    header, *lines = files["csv"].read_text().splitlines()
+    path = tmp_path / "weighted.csv"
+    path.write_text("\n".join([f"w,{header}", *(f"{w},{line}" for w, line in zip(weights, lines, strict=True))]))
+    options = ["--labels", "2", "--weight", "w", "--threads", "1", "--json"]
+    found = answered(command("train", str(path), *options, "--test", str(path)))
+    scores = batch.M3L(scaling="auto").fit(X, Y, sample_weight=weights).decision_function(X)
+    assert found["measures"] == {name: MEASURES[name](Y, scores, weights) for name in found["measures"]}
+    always = np.tile(frequent_labels(Y, weights), (60, 1))
+    assert found["baseline"]["micro_f1"] == metrics.micro_f1(Y, always > 0, weights)
+
+
+def test_weights_are_refused_where_they_cannot_be_used(command: Run, tmp_path: Path) -> None:
+    path = tmp_path / "views.ndjson"
+    views = {"x": {"views": {"a": [1.0, 2.0], "b": [3.0]}}, "y": ["u"]}
+    path.write_text("\n".join(json.dumps({**views, "weight": 1 + row % 2}) for row in range(20)))
+    assert (
+        "lsa_mml takes no weights of rows, and the file has some"
+        in command("train", str(path), "--trainer", "lsa_mml").err
+    )
 
 
 def test_rows_held_out_are_not_learnt_and_follow_from_the_seed(files: dict[str, Path], command: Run) -> None:

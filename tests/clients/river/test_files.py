@@ -261,7 +261,8 @@ def test_libsvm_errors_say_where(tmp_path: Path, text: str, line: int, message: 
         ("{0 1, 0 1}", 10, "'0 1' is not index value"),
         ("{-1 1}", 10, "'-1 1' is not index value"),
         ("{0}", 10, "'0' is not index value"),
-        ("{0 1}, {5}", 10, "a sparse row is"),
+        ("{0 1}, 5", 10, "a sparse row is"),
+        ("{0 1}, {0}", 10, "the weight behind a row must be a number above 0"),
         ("{0 1", 10, "a sparse row is"),
     ],
 )
@@ -427,3 +428,23 @@ def test_files_and_remote_models_need_no_numba() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def test_weights_of_rows_are_beside_them(tmp_path: Path) -> None:
+    """`examples` has them, for a model of the service; iterating over a stream does not."""
+    rows = [({"tempo": 120.0}, {"rock": True}), ({"tempo": 80.0}, {"rock": False})]
+    head = "@relation r\n@attribute tempo real\n@attribute rock {0,1}\n@data\n"
+    (tmp_path / "dense.arff").write_text(f"{head}120,1,{{2.5}}\n80,0\n")
+    (tmp_path / "sparse.arff").write_text(f"{head}{{0 120, 1 1}}, {{2.5}}\n{{0 80}}\n")
+    for name in ("dense.arff", "sparse.arff"):
+        file = ArffFile(tmp_path / name, labels=-1)
+        assert list(file) == rows
+        assert list(file.examples()) == [(*rows[0], 2.5), rows[1]]
+    arrays = {"X": np.float32([[120], [80]]), "Y": np.int8([[1], [0]]), "feature_names": ["tempo"]}
+    np.savez(tmp_path / "songs.npz", **arrays, label_names=["rock"], weight=[2.5, 1])
+    npz = NpzFile(tmp_path / "songs.npz")
+    assert list(npz) == rows
+    assert list(npz.examples()) == [(*rows[0], 2.5), (*rows[1], 1.0)]
+    np.savez(tmp_path / "wrong.npz", **arrays, weight=[2.5, 0])
+    with pytest.raises(FileFormatError, match="row 1: 'weight' must be above 0 and at most 1000, not 0"):
+        list(NpzFile(tmp_path / "wrong.npz"))

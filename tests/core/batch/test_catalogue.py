@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -40,6 +41,16 @@ def test_parameters_are_those_of_the_estimator(trainer):
     fit = inspect.signature(trainer.estimator_class().fit).parameters
     assert trainer.unlabelled == bool({"X_unlabelled", "labelled"} & set(fit))
     assert trainer.views == ("missing" in fit)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
+def test_those_that_take_weights_are_known(trainer):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    Y = (X[:, :2] > 0).astype(int)
+    learner = trainer.estimator_class()(optimise="none")
+    given = {"a": X, "b": X} if trainer.views else X
+    with nullcontext() if trainer.weights else pytest.raises(ValueError, match="sample_weight must be None"):
+        learner.fit(given, Y, sample_weight=np.full(20, 2.0))
 
 
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)

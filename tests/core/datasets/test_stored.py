@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from manylabel_core.datasets import Dataset, read_ndjson
+from manylabel_core.datasets import Dataset, read_ndjson, serialisation
 from manylabel_core.state import DamagedState, NewerState, State
 
 
@@ -170,7 +170,7 @@ def test_forged_bytes_are_refused(change: Change) -> None:
 def test_a_later_version_is_told_from_damage() -> None:
     arrays, header = State.from_bytes(sample().to_bytes())
     with pytest.raises(NewerState):
-        Dataset.from_bytes(State(arrays, {**header, "version": 2}).to_bytes())
+        Dataset.from_bytes(State(arrays, {**header, "version": serialisation.VERSION + 1}).to_bytes())
 
 
 def test_rows_without_any_value() -> None:

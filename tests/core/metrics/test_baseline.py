@@ -23,6 +23,15 @@ def test_no_set_of_labels_has_a_higher_micro_f1(Y: np.ndarray) -> None:
     assert (frequent_labels(sp.csr_array(Y)) == margins).all()
 
 
+def test_an_example_of_weight_two_counts_as_two() -> None:
+    Y = (np.random.default_rng(3).random((20, 5)) < 0.3).astype(np.int8)
+    weights = np.arange(20) % 3 + 1
+    expected = frequent_labels(np.repeat(Y, weights, axis=0))
+    assert frequent_labels(Y, weights) == pytest.approx(expected)
+    assert frequent_labels(sp.csr_array(Y), weights) == pytest.approx(expected)
+    assert (frequent_labels(Y, np.ones(20)) == frequent_labels(Y)).all()
+
+
 def test_without_labels_none_is_frequent() -> None:
     assert frequent_labels(np.zeros((3, 2))).tolist() == [0, 0]
     assert frequent_labels(np.zeros((0, 2))).tolist() == [0, 0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.metrics
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -245,6 +245,43 @@ def test_where_rankings_differ_from_scikit_learn(ties: bool) -> None:
 def test_bad_input_is_refused(name: str, Y: Any, other: Any, field: str) -> None:
     with pytest.raises(ValueError, match=f"^({field}) must"):
         getattr(metrics, name)(Y, other)
+
+
+@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+@settings(max_examples=30)
+@given(INDICATORS, st.data())
+def test_an_example_of_weight_two_counts_as_two(name: str, pair: np.ndarray, data: st.DataObject) -> None:
+    Y = pair[0]
+    other = data.draw(hnp.arrays(np.float64, Y.shape, elements=SCORES)) if name in RANKINGS else pair[1]
+    weights = data.draw(hnp.arrays(np.int64, len(Y), elements=st.integers(1, 3)))
+    expected = pytest.approx(_call(name, np.repeat(Y, weights, axis=0), np.repeat(other, weights, axis=0)), rel=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inputs, "_BLOCK_ELEMENTS", 7)
+        assert _call(name, Y, other, weights) == expected
+        assert _call(name, sp.csr_array(Y), other, weights) == expected
+        assert _call(name, Y, other, np.ones(len(Y))) == _call(name, Y, other)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_weights_as_in_scikit_learn(ties: bool) -> None:
+    Y, P, S = _problem(ties)
+    weights = np.random.default_rng(1).choice([0.01, 0.5, 1.0, 7.0], len(Y))
+    theirs = sklearn.metrics.f1_score(Y, P, average="macro", zero_division=0, sample_weight=weights)
+    assert _call("macro_f1", Y, P, weights) == pytest.approx(theirs)
+    theirs = sklearn.metrics.precision_score(Y, P, average="samples", zero_division=0, sample_weight=weights)
+    assert _call("precision", Y, P, weights) == pytest.approx(theirs)
+    theirs = sklearn.metrics.label_ranking_loss(Y, S, sample_weight=weights)
+    assert _call("ranking_loss", Y, S, weights) == pytest.approx(theirs)
+    both = (Y.min(axis=0) == 0) & (Y.max(axis=0) == 1)
+    theirs = sklearn.metrics.roc_auc_score(Y[:, both], S[:, both], average="macro", sample_weight=weights)
+    assert _call("macro_auc", Y[:, both], S[:, both], weights) == pytest.approx(theirs)
+
+
+@pytest.mark.parametrize("name", DECISIONS + RANKINGS)
+@pytest.mark.parametrize("weights", [[1.0], [1.0, 0.0], [1.0, 1001.0], [1.0, float("nan")]])
+def test_bad_weights_are_refused(name: str, weights: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"^sample_weight"):
+        getattr(metrics, name)(np.eye(2), np.eye(2), weights)
 
 
 def test_a_sparse_input_keeps_its_values() -> None:

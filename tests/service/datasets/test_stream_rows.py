@@ -127,6 +127,29 @@ async def test_by_a_process_of_its_own(stream: Stream) -> None:
 
 
 @here
+async def test_rows_keep_the_weights_that_they_were_learnt_with(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]))
+    for weight in (0.5, 1.0, 1000.0):
+        await stream.append(Update((Example(named(a=weight), labels(["x", "y"]), weight),), "log"))
+    await stream.append(Update((Example(named(a=7), labels({"x": True}), 9.0),), "log"))  # a part of the truth
+    counts, dataset = await stream.rows(3)
+    assert (counts.rows, counts.partial) == (3, 1)
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [0.5, 1.0, 1000.0]
+    _, dataset = await stream.rows(4)
+    assert dataset.weights is not None
+    assert dataset.weights.tolist() == [1.0, 0.5, 1.0, 1000.0]
+
+
+@here
+async def test_rows_without_weights_are_a_data_set_without(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]))
+    assert (await stream.rows(9))[1].weights is None
+
+
+@here
 async def test_what_a_model_has_ignored_or_refused_is_not_in_its_rows(stream: Stream) -> None:
     limits = {"features": {"most": 2, "policy": "ignore"}, "labels": {"most": 2, "policy": "reject"}}
     await stream.create(limits=limits)

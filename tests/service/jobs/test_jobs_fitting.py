@@ -1,6 +1,7 @@
 """What a training process computes, here in this process."""
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from manylabel_core.batch import LSAMML, M3L, SSMLRL
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.batch.decisions.choice import validated_scores
 from manylabel_core.datasets import Dataset
-from manylabel_core.division import folds
+from manylabel_core.division import folds, held_out
 from manylabel_core.metrics import hamming_loss, micro_f1
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.priors import label_correlation
@@ -290,3 +291,91 @@ def test_every_trainer_makes_a_model(place, name):
     told = work(place, trainer=name, params=params, rows=ALL, held=0.2)
     assert told[-1][1]["held_out"]["measures"]["micro_f1"] > 0.2
     assert TRAINERS[name].estimator_class().from_bytes(estimator(place)).warm_start is False
+
+
+WEIGHTS = np.random.default_rng(4).choice([0.1, 0.5, 1.0, 2.0, 8.0], 120)
+
+
+@pytest.fixture
+def weighted(place):
+    (place / "data").write_bytes(replace(DATA, weights=WEIGHTS).to_bytes())
+    return place
+
+
+@pytest.mark.parametrize("trainer", [name for name, trainer in TRAINERS.items() if trainer.weights])
+def test_a_fit_with_weights_is_that_of_the_estimator(weighted, trainer):
+    """To the bit, with its thresholds and probabilities."""
+    expected = TRAINERS[trainer].estimator_class()(scaling="auto")
+    expected.fit(DATA.X, DATA.Y, label_names=DATA.label_names, sample_weight=WEIGHTS)
+    work(weighted, trainer=trainer, rows=ALL, segment_work=1e9)
+    expected.n_iter_ = type(expected).from_bytes(estimator(weighted)).n_iter_  # the last that it has told of
+    assert estimator(weighted) == expected.to_bytes()
+    (weighted / "data").write_bytes(DATA.to_bytes())
+    work(weighted, trainer=trainer, rows=ALL, segment_work=1e9)
+    assert estimator(weighted) != expected.to_bytes()
+
+
+def test_a_fit_with_weights_goes_on_from_its_checkpoints(weighted):
+    order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
+    told = work(weighted, **order)
+    expected = estimator(weighted)
+    for file in [said["file"] for event, said in told if event == "checkpoint"][::7]:
+        (weighted / "checkpoint").write_bytes((weighted / file).read_bytes())
+        work(weighted, **order)
+        assert estimator(weighted) == expected
+        (weighted / "checkpoint").unlink()
+
+
+@pytest.mark.parametrize("optimise", ["none", "micro_f1"])
+def test_a_trial_counts_rows_by_their_weights(weighted, optimise):
+    told = work(weighted, kind="trial", params={"C": 2.0, "optimise": optimise}, rows=ALL, segment_work=1e9)
+    parts = folds(120, 3, seed=0)
+    scores = np.empty(DATA.Y.shape)
+    for learnt, held in parts:
+        model = M3L(C=2.0, scaling="auto", optimise="none")
+        model.fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=WEIGHTS[learnt])
+        scores[held] = model.decision_function(DATA.X[held])
+    if optimise != "none":
+        scores = validated_scores(scores, DATA.Y.toarray() > 0, parts, optimise, WEIGHTS)
+    assert told[-1][1]["scores"] == [micro_f1(DATA.Y[held], scores[held] > 0, WEIGHTS[held]) for _, held in parts]
+
+
+@pytest.mark.parametrize("held", [0.25, Part(file="held", split=None)])
+def test_rows_held_out_count_by_their_weights(weighted, held):
+    """As if each row were there so often, whole numbers of times; the support is a number of rows."""
+    weights = WEIGHTS.clip(1).astype(int)
+    (weighted / "data").write_bytes(replace(DATA, weights=weights.astype(float)).to_bytes())
+    learnt, kept = held_out(120, 0.25, 0)
+    if isinstance(held, Part):
+        (weighted / "data").write_bytes(replace(DATA, weights=weights.astype(float)).take(learnt).to_bytes())
+        (weighted / "held").write_bytes(replace(DATA, weights=weights.astype(float)).take(kept).to_bytes())
+    measured = dict(work(weighted, rows=ALL, held=held, segment_work=1e9))["result"]["held_out"]
+    model = M3L(scaling="auto").fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=weights[learnt])
+    often = np.repeat(kept, weights[kept])
+    scores, Y = model.decision_function(DATA.X[often]), DATA.Y[often]
+    assert measured["rows"] == 30
+    assert measured["measures"]["micro_f1"] == pytest.approx(micro_f1(Y, scores > 0), rel=1e-12)
+    assert measured["measures"]["hamming_loss"] == pytest.approx(hamming_loss(Y, scores > 0), rel=1e-12)
+    baseline = np.tile(frequent_labels(DATA.Y[np.repeat(learnt, weights[learnt])]), (len(often), 1))
+    assert measured["baseline"]["micro_f1"] == pytest.approx(micro_f1(Y, baseline > 0), rel=1e-12)
+    for label, name in enumerate(DATA.label_names):
+        found = measured["labels"][name]
+        assert found["f1"] == pytest.approx(micro_f1(Y[:, [label]], scores[:, [label]] > 0), rel=1e-12)
+        assert found["support"] == DATA.Y[kept][:, [label]].sum()
+
+
+def test_unlabelled_rows_have_no_weights(weighted):
+    (weighted / "unlabelled").write_bytes(replace(DATA, weights=WEIGHTS).take(np.arange(90, 120)).to_bytes())
+    (weighted / "data").write_bytes(replace(DATA, weights=WEIGHTS).take(np.arange(90)).to_bytes())
+    more = Part(file="unlabelled", split=None)
+    work(weighted, trainer="ssmlrl", rows=ALL, unlabelled=more, segment_work=1e9)
+    expected = SSMLRL(scaling="auto")
+    expected.fit(DATA.X[:90], DATA.Y[:90], DATA.X[90:], label_names=DATA.label_names, sample_weight=WEIGHTS[:90])
+    assert estimator(weighted) == expected.to_bytes()
+
+
+def test_weights_are_refused_where_they_cannot_be_used(weighted):
+    views = {"text": DATA.X[:, :3], "sound": DATA.X[:, 3:]}
+    (weighted / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, weights=WEIGHTS).to_bytes())
+    with pytest.raises(ValueError, match="lsa_mml takes no weights of rows, and the data have some"):
+        work(weighted, trainer="lsa_mml", rows=ALL)

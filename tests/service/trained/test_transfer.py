@@ -87,9 +87,13 @@ async def fill(store: Store, settings: Settings, one: Any, two: Any) -> OnlineMo
         Fold(model, [LogEntry(entry.position, update)]).step(10)
     datasets = DatasetStore(store, settings)
     with datasets.scratch_file() as file:
-        file.write(b'{"title": "a song", "l": ["1", "2"]}\n{"title": "of words", "l": ["2"]}\n{"n": 1, "l": ["3"]}\n')
-        options = {"tags": "l", "text": TEXT.to_json(), "train_rows": 2}
-        assert (await datasets.add("songs", file, "ndjson", options)).text is not None
+        file.write(
+            b'{"title": "a song", "l": ["1", "2"]}\n{"title": "of words", "l": ["2"]}\n{"n": 1, "l": ["3"], "w": 2}\n'
+        )
+        options = {"tags": "l", "text": TEXT.to_json(), "train_rows": 2, "weight": "w"}
+        added = await datasets.add("songs", file, "ndjson", options)
+        assert added.text is not None
+        assert added.weighted
     return model
 
 
@@ -253,6 +257,7 @@ async def test_what_is_damaged_or_hostile_is_refused_and_nothing_stored(
             lambda m: m["datasets"][0].update(rows=9),
             lambda m: m["datasets"][0].update(name="m"),
             lambda m: m["datasets"][0].update(text=None),
+            lambda m: m["datasets"][0].update(weighted=False),
             lambda m: m["datasets"][0]["text"].update(ngrams=[1, 1]),
             lambda m: m["datasets"][0]["text"].update(tokeniser=2),
         ]

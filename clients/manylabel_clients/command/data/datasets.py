@@ -7,7 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from manylabel_clients.command.data.files import LABELS_HELP, Ignore, Separator, TableOptions, Tags, Text, label_columns
+from manylabel_clients.command.data.files import (
+    LABELS_HELP,
+    Ignore,
+    Separator,
+    TableOptions,
+    Tags,
+    Text,
+    WeightColumn,
+    label_columns,
+)
 from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, Yes, confirm, connect, refuse_options_of
 from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
@@ -51,6 +60,7 @@ def add(
     separator: Separator = None,
     ignore: Ignore = None,
     text: Text = None,
+    weight: WeightColumn = None,
     train_rows: Annotated[
         int | None, typer.Option(min=1, help="So many rows, the first, are the split train, and the others test.")
     ] = None,
@@ -64,11 +74,12 @@ def add(
     """
     columns = None if labels is None else label_columns(labels)
     with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        table: dict[str, Any] = TableOptions(tags, separator, ignore, text).given()
+        table: dict[str, Any] = TableOptions(tags, separator, ignore, text, weight).given()
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
         )
     told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
+    told += ", with weights" if added.weighted else ""
     print_as(as_json, added, lambda _: typer.echo(told))
 
 
@@ -113,6 +124,7 @@ def _print(found: DatasetInfo) -> None:
         "views": _counted(found.views),
         "labels": f"{found.labels:,} ({found.cardinality:.2f} a row, density {found.density:.4f})",
         "text": text_facts(found.text) if found.text is not None else "none: numbers only",
+        "weights": "of rows, in measures too" if found.weighted else "none: each row counts once",
         "size": human_size(found.bytes),
         "checksum": found.checksum,
         "created": found.created,

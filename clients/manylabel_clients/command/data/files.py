@@ -68,7 +68,7 @@ WeightColumn = Annotated[
         "--weight",
         metavar="COLUMN",
         help="CSV, TSV, JSON lines of records: the column or field that has what each row weighs, above 0 and at most "
-        '1,000. Beside "x" and "y" it is "weight".',
+        '1,000. Beside "x" and "y" it is "weight", in NPZ an array "weight", in ARFF it is in braces behind a row.',
     ),
 ]
 ZeroBased = Annotated[

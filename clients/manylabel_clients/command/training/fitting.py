@@ -66,13 +66,14 @@ def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]
         if TRAINERS[trainer].views
         else estimator.decision_function(as_taken(data.X, estimator.scaling))
     )
-    return {name: MEASURES[name](data.Y, scores) for name in REPORTED}
+    return {name: MEASURES[name](data.Y, scores, data.weights) for name in REPORTED}
 
 
 def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
     """Return the same measures of predicting the labels that are frequent in the rows learnt."""
-    margins = frequent_labels(learnt.take(learnt.labelled).Y)
-    return {name: MEASURES[name](data.Y, np.tile(margins, (data.n_rows, 1))) for name in REPORTED}
+    known = learnt.take(learnt.labelled)
+    scores = np.tile(frequent_labels(known.Y, known.weights), (data.n_rows, 1))
+    return {name: MEASURES[name](data.Y, scores, data.weights) for name in REPORTED}
 
 
 def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
@@ -91,6 +92,10 @@ def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
 
 def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reached], bool]) -> None:
     more: dict[str, Any] = {"label_names": data.label_names, "progress": progress}
+    if data.weights is not None:
+        if not TRAINERS[trainer].weights:
+            raise Failure(f"{trainer} takes no weights of rows, and the file has some")
+        more["sample_weight"] = data.weights[data.labelled]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if TRAINERS[trainer].views:

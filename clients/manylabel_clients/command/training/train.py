@@ -14,6 +14,7 @@ from manylabel_clients.command.data.files import (
     TableOptions,
     Tags,
     Text,
+    WeightColumn,
     ZeroBased,
     read_file,
 )
@@ -54,6 +55,7 @@ def train(
     separator: Separator = None,
     ignore: Ignore = None,
     text: Text = None,
+    weight: WeightColumn = None,
     test: Annotated[
         Path | None,
         typer.Option(exists=True, dir_okay=False, metavar="FILE", help="Another file to measure the model on."),
@@ -82,7 +84,7 @@ def train(
         raise typer.BadParameter("either --test or --holdout", param_hint="--holdout")
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
-    table = TableOptions(tags, separator, ignore, text)
+    table = TableOptions(tags, separator, ignore, text, weight)
     whole = read_file(file, labels, zero_based, table)
     other = None if test is None else read_file(test, labels, zero_based, table)
     learnt, measured = _divided(whole, other, holdout, seed)

@@ -66,6 +66,8 @@ class DatasetInfo:
     """When: RFC 3339, UTC."""
     text: dict[str, Any] | None = None
     """How texts in records were read, every choice made; None where there are only numbers."""
+    weighted: bool = False
+    """Whether rows have weights."""
     details: dict[str, Any] | None = None
     """What more the server says when asked for details: the labels' names, and how many rows have each."""
 
@@ -80,7 +82,8 @@ def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
     """Return a data set from its JSON."""
     details = {name: value for name, value in answer.items() if name not in _KNOWN}
     text = details.pop("text", None)
-    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, text=text, details=details or None)
+    weighted = details.pop("weighted", False)
+    return DatasetInfo(**{name: answer[name] for name in _KNOWN}, text=text, weighted=weighted, details=details or None)
 
 
 class DatasetRequests(Requests):
@@ -97,6 +100,7 @@ class DatasetRequests(Requests):
         separator: str | None = None,
         ignore: Sequence[str] | None = None,
         text: Mapping[str, Any] | Sequence[str] | None = None,
+        weight: str | None = None,
         train_rows: int | None = None,
         report: ReportBytes | None = None,
     ) -> Exchange[DatasetInfo]:
@@ -125,6 +129,9 @@ class DatasetRequests(Requests):
         text : sequence of str or mapping, optional
             CSV, TSV, NDJSON: columns or fields that are text, or all settings of how texts are read, as in the spec of
             a model.
+        weight : str, optional
+            CSV, TSV, NDJSON of records: the column or field that has what each row weighs, above 0 and at most 1,000.
+            Examples of x and y have it in ``weight``, NPZ in an array ``weight``, ARFF in braces behind a row.
         train_rows : int, optional
             So many rows, the first, are the split ``train``, and the others ``test``.
         report : callable, optional
@@ -145,6 +152,7 @@ class DatasetRequests(Requests):
         if train_rows is not None:
             query["split"] = str(train_rows)
         table = {"tags": tags, "separator": separator, "ignore": _line(ignore) if ignore else None}
+        table["weight"] = weight
         if text is not None:
             table["text"] = json.dumps(dict(text)) if isinstance(text, Mapping) else _line(text)
         query |= {part: value for part, value in table.items() if value is not None}

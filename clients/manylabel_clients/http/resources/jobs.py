@@ -160,6 +160,8 @@ class Trainer:
     """JSON schema of its parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
     """The values that a search tries which names no params."""
+    weights: bool = True
+    """Whether it takes weights of rows; for one that does not, the data may have none."""
 
 
 class JobFailed(ManyLabelError):

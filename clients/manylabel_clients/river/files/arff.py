@@ -5,7 +5,7 @@ from itertools import islice
 from os import PathLike
 
 from manylabel_clients.river.files.label_columns import find_labels
-from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, Row, naming
+from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, LabelledRow, Row, naming
 from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
 from manylabel_core.datasets.formats.arff_header import read_header
 from manylabel_core.datasets.formats.text import numbered_lines, opened_text
@@ -17,7 +17,8 @@ class ArffFile(FileStream):
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) leaves the feature out; a label whose value is missing
     is left out of ``y``: it is unknown. A sparse row leaves out what is 0 and, as in Weka, the first value
-    of a nominal attribute. Labels are attributes of 0 and 1 (or false and true).
+    of a nominal attribute. Labels are attributes of 0 and 1 (or false and true). A weight may stand behind a
+    row in braces, ``120, wild, 1, {2.5}``: `examples` has it, iterating over the stream leaves it out.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class ArffFile(FileStream):
     ------
     FileFormatError
         With the file and the line number: unknown or repeated attributes, string, date and relational
-        attributes, instance weights, values that are none of the attribute's.
+        attributes, values that are none of the attribute's, a weight that is not above 0 and at most 1,000.
 
     Examples
     --------
@@ -71,12 +72,18 @@ class ArffFile(FileStream):
         self.sparse = self._columns.one_hot or self._begins_sparse()
 
     def __iter__(self) -> Iterator[Row]:
+        for x, y, *_ in self.examples():
+            yield x, y
+
+    def examples(self) -> Iterator[LabelledRow]:
+        """Iterate over (x, y), and (x, y, weight) of rows that have a weight."""
         for row in self._rows():
             y = dict.fromkeys(self.labels, False)
             y.update((self.labels[column], True) for column in row.relevant)
             for column in row.unknown:
                 del y[self.labels[column]]
-            yield {self._features[column]: value for column, value in row.x.items()}, y
+            x = {self._features[column]: value for column, value in row.x.items()}
+            yield (x, y) if row.weight is None else (x, y, row.weight)
 
     def _rows(self) -> Iterator[ArffRow]:
         with naming(self.path), opened_text(self.path) as file:

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.files.stream import FileFormatError, FileStream, Row, naming, present
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, Row, naming, present
 from manylabel_core.datasets import BadDataset
+from manylabel_core.datasets.formats.npz import WEIGHT, checked_weights
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 
 MAX_NAMES_BYTES = 2**30
 """The names are read as a whole, so their array has a limit."""
+MAX_WEIGHTS_BYTES = 2**30
+"""So are weights."""
 
 
 class NpzFile(FileStream):
@@ -22,7 +25,8 @@ class NpzFile(FileStream):
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y``
     (n x L of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant
     labels); and, if it has them, ``feature_names`` and ``label_names`` (without them the names are "0", "1",
-    ...). Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
+    ...). An array ``weight`` has what each row weighs: `examples` has it, iterating over the stream leaves it out.
+    Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
 
     Nothing is unpickled: an array of objects is refused. Rows are read as the iteration goes on; only a dense
     array that was stored by columns (Fortran order) has to be held as a whole.
@@ -30,7 +34,8 @@ class NpzFile(FileStream):
     Raises
     ------
     FileFormatError
-        Arrays that are missing or do not fit one another, values that are not finite, a feature stored twice.
+        Arrays that are missing or do not fit one another, values that are not finite, a feature stored twice, a weight
+        that is not above 0 and at most 1,000.
 
     Examples
     --------
@@ -61,11 +66,18 @@ class NpzFile(FileStream):
         self.n_samples, self.n_features = n_samples, n_features
 
     def __iter__(self) -> Iterator[Row]:
+        for x, y, *_ in self.examples():
+            yield x, y
+
+    def examples(self) -> Iterator[LabelledRow]:
+        """Iterate over (x, y), and (x, y, weight) if the file has weights."""
         with naming(self.path), self.path.open("rb") as file, Archive(file) as archive:
             features = _csr_rows(archive, "X", True) if self.sparse else _dense_rows(archive, "X")
             labels = _csr_rows(archive, "Y", False) if self._sparse_labels else _dense_rows(archive, "Y")
+            weights = _weights(archive, self.n_samples)
             for row, (x, y) in enumerate(zip(features, labels, strict=True)):
-                yield self._x(row, *x), self._y(row, *y)
+                example = self._x(row, *x), self._y(row, *y)
+                yield example if weights is None else (*example, float(weights[row]))
 
     def _x(self, row: int, columns: NDArray[Any] | None, values: NDArray[Any]) -> dict[str, float]:
         if not (np.isfinite(values) | (columns is None and np.isnan(values))).all():
@@ -98,6 +110,14 @@ def _check_columns(path: Path, name: str, columns: NDArray[Any], width: int, row
 def _names(archive: Archive, name: str, count: int, what: str) -> tuple[str, ...]:
     names = read_names(archive, name, count, what, MAX_NAMES_BYTES)
     return tuple(map(str, range(count))) if names is None else names
+
+
+def _weights(archive: Archive, n_rows: int) -> NDArray[np.float64] | None:
+    """Return what each row weighs, as a whole; None if the file does not say it."""
+    if WEIGHT not in archive:
+        return None
+    with archive.open(WEIGHT, 1) as array:
+        return checked_weights(array.whole(MAX_WEIGHTS_BYTES), n_rows)
 
 
 def _dense_rows(archive: Archive, name: str) -> Iterator[tuple[None, NDArray[Any]]]:

@@ -16,6 +16,9 @@ Row: TypeAlias = tuple[dict[str, Any], dict[str, bool]]
 """One example: features by name (numbers, or a record), and for each label whether it is relevant (a missing label is
 unknown)."""
 
+LabelledRow: TypeAlias = Row | tuple[dict[str, Any], dict[str, bool], float]
+"""A row, with its weight behind it if the file has one."""
+
 Example: TypeAlias = tuple[Any, dict[str, bool] | list[str]] | tuple[Any, dict[str, bool] | list[str], float]
 """One example as the service takes it: a record or a text may be its features, a list its relevant labels; with its
 weight behind them, if the file has one."""

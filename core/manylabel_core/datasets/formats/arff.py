@@ -14,6 +14,7 @@ from manylabel_core.datasets.formats.arff_words import split_words, unquote
 from manylabel_core.datasets.formats.mulan import read_label_names
 from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, Limits
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Labels = Source | int | Sequence[str] | None
 """Which attributes are labels: a Mulan XML file, the first n (n), the last n (-n), names, or as MEKA's option says."""
@@ -25,7 +26,8 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
     labels are all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a
-    nominal attribute. Labels are attributes of 0 and 1 (or false and true).
+    nominal attribute. Labels are attributes of 0 and 1 (or false and true). What a row weighs may stand behind it in
+    braces, as Weka writes it: ``120, wild, 1, {2.5}``.
 
     Parameters
     ----------
@@ -38,8 +40,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
     Raises
     ------
     BadDataset
-        With the line: unknown or repeated attributes, string, date and relational attributes, instance weights,
-        values that are none of the attribute's, a row of which some labels are missing, labels that are no attributes.
+        With the line: unknown or repeated attributes, string, date and relational attributes, values that are none of
+        the attribute's, a weight that is not above 0 and at most 1,000, a row of which some labels are missing, labels
+        that are no attributes.
     """
     with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)
@@ -62,7 +65,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: Limits = Limits(
 
 class ArffRow(NamedTuple):
     """An ARFF row has its values by column numbers: features with their values, the labels that are relevant and those
-    not known.
+    not known; and what it weighs, None where nothing is said of it.
     """
 
     line: int
@@ -70,6 +73,7 @@ class ArffRow(NamedTuple):
     x: dict[int, float]
     relevant: list[int]
     unknown: list[int]
+    weight: float | None = None
 
 
 def _chosen(header: Header, labels: Labels) -> set[str]:
@@ -129,9 +133,10 @@ class ArffColumns:
                 yield row
 
     def _row(self, line: int, text: str) -> ArffRow:
+        text, weight = _without_weight(text)
         sparse = text[0] == "{"
         fields = self._sparse(text) if sparse else self._dense(text)
-        row = ArffRow(line, sparse, {}, [], [])
+        row = ArffRow(line, sparse, {}, [], [], weight)
         for i, token in fields.items():
             column = self._columns[i]
             if token == "?":
@@ -161,7 +166,7 @@ class ArffColumns:
     def _sparse(self, text: str) -> dict[int, str]:
         body = text[1:].rstrip("}").strip()
         if text.count("}") != 1 or not text.endswith("}"):
-            raise ValueError("a sparse row is {index value, ...} and nothing after it (no instance weights)")
+            raise ValueError("a sparse row is {index value, ...} and nothing after it but {weight}")
         fields: dict[int, str] = {}
         for field in split_words(body, len(self._columns)) if body else []:
             word, _, value = field.partition(" ")
@@ -183,7 +188,25 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
         view.add_dense([row.x.get(column, math.nan) for column in range(columns.n_features)])
     else:
         view.add_sparse(row.x)
-    builder.end_row(None if row.unknown else row.relevant, row.line)
+    builder.end_row(None if row.unknown else row.relevant, row.line, row.weight)
+
+
+def _without_weight(text: str) -> tuple[str, float | None]:
+    """Return a row without the weight behind it, and that weight, None if there is none."""
+    start = text.rfind("{") if text[-1] == "}" else 0
+    if start == 0:
+        return text, None
+    row, weight = text[:start].rstrip(), text[start + 1 : -1].strip()
+    if not row.endswith(("}", ",")):
+        raise ValueError("a weight, in braces, stands behind a comma")
+    try:
+        number = float(weight)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number <= MAX_EXAMPLE_WEIGHT:
+        allowed = f"a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
+        raise ValueError(f"the weight behind a row must be {allowed}, not {shown(weight)}")
+    return row.removesuffix(",").rstrip(), number
 
 
 def _from(first: ArffRow, rows: Iterator[ArffRow]) -> Iterator[ArffRow]:

@@ -118,8 +118,8 @@ class RowParts:
         return list(labels)
 
 
-def checked_weight(value: Any) -> float:
-    """Return the weight of a row; raises ValueError if it is none."""
+def checked_weight(value: Any, name: str = "weight") -> float:
+    """Return the weight of a row; raises ValueError if it is none, with the name of its field."""
     if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
         return float(value)
-    raise ValueError(f"a weight must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")
+    raise ValueError(f"{name} must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")

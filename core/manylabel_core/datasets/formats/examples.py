@@ -86,10 +86,8 @@ class _Reading:
             self._add_view(SINGLE, _Table(columns, self._records))
 
     def add(self, row: ExampleRow) -> None:
-        if row.weight is not None:
-            raise ValueError("has a weight, which a data set does not keep: leave it out")
         self._add_features(row.x)
-        self._builder.end_row(self._relevant(row.y), row.line)
+        self._builder.end_row(self._relevant(row.y), row.line, row.weight)
         self._limits.check("features", sum(view.width for view in self._views.values()))
         self._limits.check("labels", len(self._labels))
 

@@ -24,6 +24,7 @@ def read_ndjson(
     separator: str | None = None,
     ignore: Sequence[str] = (),
     text: Text | None = None,
+    weight: str | None = None,
     limits: Limits = Limits(),  # noqa: B008
 ) -> Dataset:
     """Return a data set from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
@@ -33,7 +34,7 @@ def read_ndjson(
     record, a text, or ``{"views": {name: one of the forms of numbers}}``; a view has the same form in each line. A line
     may lack views, but not all. A number that is null is missing, as is what has no index or name; a 0 is a value.
     ``y`` lists the relevant labels; null, or no ``y``, is a row whose labels are not known. Views, features and labels
-    have their places in the order in which they first appear.
+    have their places in the order in which they first appear. ``weight``, a number beside them, is what the row weighs.
 
     With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string,
     of which an empty one says that they are not known.
@@ -51,16 +52,18 @@ def read_ndjson(
         Fields of an example that are left out.
     text : sequence of str, mapping or TextSettings, optional
         The fields that are text, or all settings of how texts are read.
+    weight : str, optional
+        The field of a record that has what it weighs; without the field a record weighs 1.
     limits : Limits
 
     Raises
     ------
     BadDataset
         With the line: what is no JSON or no example, a value that is no finite number, a name or index that comes
-        twice.
+        twice, a weight that is not above 0 and at most 1,000.
     """
     with opened_text(source, limits.bytes) as file:
-        parts = RowParts(label_columns, tags, separator, ignore, text)
+        parts = RowParts(label_columns, tags, separator, ignore, text, weight)
         return read_examples(JsonLines(file, parts), limits, parts.settings)
 
 
@@ -95,7 +98,7 @@ class JsonLines:
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
         """Take what a row weighs out of an object, if it is there."""
-        return None if field is None or field not in item else checked_weight(item.pop(field))
+        return None if field is None or field not in item else checked_weight(item.pop(field), field)
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):

@@ -14,9 +14,11 @@ from manylabel_core.datasets.dataset import SINGLE, Dataset, View
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 from manylabel_core.datasets.formats.text import Source, opened
 from manylabel_core.datasets.limits import BadDataset, Limits
-from manylabel_core.rows import MAX_MAGNITUDE
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 MAX_VIEWS = 100
+WEIGHT = "weight"
+"""The array of what each row weighs."""
 
 
 def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: B008
@@ -27,7 +29,8 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
     has them: ``feature_names`` and ``label_names`` (labels are called "0", "1", ... without); ``train_idx`` and
     ``test_idx``, rows of the splits; ``view_id``, for each column the number of its view, with ``view_names``;
     ``labelled``, a bool for each row; ``missing`` (n x views, bools), true where a row lacks a view: what ``X`` holds
-    there is not looked at, and may be NaN. Further arrays are left alone.
+    there is not looked at, and may be NaN; ``weight``, what each row weighs, above 0 and at most 1,000. Further arrays
+    are left alone.
 
     Nothing is unpickled: an array of objects is refused. What an array claims to be is compared with the limits
     before it is read, and then no more is read than it claimed.
@@ -52,13 +55,13 @@ def read_npz(source: Source, *, limits: Limits = Limits()) -> Dataset:  # noqa: 
         features = reading.names("feature_names", X.shape[1], "features")
         labels = reading.names("label_names", Y.shape[1], "labels") or tuple(map(str, range(Y.shape[1])))
         views = layout.views(X, features)
-        labelled = reading.labelled(Y)
+        labelled, weights = reading.labelled(Y), reading.weights(Y.shape[0])
         splits = {
             name: rows for name in ("train", "test") if (rows := reading.rows(f"{name}_idx", Y.shape[0])) is not None
         }
     matrices, names = ({name: part[at] for name, part in views.items()} for at in (0, 1))
     missing = dict(zip(matrices, layout.missing.T, strict=True))
-    return checked(Dataset(matrices, Y, labels, names, splits, labelled, missing))  # type: ignore[arg-type]
+    return checked(Dataset(matrices, Y, labels, names, splits, labelled, missing, weights=weights))  # type: ignore[arg-type]
 
 
 class _Layout(NamedTuple):
@@ -215,6 +218,12 @@ class _Reading:
             raise BadDataset("has labels, and 'labelled' says that it has none", row=int(wrong[0]))
         return labelled
 
+    def weights(self, n_rows: int) -> NDArray[np.float64] | None:
+        """Return what each row weighs; None without it."""
+        if WEIGHT not in self._archive:
+            return None
+        return checked_weights(self.array(WEIGHT, 1), n_rows)
+
     def rows(self, name: str, n_rows: int) -> NDArray[np.int64] | None:
         """Return the rows of a split, ascending; None without it."""
         if name not in self._archive:
@@ -227,6 +236,19 @@ class _Reading:
         if len(unique) < len(rows):
             raise BadDataset(f"{name!r} has a row twice")
         return unique
+
+
+def checked_weights(weights: NDArray[Any], n_rows: int) -> NDArray[np.float64]:
+    """Return the array `WEIGHT` of a file, if each row has a weight that is allowed; raises BadDataset."""
+    if weights.dtype.kind not in "fiu" or weights.shape != (n_rows,):
+        raise BadDataset(f"{WEIGHT!r} must be {n_rows} numbers, not {weights.shape} of {weights.dtype}")
+    found = weights.astype(np.float64)
+    allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
+    if not allowed.all():
+        row = int(np.argmin(allowed))
+        due = f"above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
+        raise BadDataset(f"{WEIGHT!r} must be {due}, not {found[row]:g}", row=row)
+    return found
 
 
 def _at(names: tuple[str, ...] | None, places: NDArray[np.int64]) -> tuple[str, ...] | None:

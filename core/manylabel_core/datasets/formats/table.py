@@ -25,6 +25,7 @@ def read_csv(
     separator: str | None = None,
     ignore: Sequence[str] = (),
     text: Text | None = None,
+    weight: str | None = None,
     delimiter: str = ",",
     limits: Limits = Limits(),  # noqa: B008
 ) -> Dataset:
@@ -53,6 +54,8 @@ def read_csv(
         The names of columns that are neither features nor labels.
     text : sequence of str, mapping or TextSettings, optional
         The columns that are text, or all settings of how texts are read.
+    weight : str, optional
+        The column that has what each row weighs, above 0 and at most 1,000; none of its cells may be empty.
     delimiter : str, default=","
         What stands between two cells.
     limits : Limits
@@ -61,10 +64,11 @@ def read_csv(
     ------
     BadDataset
         With the line: a row with more or fewer values than there are columns, a number that is not finite, a quote that
-        is not closed.
+        is not closed, a weight that is not allowed.
     """
     with opened_text(source, limits.bytes) as file:
-        table = Table(file, RowParts(label_columns, tags, separator, ignore, text), delimiter, limits)
+        parts = RowParts(label_columns, tags, separator, ignore, text, weight)
+        table = Table(file, parts, delimiter, limits)
         return read_examples(table, limits, table.parts.settings, table.feature_names, table.label_names)
 
 
@@ -143,8 +147,8 @@ class Table:
         try:
             return checked_weight(float(cell))
         except ValueError:
-            found = f"a weight is {shown(cell)}: expected a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
-            raise BadDataset(found, line=line) from None
+            place, due = shown(self.parts.weight), f"expected a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
+            raise BadDataset(f"a weight is {shown(cell)}, in column {place}: {due}", line=line) from None
 
     def _few_cells(self, row: list[str]) -> list[str]:
         return [row[place] for place in self._features]

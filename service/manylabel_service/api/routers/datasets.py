@@ -64,6 +64,9 @@ class Upload(Parameters):
     text: str | None = None
     """Names of the columns or fields that are text, with commas between them; or how texts are read, a JSON object as
     in the spec of a model."""
+    weight: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """The column, or the field of records, that has what each row weighs, above 0 and at most 1,000. Without it,
+    examples of x and y in ndjson may have it in `weight`, npz in an array `weight`, arff in braces behind a row."""
     zero_based: Flag | None = None
     """Whether the features of libsvm count from 0; without it, they do if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
@@ -95,6 +98,8 @@ class Upload(Parameters):
                 raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
             if self.separator is not None:
                 raise wrong("separator", "is for a field that has labels, which label_columns names")
+            if self.weight is not None:
+                raise wrong("weight", "is for records, whose labels label_columns names; beside x and y it is weight")
         lists = self.format == "ndjson" or self.separator is not None
         is_one = columns in (1, -1) and self.format != "ndjson" if isinstance(columns, int) else len(columns or ()) == 1
         if columns is not None and lists and not is_one:
@@ -105,6 +110,7 @@ class Upload(Parameters):
             "separator": self.separator,
             "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
             "text": None if self.text is None else _text(self.text),
+            "weight": self.weight,
         }
 
 
@@ -145,6 +151,7 @@ _OF_FORMAT = {
     "separator": RECORDS,
     "ignore": RECORDS,
     "text": RECORDS,
+    "weight": RECORDS,
     "zero_based": ("libsvm",),
 }
 

@@ -179,6 +179,7 @@ def _to_dict(trainer: Trainer) -> dict[str, Any]:
         "name": trainer.name,
         "title": trainer.title,
         "needs": trainer_specs.needs(trainer),
+        "weights": trainer.weights,
         "params": schema,
         "search": search,
     }

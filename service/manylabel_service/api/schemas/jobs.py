@@ -27,6 +27,8 @@ class TrainerDescription(Answer):
     """The title says what the trainer is."""
     needs: str
     """This says what data the trainer learns from."""
+    weights: bool
+    """Whether it takes weights of rows; for one that does not, the data may have none."""
     params: dict[str, Any]
     """This JSON schema describes the parameters: types, bounds, defaults."""
     search: dict[str, list[float]]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from manylabel_core.metrics.measures import MEASURES, REPORTED
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     Measure = str
+    Weights = NDArray[np.float64] | None
 else:
     Measure = Literal[REPORTED]
 """The names of `manylabel_core.metrics.measures.REPORTED`."""
@@ -21,7 +23,7 @@ def is_better(measure: Measure, one: float, other: float) -> bool:
     return MEASURES[measure].is_better(one, other)
 
 
-def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
+def measure(name: Measure, Y: Any, scores: NDArray[Any], weights: Weights = None) -> float:
     """Compute one measure.
 
     Parameters
@@ -29,46 +31,54 @@ def measure(name: Measure, Y: Any, scores: NDArray[Any]) -> float:
     name : one of `REPORTED`.
     Y : ndarray or CSR array of shape (n_samples, n_labels), the true labels, 0 and 1.
     scores : ndarray of shape (n_samples, n_labels); a label is predicted where it is above 0.
+    weights : ndarray of shape (n_samples,), float64, how often each row counts; None is once.
     """
-    return MEASURES[name](Y, scores)
+    return MEASURES[name](Y, scores, weights)
 
 
-def all_measures(Y: Any, scores: NDArray[Any]) -> dict[str, float]:
+def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[str, float]:
     """Compute every measure; parameters as of `measure`."""
-    return {name: measure(name, Y, scores) for name in REPORTED}
+    return {name: measure(name, Y, scores, weights) for name in REPORTED}
 
 
-def baseline_measures(learnt: Any, Y: Any) -> dict[str, float]:
+def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weights: Weights = None) -> dict[str, float]:
     """Compute every measure of predicting for each row of `Y` the labels that are frequent in the rows learnt.
 
-    Both are ndarrays or CSR arrays of 0 and 1, of shape (n_samples, n_labels).
+    Both are ndarrays or CSR arrays of 0 and 1, of shape (n_samples, n_labels), each with its weights as of `measure`.
     """
     import numpy as np
 
     from manylabel_core.metrics.baseline import frequent_labels
 
-    return all_measures(Y, np.tile(frequent_labels(learnt), (Y.shape[0], 1)))
+    return all_measures(Y, np.tile(frequent_labels(learnt, learnt_weights), (Y.shape[0], 1)), weights)
 
 
-def label_measures(Y: Any, scores: NDArray[Any], label_names: Sequence[str]) -> dict[str, dict[str, float | int]]:
-    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`."""
+def label_measures(
+    Y: Any, scores: NDArray[Any], label_names: Sequence[str], weights: Weights = None
+) -> dict[str, dict[str, float | int]]:
+    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as of `measure`.
+
+    The support is a number of rows, whatever they weigh.
+    """
     import numpy as np
     import scipy.sparse as sp
 
     relevant: Any = sp.csr_array(Y, dtype=np.int64)
     found: Any = sp.csr_array(scores > 0, dtype=np.int64)
     hits = relevant.multiply(found)
-    counts: Any = zip(*(matrix.sum(axis=0).tolist() for matrix in (hits, found, relevant)), strict=True)
+    support = relevant.sum(axis=0).tolist()
+    sums = [matrix.sum(axis=0) if weights is None else weights @ matrix for matrix in (hits, found, relevant)]
+    counts = zip(label_names, support, *(each.tolist() for each in sums), strict=True)
     return {
         name: {
-            "f1": _ratio(2 * n_hits, n_found + support),
+            "f1": _ratio(2 * n_hits, n_found + n_true),
             "precision": _ratio(n_hits, n_found),
-            "recall": _ratio(n_hits, support),
-            "support": support,
+            "recall": _ratio(n_hits, n_true),
+            "support": n_rows,
         }
-        for name, (n_hits, n_found, support) in zip(label_names, counts, strict=True)
+        for name, n_rows, n_hits, n_found, n_true in counts
     }
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 0.0

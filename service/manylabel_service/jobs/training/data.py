@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.aligning import aligned, with_views
 from manylabel_core.datasets.dataset import stored
@@ -23,7 +24,7 @@ class TrainingData(NamedTuple):
     Attributes
     ----------
     learnt : labelled rows to learn from.
-    unlabelled : rows to learn from without their labels, should they have some; may have none.
+    unlabelled : rows to learn from without their labels, should they have some, and without weights; may have none.
     held : labelled rows to measure on, or None.
     """
 
@@ -59,6 +60,8 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
         others = stacked(others, aligned(_chosen(sets, request.unlabelled), labelled, for_labels=False))
     if labelled.n_rows == 0 or labelled.n_labels == 0:
         raise ValueError(f"there is nothing to learn: {labelled.n_rows} labelled rows, {labelled.n_labels} labels")
+    if labelled.weights is not None and not TRAINERS[request.trainer].weights:
+        raise ValueError(f"{request.trainer} takes no weights of rows, and the data have some")
     return TrainingData(labelled, _without_labels(others), held)
 
 
@@ -68,11 +71,18 @@ def stacked(one: Dataset, other: Dataset) -> Dataset:
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])
     missing = {name: np.concatenate([_missing(one, name), _missing(other, name)]) for name in views}
-    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing, one.text)
+    weights = None
+    if one.weights is not None or other.weights is not None:
+        weights = np.concatenate([_weights(one), _weights(other)])
+    return Dataset(views, Y, one.label_names, dict(one.feature_names), {}, labelled, missing, one.text, weights)
 
 
 def _missing(data: Dataset, view: str) -> Any:
     return data.missing.get(view, np.zeros(data.n_rows, dtype=bool))
+
+
+def _weights(data: Dataset) -> Any:
+    return np.ones(data.n_rows) if data.weights is None else data.weights
 
 
 def _chosen(sets: Mapping[Any, Dataset], part: Part) -> Dataset:
@@ -81,7 +91,7 @@ def _chosen(sets: Mapping[Any, Dataset], part: Part) -> Dataset:
 
 def _without_labels(data: Dataset) -> Dataset:
     none: Any = sp.csr_array(data.Y.shape, dtype=np.int8)
-    return replace(data, Y=none, labelled=np.zeros(data.n_rows, dtype=bool))
+    return replace(data, Y=none, labelled=np.zeros(data.n_rows, dtype=bool), weights=None)
 
 
 def _stacked(one: Any, other: Any) -> Any:

@@ -153,8 +153,11 @@ class FitRun:
 
         held = self._out_of_fold(data, parts, lambda learnt: self._new(learnt).for_fold(), score)
         decided = self._decided(wanted, held, parts)
-        values = [measure(request.measure, data.Y[rows], decided[rows]) for _, rows in parts]
+        values = [self._value(data.take(rows), decided[rows]) for _, rows in parts]
         self.report("result", {"scores": values, "seconds": sum(self.checkpoint.seconds)})
+
+    def _value(self, held: Dataset, scores: NDArray[np.float64]) -> float:
+        return measure(self.request.measure, held.Y, scores, held.weights)
 
     def _decided(self, wanted: Any, scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.float64]:
         """Return scores of the folds, in the order of the rows, less thresholds that other folds have chosen."""
@@ -162,7 +165,7 @@ class FitRun:
         whole = in_order(scores, parts)
         if not wanted.chooses_cuts:
             return whole
-        return validated_scores(whole, data.Y.toarray() > 0, parts, wanted.optimise)
+        return validated_scores(whole, data.Y.toarray() > 0, parts, wanted.optimise, data.weights)
 
     def _model(self) -> None:
         learnt, _, held = self.data
@@ -177,15 +180,15 @@ class FitRun:
         estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))
         estimator.set_params(optimise=wanted.optimise, calibrate=wanted.calibrate)
         if parts:
-            estimator.fit_decisions(in_order(folded, parts), learnt.Y, parts)
+            estimator.fit_decisions(in_order(folded, parts), learnt.Y, parts, learnt.weights)
         measured, labels = None, None
         if held is not None and held.n_rows:
             scores = self._scores(estimator, held)
-            labels = label_measures(held.Y, scores, held.label_names)
+            labels = label_measures(held.Y, scores, held.label_names, held.weights)
             measured = {
                 "rows": held.n_rows,
-                "measures": all_measures(held.Y, scores),
-                "baseline": baseline_measures(learnt.Y, held.Y),
+                "measures": all_measures(held.Y, scores, held.weights),
+                "baseline": baseline_measures(learnt.Y, held.Y, learnt.weights, held.weights),
                 "labels": _most_frequent(labels),
             }
         artifact = ModelArtifact(
@@ -261,6 +264,8 @@ class FitRun:
 
     def _fit(self, estimator: Any, data: Dataset, progress: Any) -> None:
         others, more = self.data.unlabelled, {"label_names": data.label_names, "progress": progress}
+        if data.weights is not None:
+            more["sample_weight"] = data.weights
         if self.trainer.views:
             both = training_data.stacked(data, others)
             estimator.fit(as_taken(both.views, estimator.scaling), both.Y, both.labelled, both.missing, **more)

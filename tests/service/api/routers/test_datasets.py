@@ -160,6 +160,14 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
         ("csv", CSV + b"1,2\n", "line 4: 2 values, there are 3 columns", {"label_columns": 1}),
         ("arff", ARFF + b"'1,0,1\n", "line 8: a quote is not closed", {"label_columns": -2}),
         ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [NaN]}\n', "line 2: NaN is not a finite number", {}),
+        ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [1], "weight": 0}\n', "line 2: weight must be a number above 0", {}),
+        (
+            "csv",
+            b"a,w,rock\n1,2,0\n1,,1\n",
+            "line 3: a weight is '', in column 'w': expected a number above 0 and at most 1000",
+            {"label_columns": 1, "weight": "w"},
+        ),
+        ("csv", CSV, "line 1: column of weights 'w' is not among the columns", {"label_columns": 2, "weight": "w"}),
         ("npz", npz()[:-30], "not an .npz file", {}),
         ("libsvm", SVM, "the split must leave rows on both sides: 1 to 1, not 2", {"split": 2}),
     ],
@@ -481,10 +489,32 @@ def test_records(none: TestClient, format: str, data: bytes, media_type: str, pa
         ('format=csv&tags=b&text={"ngrams": 9}', "text"),
         ('format=csv&tags=b&text={"field": []}', "text"),
         ("format=libsvm&text=a", "text"),
+        ("format=libsvm&weight=a", "weight"),
+        ("format=csv&tags=b&weight=", "weight"),
+        ("format=ndjson&weight=a", "weight"),
     ],
 )
 def test_wrong_parameters_of_records(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
     refused(none.post(f"/v1/datasets?name=songs&{query}", content=LINES, headers=BYTES), 422, "invalid_request", place)
+
+
+@pytest.mark.parametrize(
+    ("data", "parameters"),
+    [
+        (b"tempo,w,rock,jazz\n120,0.5,1,0\n80,2,0,1\n", {"format": "csv", "label_columns": 2, "weight": "w"}),
+        (NDJSON.replace(b'"y"', b'"weight": 3, "y"', 1), {"format": "ndjson"}),
+        (ARFF.replace(b"80,0,1", b"80,0,1,{0.25}"), {"format": "arff", "label_columns": -2}),
+    ],
+)
+def test_rows_with_weights(none: TestClient, data: bytes, parameters: dict[str, Any]) -> None:
+    """The description says that there are some; nothing is said, nor stored, of others."""
+    answer = upload(none, data, **parameters)
+    assert answer.status_code == 201, answer.text
+    record = schemas.Dataset.model_validate(answer.json(), strict=True)
+    assert (record.weighted, record.features, record.labels) == (True, 1, 2)
+    assert upload(none, CSV, name="plain", format="csv", label_columns=2).json()["weighted"] is False
+    listed = none.get("/v1/datasets").json()["datasets"]
+    assert {one["name"]: one["weighted"] for one in listed} == {"songs": True, "plain": False}
 
 
 def test_records_are_bounded(none: TestClient, refused: Callable[..., Any]) -> None:

@@ -93,6 +93,7 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
         assert one["title"]
         assert one["needs"]
         assert one["params"]["additionalProperties"] is False
+        assert one["weights"] == (one["name"] != "lsa_mml")
         data = {"dataset": "views" if "views" in one["needs"] else "songs"}
         job = submit(idle, trainer=one["name"], data=data)
         for name, schema in one["params"]["properties"].items():
@@ -101,6 +102,19 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
         searching = submit(idle, trainer=one["name"], data=data, search={"kind": "grid"})
         assert searching["search"]["params"] == one["search"]
         assert one["search"].keys() <= one["params"]["properties"].keys()
+
+
+def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient, refused: Refused) -> None:
+    lines = "".join(json.dumps({**json.loads(line), "weight": 2}) + "\n" for line in VIEWS.splitlines())
+    headers = {"Content-Type": "application/x-ndjson"}
+    assert idle.post("/v1/datasets?name=heavy&format=ndjson", content=lines, headers=headers).status_code == 201
+    job = {**SPEC, "trainer": "lsa_mml", "data": {"dataset": "heavy"}}
+    problem = refused(idle.post("/v1/jobs", json=job), 422, "invalid_request", "/data/dataset")
+    assert problem["errors"][0]["detail"] == (
+        "must have no weights for lsa_mml; rows of heavy have weights, which m3l, mlrl, ssmlrl, prml, prbr take"
+    )
+    submit(idle, data={"dataset": "heavy"})
+    submit(idle, trainer="lsa_mml", data={"dataset": "views"}, holdout={"dataset": "heavy"})
 
 
 def test_the_parameters_of_every_trainer_are_in_the_description(idle: TestClient) -> None:
