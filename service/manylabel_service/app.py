@@ -11,6 +11,9 @@ from starlette.middleware.cors import CORSMiddleware
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.openapi import describe
+from manylabel_service.api.routers import (
+    audit as audit_calls,
+)
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
@@ -35,6 +38,8 @@ from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.api.web.turns import Turns
+from manylabel_service.audit.files import AuditFiles
+from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import open_jobs
 from manylabel_service.label_studio.connection import Connections
@@ -59,6 +64,7 @@ _PARTS = (
     job_calls,
     events,
     label_studio,
+    audit_calls,
     server,
 )
 
@@ -93,7 +99,8 @@ def create_app(
     registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
     connections = Connections(store.documents, registry.existing)
-    context = Context(settings, registry, telemetry, datasets, jobs, connections)
+    audit = _audit_log(settings, telemetry)
+    context = Context(settings, registry, telemetry, datasets, jobs, connections, audit)
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),
@@ -127,5 +134,12 @@ def create_app(
         hosts=settings.allowed_hosts,
         origins=settings.allowed_origins,
     )
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug")
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug", audit=audit)
     return app
+
+
+def _audit_log(settings: Settings, telemetry: Telemetry) -> AuditLog | None:
+    if settings.audit_path is None:
+        return None
+    files = AuditFiles(settings.audit_path, settings.audit_file_bytes, settings.audit_files_kept)
+    return AuditLog(files, telemetry.lost_audit)

@@ -46,6 +46,8 @@ async def lifespan(
         await context.jobs.stop()
         await context.registry.stop()
         await store.close()
+        if context.audit is not None:
+            await context.audit.close()
         if workers is not None:
             workers.close()
 
@@ -53,7 +55,7 @@ async def lifespan(
 async def _start(context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
     try:
         await _open(context, store)
-    except ServiceError as error:
+    except (ServiceError, OSError) as error:
         log.error("cannot_start", error=str(error))
         on_failure()
     except Exception:
@@ -71,6 +73,8 @@ async def _open(context: Context, store: Store) -> None:
             if not is_open:
                 await store.open()
             is_open = True
+            if context.audit is not None:
+                await context.audit.check()
             await context.registry.start()
             await context.jobs.start()
             return

@@ -279,8 +279,26 @@ class Settings(BaseSettings):
     log_format: LogFormat = "json"
     """Log lines as JSON objects or as text for a console."""
 
+    audit_file: str | None = None
+    """File that calls which change or export anything are written to, and refused ones, a JSON line for each; several
+    servers of one machine may share it; none for no audit. If not given, it is audit.jsonl in the data directory, and
+    with a redis:// store there is none."""
+
+    audit_file_bytes: PositiveInt = 2**26
+    """An audit file that would get larger is put aside, with a number behind its name, and a new one is begun."""
+
+    audit_files_kept: PositiveInt = 5
+    """Audit files put aside that are kept, the newest."""
+
     drain_seconds: PositiveInt = 10
     """How long a stopping server lets requests in flight finish before it takes the last snapshots."""
+
+    @property
+    def audit_path(self) -> Path | None:
+        """The audit file; None for no audit."""
+        if self.audit_file is None:
+            return self.data_dir / "audit.jsonl" if self.store == EMBEDDED else None
+        return None if self.audit_file == "none" else Path(self.audit_file)
 
     @property
     def record_limits(self) -> RecordLimits:

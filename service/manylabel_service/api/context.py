@@ -8,6 +8,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from manylabel_service.api.web.streaming import DownloadSlots
+from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.label_studio.connection import Connections
@@ -23,7 +24,7 @@ class Context:
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
-    Studio.
+    Studio. `audit` is None where none is kept.
     """
 
     settings: Settings
@@ -32,6 +33,7 @@ class Context:
     datasets: DatasetStore
     jobs: JobService
     connections: Connections
+    audit: AuditLog | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)
     downloads: DownloadSlots = field(default_factory=DownloadSlots)

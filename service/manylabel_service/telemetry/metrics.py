@@ -64,6 +64,9 @@ class Telemetry:
         self._problems = self._counter(
             "manylabel_rejections", "Requests answered with an error, by its code.", "reason"
         )
+        self._audit_lost = self._counter(
+            "manylabel_audit_lost", "Calls that could not be written into the audit file, and wait no more."
+        )
         self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
         self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
         self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
@@ -108,6 +111,10 @@ class Telemetry:
     def answered_problem(self, code: str) -> None:
         """Count an answer that is a problem document."""
         self._problems.labels(code).inc()
+
+    def lost_audit(self, n_calls: int) -> None:
+        """Count calls that stand in no audit, though they should."""
+        self._audit_lost.inc(n_calls)
 
     def predicted(self, model: str, n_examples: int, seconds: float) -> None:
         """Count a prediction."""

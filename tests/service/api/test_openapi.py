@@ -16,6 +16,7 @@ OPERATIONS = {
     ("get", "/livez"): set(),
     ("get", "/readyz"): {503},
     ("get", "/metrics"): set(),
+    ("get", "/v1/audit"): {404, 422},
     ("post", "/v1/models"): {400, 404, 409, 413, 415, 422, 503, 507},
     ("get", "/v1/models"): {503},
     ("get", "/v1/models/{name}"): {404, 503},

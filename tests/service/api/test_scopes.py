@@ -21,6 +21,7 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("get", "/livez"): (),
     ("get", "/readyz"): (),
     ("get", "/metrics"): ("read",),
+    ("get", "/v1/audit"): ("admin",),
     ("post", "/v1/models"): ("admin",),
     ("get", "/v1/models"): ("read",),
     ("get", MODEL): ("read",),

@@ -16,6 +16,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import GuardedRoute, content, json_answer, problems
@@ -187,6 +188,7 @@ async def upload_dataset(request: Request, context: ContextOf, query: Annotated[
     """The body is the file, which may be gzip (but for npz); for arff with a Mulan XML file, two parts, `file` and
     `labels`. It is read before the answer. Its address is in the header Location."""
     options = query.options()
+    note(request.scope, dataset=query.name)
     context.registry.require_ready()
     datasets = context.datasets
     await datasets.check_free(query.name)

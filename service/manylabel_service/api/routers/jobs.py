@@ -16,6 +16,7 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web import idempotency, sse
 from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
 from manylabel_service.api.web.routes import GuardedRoute, body, content, json_answer, problems
@@ -83,7 +84,9 @@ async def submit(request: Request, context: ContextOf) -> Response:
     it names."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "jobs", raw)
-    job, replayed = await context.jobs.submit(to_spec(document), key)
+    spec = to_spec(document)
+    note(request.scope, model=spec.model)
+    job, replayed = await context.jobs.submit(spec, key)
     headers = [(b"location", f"/v1/jobs/{job.id}".encode())]
     return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
 

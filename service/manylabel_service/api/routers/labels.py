@@ -115,7 +115,7 @@ async def labels(request: Request, name: str) -> Response:
             items = await to_items(document, _to_truth, context.settings.max_batch_examples)
         _check_repeats(items)
         updated = await _learn(context, hosted, items, key, deadline)
-        content = await answer(None, items.batch, receipt(updated))
+        content = await answer(None, items.batch, receipt(updated, request.scope))
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
     if not updated.replayed:

@@ -229,7 +229,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
-    content = await answer(updated.predictions, items.batch, receipt(updated))
+    content = await answer(updated.predictions, items.batch, receipt(updated, request.scope))
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
     return JSONAnswer(content, headers=[idempotency.REPLAYED] if updated.replayed else [])

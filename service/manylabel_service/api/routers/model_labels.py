@@ -117,4 +117,4 @@ async def _relabel(
         return replica.relabel(wanted.label, to, key)
 
     updated = await context.registry.ask(replica, ask)
-    return json_answer(receipt(updated), headers=[idempotency.REPLAYED] if updated.replayed else [])
+    return json_answer(receipt(updated, request.scope), headers=[idempotency.REPLAYED] if updated.replayed else [])

@@ -18,6 +18,7 @@ from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
 from manylabel_service.api.translation.scratch_files import receive_file
 from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import each_once, wrong
 from manylabel_service.api.web.problems import invalid
@@ -71,6 +72,7 @@ async def create_model(request: Request, context: ContextOf) -> Response:
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _known(document)) from error
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
+    note(request.scope, model=spec.name)
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)

@@ -148,7 +148,7 @@ async def roll_back(request: Request, context: ContextOf, name: str) -> Response
         raise invalid_body(error, (), tuple) from error
     snapshot = _snapshot_of(wanted)
     updated = await _rolled_back(context, replica, snapshot, key)
-    facts = {**receipt(updated), "rolled_back_to": updated.rolled_back_to}
+    facts = {**receipt(updated, request.scope), "rolled_back_to": updated.rolled_back_to}
     return json_answer(facts, headers=[idempotency.REPLAYED] if updated.replayed else [])
 
 

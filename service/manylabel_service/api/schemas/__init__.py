@@ -6,6 +6,7 @@ answers against the models.
 
 # ruff: noqa: F403  (the modules have nothing but models, and naming each again would be two lists more)
 
+from manylabel_service.api.schemas.audit import *
 from manylabel_service.api.schemas.base import *
 from manylabel_service.api.schemas.datasets import *
 from manylabel_service.api.schemas.jobs import *

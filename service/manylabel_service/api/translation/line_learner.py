@@ -13,6 +13,7 @@ from manylabel_service.api.translation.batches import SLICE_SECONDS
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
+from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.problems import Problem, invalid, problem_document, problem_of
 from manylabel_service.errors import InvalidExample, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
@@ -166,6 +167,7 @@ class LineLearner:
         if updated is not None:
             n_good = sum(isinstance(line.content, Example) for line in lines)
             telemetry.updated(self._record.name, n_good - updated.skipped, seconds, updated.alarms)
+            note(self._scope, position=updated.position, lines=n_good - updated.skipped)
 
 
 def _good(lines: list[Line], updated: UpdateResult) -> Iterator[dict[str, Any]]:

@@ -7,9 +7,11 @@ from itertools import repeat
 from typing import Any
 
 import pydantic_core
+from starlette.types import Scope
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import SLICE_SECONDS, Items
+from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
@@ -80,8 +82,9 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
         raise Problem("batch_too_large", f"with so many labels a batch has at most about {fitting:,} examples")
 
 
-def receipt(updated: UpdateResult) -> dict[str, Any]:
-    """Return the facts that every update is answered."""
+def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
+    """Return the facts that every update is answered; the audit of the request gets the position."""
+    note(scope, position=updated.position)
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 
 

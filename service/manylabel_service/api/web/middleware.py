@@ -9,7 +9,9 @@ import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from manylabel_service.api.web.audited import call_of
 from manylabel_service.api.web.problems import Problem, problem_of, problem_response
+from manylabel_service.audit.log import AuditLog
 from manylabel_service.errors import DISK_FULL, StorageFull
 from manylabel_service.telemetry.metrics import Telemetry
 
@@ -32,6 +34,8 @@ _HEADERS_OF_DOCS = (*HEADERS[:-1], (b"content-security-policy", _POLICY_OF_DOCS)
 """FastAPI's page has its script and styles inline; it loads nothing from elsewhere."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
+_CREATED = frozenset({201, 202})
+"""Statuses of answers that say where the new thing is."""
 
 
 class RequestMiddleware:
@@ -46,10 +50,12 @@ class RequestMiddleware:
     app : what is surrounded.
     telemetry : counts the answers.
     log_requests : whether every request gets a log line.
+    audit : gets those that change or export something, and those that are refused; None for no audit.
     """
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry, log_requests: bool) -> None:
+    def __init__(self, app: ASGIApp, telemetry: Telemetry, log_requests: bool, audit: AuditLog | None = None) -> None:
         self._app = app
+        self._audit = audit
         self._telemetry = telemetry
         self._log_requests = log_requests
 
@@ -63,13 +69,15 @@ class RequestMiddleware:
         own_headers = _HEADERS_OF_DOCS if scope["path"] == "/docs" else HEADERS
         is_head = scope["method"] == "HEAD"
         inner = {**scope, "method": "GET"} if is_head else scope
-        status = 0
+        status, created = 0, None
         self._telemetry.in_progress += 1
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, created
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if status in _CREATED:
+                    created = next((value for name, value in message["headers"] if name == b"location"), None)
                 message["headers"] = [*message["headers"], *own_headers, (b"x-request-id", request_id)]
             await send(message)
             if is_head:
@@ -87,14 +95,18 @@ class RequestMiddleware:
             await problem_response(_broken(error, scope), scope)(scope, receive, send_with_id)
         finally:
             self._telemetry.in_progress -= 1
-            self._account(scope, inner, status, time.perf_counter() - started)
+            self._account(scope, inner, status, created, time.perf_counter() - started)
 
-    def _account(self, scope: Scope, routed: Scope, status: int, seconds: float) -> None:
+    def _account(self, scope: Scope, routed: Scope, status: int, created: bytes | None, seconds: float) -> None:
         handler = getattr(routed.get("route"), "path", "none")
         method = scope["method"] if scope["method"] in _METHODS else "other"
         self._telemetry.requested(handler, method, status, seconds)
         if (code := routed.get("problem") or scope.get("problem")) is not None:
             self._telemetry.answered_problem(code)
+        if self._audit is not None:
+            call = call_of(routed, method, status, None if created is None else created.decode("latin-1"))
+            if call is not None:
+                self._audit.add(call)
         if self._log_requests:
             log.debug(
                 "request",

@@ -37,6 +37,7 @@ STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "job_not_found": (404, "Job not found"),
     "version_not_found": (404, "Version not found"),
     "dataset_not_found": (404, "Data set not found"),
+    "audit_not_kept": (404, "Audit not kept"),
     "method_not_allowed": (405, "Method not allowed"),
     "request_timeout": (408, "Request timeout"),
     "stream_idle": (408, "Stream idle"),

@@ -1,0 +1,76 @@
+"""A call as a line of the audit: what is told of it, and what is not."""
+
+import json
+import re
+from typing import NamedTuple
+
+from manylabel_service import names
+from manylabel_service.clock import rfc3339
+
+_KINDS = {"models": "model", "label-studio": "model", "datasets": "dataset", "jobs": "target", "keys": "target"}
+"""What the third part of an address is, by the second."""
+_PARTS = frozenset({"snapshots", "versions"})
+"""Parts of a model that have names or numbers."""
+_TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+"""Names and numbers of jobs, keys, snapshots and versions."""
+
+
+class Call(NamedTuple):
+    """A call that is over. It has nothing of its body, nor of what the client wrote into the address but names."""
+
+    unix_seconds: float
+    key_id: str | None
+    address: str | None
+    """The network address of whoever sent it."""
+    request_id: str
+    method: str
+    route: str | None
+    """The template of the address; None where nothing is."""
+    path: str
+    """The address, or that of the thing that was created; only what `subject` finds there is written."""
+    status: int
+    code: str | None
+    """The code of the error that it was answered."""
+    position: str | None = None
+    """The position in the log of the model that its change has, or the last of its changes."""
+    lines: int | None = None
+    """The lines that a stream has learnt."""
+    model: str | None = None
+    """The model, where the address does not name it."""
+    dataset: str | None = None
+    """The data set, where the address does not name it."""
+
+    def to_json(self) -> bytes:
+        """Return the call as a line of JSON."""
+        line: dict[str, object] = {
+            "time": rfc3339(int(self.unix_seconds * 1000)),
+            "key_id": self.key_id,
+            "address": self.address,
+            "request_id": self.request_id,
+            "method": self.method,
+            "route": self.route,
+            "model": self.model,
+            "dataset": self.dataset,
+            "target": None,
+            "status": self.status,
+            "code": self.code,
+            "position": self.position,
+            "lines": self.lines,
+        }
+        if self.route is not None:
+            line |= subject(self.path)
+        return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+
+
+def subject(path: str) -> dict[str, str]:
+    """Return what an address is about: the model or the data set, and the job, key, snapshot or version."""
+    _, _, kind, name, part, target, *_ = *path.split("/"), *[""] * 6
+    found = {}
+    what = _KINDS.get(kind)
+    if what == "target":
+        target = name
+    elif what is not None and names.valid(name):
+        found[what] = name
+    if (what == "target" or (what == "model" and part in _PARTS)) and _TARGET.fullmatch(target):
+        found["target"] = target
+    return found

@@ -1,0 +1,218 @@
+"""The files of an audit: one that is written to, and those before it, numbered in the order in which they were full.
+
+Several processes may write to one: each holds a lock for as long as it adds lines or rotates, so lines stay whole, and
+what a full disk cut off is taken back. A reader holds the lock while it opens the files, not while it reads them.
+"""
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BLOCK_BYTES = 1 << 18
+"""Bytes that are read at a time."""
+
+Keep = Callable[[dict[str, Any]], bool]
+
+
+class Cursor(NamedTuple):
+    """A cursor stands between two lines: in the file with a number, at an offset."""
+
+    number: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.offset}"
+
+
+CURSOR = r"^[0-9]{1,15}-[0-9]{1,15}$"
+"""How a cursor is written."""
+
+
+def read_cursor(text: str) -> Cursor:
+    """Return a cursor from its text; raise ValueError where that is none."""
+    if not re.fullmatch(CURSOR, text):
+        raise ValueError(f"a cursor is two numbers joined by '-', not {text!r}")
+    number, offset = map(int, text.split("-"))
+    return Cursor(number, offset)
+
+
+class Page(NamedTuple):
+    """A page has lines, and the cursors from which it goes on.
+
+    `before` leads to older lines, None if there are none; `after` to what came later than all that was read.
+    """
+
+    lines: list[dict[str, Any]]
+    before: Cursor | None
+    after: Cursor
+
+
+class AuditFiles:
+    """Audit files are appended to, rotated, and read from either end. All methods block.
+
+    Parameters
+    ----------
+    path : of the file that is written to; full ones get ``.1``, ``.2`` and so on behind their name.
+    max_bytes : a file that would get larger is rotated.
+    kept : so many full ones are kept, the newest.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
+        self.path = path
+        self._max_bytes = max_bytes
+        self._kept = kept
+
+    def append(self, text: bytes) -> None:
+        """Add whole lines: all of them, or none where it raises OSError."""
+        with self._locked(fcntl.LOCK_EX):
+            if (size := _size(self.path)) and size + len(text) > self._max_bytes:
+                self._rotate()
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                size = os.fstat(descriptor).st_size
+                try:
+                    _write_all(descriptor, text)
+                except OSError:
+                    os.ftruncate(descriptor, size)
+                    raise
+            finally:
+                os.close(descriptor)
+
+    def read_back(self, before: Cursor | None, keep: Keep, limit: int, max_bytes: int) -> Page:
+        """Return the newest lines before a cursor, or before the end, that are to be kept, the newest first.
+
+        Parameters
+        ----------
+        before : where to begin; None: at the end.
+        keep : whether a line is wanted.
+        limit : most lines returned.
+        max_bytes : about so many bytes are looked at; the page may then have fewer lines than there are.
+        """
+        with self._opened() as files:
+            sizes = {number: os.fstat(descriptor).st_size for number, descriptor in files.items()}
+            newest = max(sizes, default=1)
+            end = Cursor(newest, sizes.get(newest, 0))
+            at = min(before or end, end)
+            lines: list[dict[str, Any]] = []
+            looked_at = 0
+            for number in sorted((each for each in files if each <= at.number), reverse=True):
+                at = Cursor(number, min(at.offset, sizes[number]) if number == at.number else sizes[number])
+                for start, raw in _back(files[number], at.offset):
+                    if len(lines) >= limit or looked_at >= max_bytes:
+                        return Page(lines, at, end)
+                    at = Cursor(number, start)
+                    looked_at += len(raw)
+                    if (line := _parsed(raw)) is not None and keep(line):
+                        lines.append(line)
+            return Page(lines, None, end)
+
+    def read_on(self, after: Cursor, keep: Keep, limit: int, max_bytes: int) -> Page:
+        """Return the lines after a cursor, the oldest first; one of a file that is gone stands for the oldest line.
+
+        Parameters are those of `read_back`.
+        """
+        with self._opened() as files:
+            lines: list[dict[str, Any]] = []
+            looked_at, at = 0, after
+            for number in sorted(each for each in files if each >= after.number):
+                at = Cursor(number, after.offset if number == after.number else 0)
+                for end, raw in _on(files[number], at.offset):
+                    if len(lines) >= limit or looked_at >= max_bytes:
+                        return Page(lines, None, at)
+                    at = Cursor(number, end)
+                    looked_at += len(raw)
+                    if (line := _parsed(raw)) is not None and keep(line):
+                        lines.append(line)
+            return Page(lines, None, at)
+
+    def _rotate(self) -> None:
+        numbers = self._full()
+        os.rename(self.path, self._numbered(max(numbers, default=0) + 1))
+        for number in numbers[: max(0, len(numbers) + 1 - self._kept)]:
+            self._numbered(number).unlink(missing_ok=True)
+
+    def _full(self) -> list[int]:
+        """Return the numbers of the full files, the oldest first."""
+        beginning = f"{self.path.name}."
+        ends = (each.name.removeprefix(beginning) for each in self.path.parent.glob(f"{self.path.name}.*"))
+        return sorted(int(end) for end in ends if re.fullmatch("[0-9]{1,15}", end))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
+
+    @contextmanager
+    def _opened(self) -> Iterator[dict[int, int]]:
+        """Open all files to be read; by number, the one that is written to has the highest."""
+        with ExitStack() as stack:
+            files = {}
+            with self._locked(fcntl.LOCK_SH):
+                full = self._full()
+                named = [(number, self._numbered(number)) for number in full]
+                for number, path in [*named, (max(full, default=0) + 1, self.path)]:
+                    if path.exists():
+                        files[number] = os.open(path, os.O_RDONLY)
+                        stack.callback(os.close, files[number])
+            yield files
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, how)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _write_all(descriptor: int, text: bytes) -> None:
+    rest = memoryview(text)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _back(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines before an offset, the last first, each with where it begins."""
+    rest, at = b"", end
+    while at > 0:
+        size = min(BLOCK_BYTES, at)
+        at -= size
+        first, *others = (os.pread(descriptor, size, at) + rest).split(b"\n")
+        lines, start = [], at + len(first) + 1
+        for line in others:
+            lines.append((start, line))
+            start += len(line) + 1
+        yield from ((start, line) for start, line in reversed(lines) if line)
+        rest = first + b"\n"
+    if rest.strip():
+        yield 0, rest[:-1]
+
+
+def _on(descriptor: int, start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines from an offset on, each with where it ends."""
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        file.seek(start)
+        for line in file:
+            start += len(line)
+            yield start, line
+
+
+def _parsed(raw: bytes) -> dict[str, Any] | None:
+    """Return a line as a value; None where somebody else has written something into the file."""
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

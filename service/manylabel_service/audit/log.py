@@ -1,0 +1,108 @@
+"""The audit of one process: calls are gathered on the event loop, and written in a thread, many at a time."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from manylabel_service.audit.call import Call
+from manylabel_service.audit.files import AuditFiles, Cursor, Keep, Page
+
+WRITE_SECONDS = 0.1
+"""How long a call waits to be written, with those that come meanwhile; a killed process loses those that wait."""
+RETRY_SECONDS = 1.0
+"""After an attempt that failed."""
+MAX_WAITING = 50_000
+"""Most calls that wait to be written; beyond it the newest are lost, and counted."""
+MAX_READ_BYTES = 1 << 24
+"""About so many bytes are looked at to answer one request."""
+
+log = structlog.get_logger()
+
+
+class AuditLog:
+    """An audit log takes calls without making them wait.
+
+    Where the file cannot be written, requests are answered all the same: calls wait for a disk that has room again, up
+    to `MAX_WAITING`, and what is beyond is lost and counted.
+
+    Parameters
+    ----------
+    files : where they are written to, and read from.
+    on_lost : called with how many calls were lost.
+    """
+
+    def __init__(self, files: AuditFiles, on_lost: Callable[[int], None]) -> None:
+        self._files = files
+        self._on_lost = on_lost
+        self._waiting: list[Call] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
+        self._failing = False
+
+    def add(self, call: Call) -> None:
+        """Have a call written soon."""
+        if len(self._waiting) >= MAX_WAITING:
+            self._on_lost(1)
+            return
+        self._waiting.append(call)
+        if self._timer is None:
+            self._schedule(WRITE_SECONDS)
+
+    async def check(self) -> None:
+        """Raise OSError if the file cannot be written to."""
+        await asyncio.to_thread(self._files.append, b"")
+
+    async def flush(self) -> None:
+        """Write all that waits now; what cannot be written goes on waiting."""
+        async with self._writing:
+            calls, self._waiting = self._waiting, []
+            if calls and not await self._written(calls):
+                self._waiting = calls + self._waiting
+                self._on_lost(max(0, len(self._waiting) - MAX_WAITING))
+                del self._waiting[MAX_WAITING:]
+
+    async def close(self) -> None:
+        """Write all that waits, and no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.flush()
+
+    async def read_back(self, before: Cursor | None, keep: Keep, limit: int) -> Page:
+        """Return the newest calls, as `AuditFiles.read_back`; all of this process that are over by now are written."""
+        await self.flush()
+        return await asyncio.to_thread(self._files.read_back, before, keep, limit, MAX_READ_BYTES)
+
+    async def read_on(self, after: Cursor, keep: Keep, limit: int) -> Page:
+        """Return the calls after a cursor, as `AuditFiles.read_on`."""
+        await self.flush()
+        return await asyncio.to_thread(self._files.read_on, after, keep, limit, MAX_READ_BYTES)
+
+    def _schedule(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        await self.flush()
+        self._timer = None
+        if self._waiting:
+            self._schedule(RETRY_SECONDS if self._failing else WRITE_SECONDS)
+
+    async def _written(self, calls: list[Call]) -> bool:
+        try:
+            await asyncio.to_thread(self._write, calls)
+        except OSError as error:
+            if not self._failing:
+                log.error("audit_failed", error=str(error), action="requests go on; trying again until there is room")
+            self._failing = True
+            return False
+        if self._failing:
+            log.info("audit_recovered")
+        self._failing = False
+        return True
+
+    def _write(self, calls: list[Call]) -> None:
+        self._files.append(b"".join(call.to_json() for call in calls))

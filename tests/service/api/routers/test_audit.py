@@ -1,0 +1,163 @@
+"""The audit has a line for every call that changes or exports anything, and GET /v1/audit shows them."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from manylabel_service.api import schemas
+from manylabel_service.api.web.routes import GuardedRoute
+from manylabel_service.settings import Settings
+
+ITEM = {"x": {"a": 1}, "y": ["p"]}
+
+
+@pytest.fixture
+def client(serve: Callable[..., Any]) -> Iterator[TestClient]:
+    """A client of an application that nobody has asked anything yet."""
+    with serve() as client:
+        yield client
+
+
+def calls(client: TestClient, **parameters: Any) -> list[dict[str, Any]]:
+    answer = client.get("/v1/audit", params=parameters)
+    assert answer.status_code == 200, answer.text
+    schemas.AuditPage.model_validate_json(answer.content, strict=True)
+    found: list[dict[str, Any]] = answer.json()["calls"]
+    return found
+
+
+def test_what_changes_and_exports_is_there_and_what_reads_is_not(
+    client: TestClient, create: Callable[..., str]
+) -> None:
+    address = create(client, "tags")
+    begun = datetime.now(UTC)
+    client.post("/v1/models", json={"name": "tags", "algorithm": "falt"})
+    updated = client.post(f"{address}/update", json=ITEM, headers={"X-Request-ID": "mine"})
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}})
+    labelled = client.post(f"{address}/labels", json={"id": kept.json()["id"], "y": ["p"]})
+    for path in (address, "/v1/models", f"{address}/metrics", f"{address}/snapshots", "/readyz", "/metrics"):
+        client.get(path)
+    snapshot = client.post(f"{address}/snapshots", json={"name": "before"}).json()["position"]
+    client.get(f"{address}/snapshots/{snapshot}")
+    client.post(f"{address}/update", json={"x": 1})
+    client.delete("/v1/models/nobody")
+    client.delete(address)
+    found = calls(client)[::-1]
+
+    assert [(each["method"], each["route"], each["status"], each["code"]) for each in found] == [
+        ("POST", "/v1/models", 201, None),
+        ("POST", "/v1/models", 409, "model_exists"),
+        ("POST", "/v1/models/{name}/update", 200, None),
+        ("POST", "/v1/models/{name}/labels", 200, None),
+        ("POST", "/v1/models/{name}/snapshots", 201, None),
+        ("GET", "/v1/models/{name}/snapshots/{position}", 200, None),
+        ("POST", "/v1/models/{name}/update", 422, "invalid_request"),
+        ("DELETE", "/v1/models/{name}", 404, "model_not_found"),
+        ("DELETE", "/v1/models/{name}", 204, None),
+    ]
+    assert [each["model"] for each in found] == ["tags"] * 7 + ["nobody", "tags"], "also the one that was created"
+    assert [each["target"] for each in found[4:6]] == [snapshot, snapshot]
+    positions = [None, None, updated.json()["position"], labelled.json()["position"], *[None] * 5]
+    assert [each["position"] for each in found] == positions
+    assert found[2]["request_id"] == "mine"
+    assert found[2]["address"] == "testclient"
+    assert found[2]["key_id"] is None, "the server has no keys"
+    ended = datetime.fromisoformat(found[2]["time"])
+    assert begun - timedelta(seconds=1) < ended <= datetime.now(UTC)
+
+
+def test_a_stream_has_a_line_at_its_end(client: TestClient, create: Callable[..., str]) -> None:
+    address = create(client, "tags")
+    lines = [ITEM, {"x": 1, "y": []}, ITEM, ITEM]
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    headers = {"Content-Type": "application/x-ndjson", "Idempotency-Key": "s"}
+    answers = [
+        json.loads(line) for line in client.post(f"{address}/stream", content=body, headers=headers).iter_lines()
+    ]
+    again = client.post(f"{address}/stream", content=body, headers=headers)
+    assert again.status_code == 200
+    second, first = calls(client)[:2]
+    assert (first["route"], first["lines"]) == ("/v1/models/{name}/stream", 3)
+    assert first["position"] == answers[-1]["position"]
+    assert second["lines"] is None, "it has learnt nothing"
+
+
+def test_what_the_address_does_not_name_is_there(serve: Callable[..., Any]) -> None:
+    csv = "tempo,rock,jazz\n" + "120,1,0\n80,0,1\n" * 10
+    options = {"name": "rows", "format": "csv", "label_columns": "2"}
+    with serve(job_slots=0) as client:
+        uploaded = client.post("/v1/datasets", params=options, content=csv, headers={"Content-Type": "text/csv"})
+        job = client.post("/v1/jobs", json={"trainer": "m3l", "data": {"dataset": "rows"}, "model": "trained"})
+        client.delete(f"/v1/jobs/{job.json().get('id')}")
+        cancelled, ordered, made = calls(client)
+    assert (made["dataset"], made["status"]) == ("rows", 201), uploaded.text
+    assert (ordered["model"], ordered["target"], ordered["status"]) == ("trained", job.json()["id"], 202)
+    assert (cancelled["method"], cancelled["target"]) == ("DELETE", job.json()["id"])
+
+
+def test_pages_and_filters(client: TestClient, create: Callable[..., str]) -> None:
+    for name in ("a", "b"):
+        address = create(client, name)
+        for _ in range(3):
+            client.post(f"{address}/update", json=ITEM)
+    everything = calls(client)
+    assert [each["model"] for each in everything] == ["b"] * 4 + ["a"] * 4
+    assert calls(client)[0]["route"] == "/v1/audit", "who reads it is there as well"
+    assert [each["model"] for each in calls(client, model="a")] == ["a"] * 4
+    assert calls(client, key="k") == []
+    since = everything[3]["time"]
+    assert {each["time"] >= since for each in calls(client, since=since)} == {True}
+    assert len(calls(client, since=since, model="a")) < 4
+    assert calls(client, since="2999-01-01") == []
+
+    seen: list[dict[str, Any]] = []
+    parameters: dict[str, Any] = {"limit": 3, "model": "b"}
+    while True:
+        page = client.get("/v1/audit", params=parameters).json()
+        seen += page["calls"]
+        if page["before"] is None:
+            break
+        parameters["before"] = page["before"]
+    assert seen == everything[:4]
+
+    after = client.get("/v1/audit").json()["after"]
+    client.post("/v1/models/a/update", json=ITEM)
+    client.post("/v1/models/b/update", json=ITEM)
+    later = client.get("/v1/audit", params={"after": after}).json()
+    assert [each["model"] for each in later["calls"] if each["model"]] == ["a", "b"], "the oldest first"
+    assert later["before"] is None
+    assert client.get("/v1/audit", params={"after": later["after"], "model": "a"}).json()["calls"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("limit", "0"), ("limit", "1001"), ("since", "yesterday"), ("before", "x"), ("after", "1"), ("model", "m" * 65)],
+)
+def test_wrong_parameters_are_refused(client: TestClient, refused: Callable[..., Any], name: str, value: str) -> None:
+    refused(client.get("/v1/audit", params={name: value}), 422, "invalid_request", name)
+    both = {"before": "1-0", "after": "1-0"}
+    refused(client.get("/v1/audit", params=both), 422, "invalid_request", "before")
+
+
+def test_without_an_audit_file_there_is_none(serve: Callable[..., Any], refused: Callable[..., Any]) -> None:
+    with serve(audit_file="none") as client:
+        refused(client.get("/v1/audit"), 404, "audit_not_kept")
+
+
+def test_where_the_file_is() -> None:
+    assert Settings(data_dir=Path("/d")).audit_path == Path("/d/audit.jsonl")
+    assert Settings(store="redis://localhost").audit_path is None
+    assert Settings(store="redis://localhost", audit_file="/a").audit_path == Path("/a")
+    assert Settings(audit_file="none").audit_path is None
+
+
+def test_every_call_that_needs_more_than_to_predict_and_to_read_is_audited(client: TestClient) -> None:
+    """So no declaration of a new scope is forgotten here."""
+    app: Any = client.app
+    scopes = {scope for route in app.routes if isinstance(route, GuardedRoute) for scope in route.scopes}
+    assert scopes <= {"predict", "read", "learn", "train", "export", "admin"}

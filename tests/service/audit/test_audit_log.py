@@ -1,0 +1,101 @@
+"""The audit of a process: calls are written soon, nobody waits for the disk, and what is lost is counted."""
+
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+from tests.support.waiting import eventually_async
+
+from manylabel_service.audit import log as audit_log
+from manylabel_service.audit.call import Call, subject
+from manylabel_service.audit.files import AuditFiles
+from manylabel_service.audit.log import AuditLog
+
+
+def call(n: int, path: str = "/v1/models/m/update", route: str | None = "/v1/models/{name}/update") -> Call:
+    return Call(1_763_900_000.5, "k", "127.0.0.1", f"r{n}", "POST", route, path, 200, None, position=str(n))
+
+
+def written(path: Path) -> list[str]:
+    return [json.loads(line)["request_id"] for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def test_calls_are_written_by_themselves_and_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "audit.jsonl"
+    log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
+    for n in range(3):
+        log.add(call(n))
+    await eventually_async(lambda: written(path) == ["r0", "r1", "r2"])
+    log.add(call(3))
+    await eventually_async(lambda: len(written(path)) == 4)
+    log.add(call(4))
+    await log.close()
+    assert len(written(path)) == 5
+
+
+async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_log, "MAX_WAITING", 5)
+    monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
+    lost: list[int] = []
+    (tmp_path / "place").write_text("no directory")
+    path = tmp_path / "place" / "audit.jsonl"
+    log = AuditLog(AuditFiles(path, 10**6, 1), lost.append)
+    with pytest.raises(OSError, match="place"):
+        await log.check()
+    with structlog.testing.capture_logs() as lines:
+        for n in range(4):
+            log.add(call(n))
+        await eventually_async(lambda: lines)
+        await log.flush()  # it waits for the attempt under way, so that all wait again
+        for n in range(4, 9):
+            log.add(call(n))
+        await log.flush()
+        assert sum(lost) == 4
+        (tmp_path / "place").unlink()
+        await eventually_async(lambda: len(written(path)) == 5)
+        await eventually_async(lambda: len(lines) == 2)
+    assert [line["event"] for line in lines] == ["audit_failed", "audit_recovered"], "once, not at each attempt"
+    assert written(path) == [f"r{n}" for n in range(5)], "the oldest are kept"
+    await log.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/v1/models/m/update", {"model": "m"}),
+        ("/v1/models/m", {"model": "m"}),
+        ("/v1/models", {}),
+        ("/v1/models/m/snapshots/17-3", {"model": "m", "target": "17-3"}),
+        ("/v1/models/m/versions/4", {"model": "m", "target": "4"}),
+        ("/v1/models/m/labels/rename", {"model": "m"}),
+        ("/v2/models/m/versions/4/infer", {"model": "m", "target": "4"}),
+        ("/v1/label-studio/m/webhook", {"model": "m"}),
+        ("/v1/datasets/d", {"dataset": "d"}),
+        ("/v1/jobs/01J/retry", {"target": "01J"}),
+        ("/v1/keys/ab12", {"target": "ab12"}),
+        ("/v1/audit", {}),
+        ("/v1/models/no name at all/update", {}),
+        ("/v1/models/m/snapshots/what ever", {"model": "m"}),
+        ("/", {}),
+        ("", {}),
+    ],
+)
+def test_an_address_tells_what_it_is_about_and_nothing_else(path: str, found: dict[str, str]) -> None:
+    assert subject(path) == found
+
+
+def test_a_line_has_every_field_and_of_an_unknown_address_nothing() -> None:
+    line = json.loads(call(1, "/v1/models/secret", None).to_json())
+    assert line == {
+        **dict.fromkeys(("route", "model", "dataset", "target", "code", "lines")),
+        "time": "2025-11-23T12:13:20.500Z",
+        "key_id": "k",
+        "address": "127.0.0.1",
+        "request_id": "r1",
+        "method": "POST",
+        "status": 200,
+        "position": "1",
+    }
