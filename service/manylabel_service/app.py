@@ -37,6 +37,7 @@ from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
 from manylabel_service.api.web.problems import HANDLERS
 from manylabel_service.api.web.routes import check_guarded
+from manylabel_service.api.web.traces import TracingMiddleware
 from manylabel_service.api.web.turns import Turns
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog
@@ -47,6 +48,7 @@ from manylabel_service.lifespan import lifespan
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
+from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.metrics import Telemetry
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
@@ -135,6 +137,8 @@ def create_app(
         origins=settings.allowed_origins,
     )
     app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug", audit=audit)
+    if tracing.enabled():
+        app.add_middleware(TracingMiddleware)
     return app
 
 

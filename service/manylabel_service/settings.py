@@ -7,6 +7,7 @@ TOML file named by ``--config`` or ``MANYLABEL_CONFIG`` (``data_dir = ...``), th
 import sys
 import tomllib
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -279,6 +280,13 @@ class Settings(BaseSettings):
     log_format: LogFormat = "json"
     """Log lines as JSON objects or as text for a console."""
 
+    otel_endpoint: str | None = None
+    """Address of an OpenTelemetry collector that traces of requests are sent to, by OTLP over HTTP, as
+    http://localhost:4318/v1/traces; needs the extra: pip install 'manylabel[otel]'. Without it nothing is traced."""
+
+    otel_sample_ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Share of the requests that are traced; of one that comes with a trace (header traceparent), that says whether."""
+
     audit_file: str | None = None
     """File that calls which change or export anything are written to, and refused ones, a JSON line for each; several
     servers of one machine may share it; none for no audit. If not given, it is audit.jsonl in the data directory, and
@@ -318,6 +326,18 @@ class Settings(BaseSettings):
         if runner == "rq" and not is_redis(info.data.get("store", EMBEDDED)):
             raise ValueError("must be local unless the store is a redis:// address, which RQ workers share")
         return runner
+
+    @field_validator("otel_endpoint")
+    @classmethod
+    def _have_the_extra(cls, endpoint: str | None) -> str | None:
+        if endpoint is not None:
+            if not endpoint.startswith(("http://", "https://")):
+                raise ValueError("must be an address, as http://localhost:4318/v1/traces")
+            try:
+                import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+            except ImportError:
+                raise ValueError("needs the extra otel: pip install 'manylabel[otel]'") from None
+        return endpoint
 
     @field_validator("store")
     @classmethod

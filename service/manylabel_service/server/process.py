@@ -21,6 +21,7 @@ from manylabel_service.server.threads import background_threads
 from manylabel_service.server.worker_place import WorkerPlace
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store, store_address
+from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.worker_metrics import WorkerMetrics
 
 log = structlog.get_logger()
@@ -99,10 +100,14 @@ def run(
     for number in _ENDING:
         signal.signal(number, end)
     workers = None if place is None else WorkerMetrics(place.directory, place.number, place.count)
-    app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
-    limits = ConnectionLimits(settings, app.state.context.telemetry)
-    _Server(_config(settings, app, limits), app, place, limits).run(sockets=[listener])
-    return status
+    tracing.start(settings.otel_endpoint, settings.otel_sample_ratio)
+    try:
+        app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
+        limits = ConnectionLimits(settings, app.state.context.telemetry)
+        _Server(_config(settings, app, limits), app, place, limits).run(sockets=[listener])
+        return status
+    finally:
+        tracing.stop()
 
 
 def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvicorn.Config:

@@ -33,6 +33,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
 from manylabel_service.storage import Durability, Entry, ModelRecord, SnapshotRecord, Store
+from manylabel_service.telemetry import tracing
 
 APPENDS = 3
 """How often an append is tried, each time after the model was restored."""
@@ -238,14 +239,20 @@ class Applier:
 
     async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; fold in what others appended before it, then the group, as far as that goes."""
+        stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
+        if stages is not None:
+            stages.done("append", [entry.position for entry in stored[-len(group) :]])
         await self._reserve_capacity(group)
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
         self._snapshotter.met_others |= n_foreign > 0
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
-            return await self._fold(entries, payload_bytes(stored)), None
+            results = await self._fold(entries, payload_bytes(stored))
+            if stages is not None:
+                stages.done("fold", [entry.position for entry in entries[-len(group) :]])
+            return results, None
         except Interrupted as error:
             failure = self._handle_error(error.error)
             return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure

@@ -12,6 +12,7 @@ from manylabel_service.online.state.dry_run import Checked, SizeDelta
 from manylabel_service.online.state.fold import ApplyResult
 from manylabel_service.online.state.log_entries import Change
 from manylabel_service.settings import Settings
+from manylabel_service.telemetry import tracing
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 GROUP_EXAMPLES = 10_000
@@ -36,6 +37,8 @@ class Pending:
     checked: Checked | None
     result: "asyncio.Future[ApplyResult]"
     deadline: float = math.inf
+    mark: tracing.Mark | None = None
+    """Where it belongs in a trace."""
 
     @property
     def growth(self) -> SizeDelta:
@@ -114,7 +117,8 @@ class UpdateQueue:
         deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
         if (seconds := self.seconds) > deadline - now:
             raise self._too_long(seconds - (deadline - now))
-        pending = Pending(change, payload, checked, asyncio.get_running_loop().create_future(), deadline)
+        result = asyncio.get_running_loop().create_future()
+        pending = Pending(change, payload, checked, result, deadline, tracing.mark())
         self._check_room(pending.growth.examples, len(payload))
         self._waiting.append(pending)
         self.growth = self.growth.plus(pending.growth)

@@ -1,0 +1,186 @@
+"""Traces of requests, as a collector gets them from a real server."""
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from tests.support.server_process import ServerProcess, free_port
+
+from manylabel_service.telemetry.tracing import MAX_TRACED_UPDATES
+
+messages = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="an extra: otel")
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+MARK = "zq7secret"
+EXAMPLE = {"x": {MARK: 1.0}, "y": [f"{MARK}-label"]}
+
+
+@contextmanager
+def collector() -> Iterator[tuple[str, list[bytes]]]:
+    """A collector of OTLP over HTTP: its address, and what it was sent."""
+    received: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1/traces", received
+        server.shutdown()
+        thread.join()
+
+
+def spans_of(received: list[bytes]) -> list[dict[str, Any]]:
+    found = []
+    for body in received:
+        for resource in messages.ExportTraceServiceRequest.FromString(body).resource_spans:
+            assert "manylabel" in str(resource.resource.attributes)
+            for scope in resource.scope_spans:
+                for span in scope.spans:
+                    attributes = {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
+                    found.append(
+                        {
+                            "name": span.name,
+                            "trace": span.trace_id.hex(),
+                            "id": span.span_id.hex(),
+                            "parent": span.parent_span_id.hex(),
+                            "failed": span.status.code == 2,
+                            "begins": span.start_time_unix_nano,
+                            "ends": span.end_time_unix_nano,
+                            **attributes,
+                        }
+                    )
+    return found
+
+
+def send(server: ServerProcess, path: str, body: Any, parent: str = "") -> Any:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    kind = "application/x-ndjson" if path.endswith("/stream") else "application/json"
+    headers = {"Content-Type": kind, **({"traceparent": parent} if parent else {})}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{server.url}{path}", data, headers)) as answer:
+            return json.loads(answer.read().splitlines()[-1])
+    except urllib.error.HTTPError as error:
+        return json.load(error)
+
+
+def test_a_request_is_a_trace_from_the_route_to_the_fold(server_process: Callable[..., ServerProcess]) -> None:
+    with collector() as (address, received):
+        server = server_process("--otel-endpoint", address, "--otel-sample-ratio", "0").start()
+        send(server, "/v1/models", {"name": "tags", "algorithm": "falt"}, f"00-{TRACE}-{PARENT}-00")
+        updated = send(server, "/v1/models/tags/update", EXAMPLE, f"00-{TRACE}-{PARENT}-01")
+        refused = send(server, f"/v1/models/tags/update?{MARK}=1", {MARK: [MARK]}, f"00-{'1' * 32}-{PARENT}-01")
+        send(server, f"/nowhere/{MARK}", {}, f"00-{'2' * 32}-{PARENT}-01")
+        lines = json.dumps(EXAMPLE).encode() + b"\n"
+        last = send(server, "/v1/models/tags/stream", 3 * lines, f"00-{'3' * 32}-{PARENT}-01")
+        send(server, "/v1/models/tags/predict", EXAMPLE)
+        send(server, "/v1/models/tags/predict", EXAMPLE, "00-nonsense")
+        assert server.stop() == 0
+
+    assert not [body for body in received if MARK.encode() in body], "nothing of what was sent"
+    spans = spans_of(received)
+    assert {span["trace"] for span in spans} == {TRACE, "1" * 32, "2" * 32, "3" * 32}, "others were not asked for"
+
+    (request,) = [span for span in spans if span["trace"] == TRACE and span["parent"] == PARENT]
+    assert request["name"] == "POST /v1/models/{name}/update"
+    assert (request["http.response.status_code"], request["failed"]) == (200, False)
+    assert (request["manylabel.model"], request["manylabel.position"]) == ("tags", updated["position"])
+    assert request["manylabel.request_id"]
+    below = sorted((span for span in spans if span["parent"] == request["id"]), key=lambda span: span["begins"])
+    assert [span["name"] for span in below] == ["queue", "append", "fold"]
+    assert request["begins"] <= below[0]["begins"]
+    assert below[0]["ends"] <= below[1]["ends"] <= below[2]["ends"] <= request["ends"]
+    assert {span["manylabel.model"] for span in below} == {"tags"}
+    assert [span.get("manylabel.position") for span in below] == [None, updated["position"], updated["position"]]
+
+    (wrong,) = [span for span in spans if span["trace"] == "1" * 32]
+    assert (wrong["http.response.status_code"], wrong["error.type"]) == (422, refused["code"])
+    assert not wrong["failed"], "the client's fault is no failure of the server"
+    (nowhere,) = [span for span in spans if span["trace"] == "2" * 32]
+    assert (nowhere["name"], nowhere["error.type"]) == ("POST", "not_found")
+    stream = [span for span in spans if span["trace"] == "3" * 32]
+    folds = [span["manylabel.position"] for span in stream if span["name"] == "fold"]
+    assert folds[-1] == last["position"]
+
+
+def test_a_long_stream_has_a_bounded_number_of_spans(server_process: Callable[..., ServerProcess]) -> None:
+    n_lines = 3 * MAX_TRACED_UPDATES
+    with collector() as (address, received):
+        # An answer may have one score, so that each line is an update of its own.
+        server = server_process("--otel-endpoint", address, "--max-answer-scores", "1").start()
+        send(server, "/v1/models", {"name": "tags", "algorithm": "falt"})
+        last = send(server, "/v1/models/tags/stream", n_lines * (json.dumps(EXAMPLE).encode() + b"\n"))
+        assert last["updates"] == n_lines
+        assert server.stop() == 0
+    spans = spans_of(received)
+    assert len([span for span in spans if span["name"] == "fold"]) == MAX_TRACED_UPDATES
+    assert len([span for span in spans if span["name"] == "POST /v1/models/{name}/stream"]) == 1
+
+
+def test_a_collector_that_is_not_there_holds_up_nobody(server_process: Callable[..., ServerProcess]) -> None:
+    server = server_process("--otel-endpoint", f"http://127.0.0.1:{free_port()}/v1/traces").start()
+    send(server, "/v1/models", {"name": "tags", "algorithm": "falt"})
+    assert send(server, "/v1/models/tags/update", EXAMPLE)["updates"] == 1
+    assert server.stop() == 0
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from manylabel_service.app import create_app
+from manylabel_service.settings import Settings
+from manylabel_service.storage import open_store
+from manylabel_service.telemetry import tracing
+
+settings = Settings(data_dir=Path(sys.argv[1]))
+tracing.start(settings.otel_endpoint, settings.otel_sample_ratio)
+app = create_app(settings, open_store(settings))
+assert not tracing.enabled()
+assert tracing.mark() is None and tracing.stages([None], "m") is None
+print(*(name for name in sys.modules if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))))
+"""
+
+
+def test_without_the_setting_nothing_of_it_is_loaded(tmp_path: Any) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout == "\n"
+
+
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
+from manylabel_service.settings import read_settings
+read_settings(["--otel-endpoint", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize(
+    ("address", "said"), [("http://localhost:4318/v1/traces", "manylabel[otel]"), ("localhost:4318", "address")]
+)
+def test_what_is_missing_is_named(address: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT, address], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert said in done.stderr
