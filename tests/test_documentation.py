@@ -16,6 +16,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from manylabel_service.api.web.problems import ANYWHERE
+from manylabel_service.api.web.routes import REFUSALS
 from manylabel_service.app import create_app
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.settings import Settings
@@ -146,7 +147,7 @@ def test_the_events_that_the_operations_page_names_are_logged() -> None:
     assert named - logged == set()
 
 
-OF_ALL_CALLS = {*ANYWHERE, "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
+OF_ALL_CALLS = {*ANYWHERE, *REFUSALS, "not_ready", "storage_unavailable", "malformed_json", "body_too_large"} | {
     "unsupported_media_type", "invalid_request", "model_not_found", "model_damaged", "storage_damaged"
 }  # fmt: skip
 """The errors that the page names once, for all calls that they fit."""

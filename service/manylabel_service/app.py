@@ -9,6 +9,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 
+from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.openapi import describe
 from manylabel_service.api.routers import (
@@ -17,6 +19,7 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import datasets as dataset_calls
 from manylabel_service.api.routers import (
     events,
+    keys,
     label_studio,
     labels,
     learning,
@@ -67,6 +70,7 @@ _PARTS = (
     events,
     label_studio,
     audit_calls,
+    keys,
     server,
 )
 
@@ -102,7 +106,9 @@ def create_app(
     jobs = open_jobs(store, settings, datasets, registry.poll)
     connections = Connections(store.documents, registry.existing)
     audit = _audit_log(settings, telemetry)
-    context = Context(settings, registry, telemetry, datasets, jobs, connections, audit)
+    reached_at = None if settings.is_local or settings.insecure else settings.host
+    keyring = Keyring(KeyStore(store.documents, settings.max_keys), reached_at)
+    context = Context(settings, registry, telemetry, datasets, jobs, connections, keyring, audit)
     app = FastAPIOffline(
         title="ManyLabel",
         version=version("manylabel"),
@@ -120,7 +126,7 @@ def create_app(
     app.state.held_bodies, app.state.turns = held, Turns(held, settings.max_queue_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
-    app.add_middleware(AccessMiddleware)
+    app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:
         # A browser asks before, and shows the page the answer only if told that it may.
         app.add_middleware(

@@ -36,6 +36,80 @@ class ServiceError(Exception):
         return str(self)
 
 
+# Access
+
+
+class AccessError(ServiceError):
+    """The caller may not do what was asked for; nothing of it was done."""
+
+
+class KeyRequired(AccessError):
+    """The request came without a key."""
+
+    code = "key_required"
+    message = (
+        "this needs a key: send it as Authorization: Bearer KEY, as the password of HTTP Basic, or as api-key: KEY"
+    )
+
+
+class KeyInvalid(AccessError):
+    """The request came with a key that does not open anything."""
+
+    code = "key_invalid"
+    message = "the key {self.detail}; ask the operator of the server for another"
+    detail: str = "is not known here"
+
+
+class ScopeMissing(AccessError):
+    """The key is not for what was asked for."""
+
+    code = "scope_missing"
+    message = "this needs a key with the scope {self.scope!r}, which yours has not"
+    scope: str
+
+
+class ModelNotAllowed(AccessError):
+    """The key is not for this model, or data set."""
+
+    code = "model_not_allowed"
+    message = "your key is not for {self.name!r}: it names other models"
+    name: str
+    """A name, or a pattern of names."""
+
+
+class KeyNotFound(ServiceError):
+    """No key has this id."""
+
+    code = "key_not_found"
+    message = "there is no key {self.id!r}; list the keys to see their ids"
+    id: str
+
+
+class KeysFull(ServiceError):
+    """There are as many keys as there may be, and none is revoked."""
+
+    code = "limit_exceeded"
+    message = "there are {self.limit:,} keys, the limit: revoke one, or have the operator raise it"
+    limit: int
+
+
+class HasKeys(ServiceError):
+    """The store has keys, so that the first one cannot be made."""
+
+    message = "the store has {self.count:,} keys already: make others with one of them (manylabel keys create)"
+    count: int
+
+
+class CannotServeOpenly(ServiceError):
+    """Others than this machine would reach a server that asks nobody for a key."""
+
+    message = (
+        "the server would listen on {self.host}, where others can reach it, and has no key yet: make the first one "
+        "with `manylabel keys init`, or say --insecure to let in everybody"
+    )
+    host: str
+
+
 # Models
 
 

@@ -45,6 +45,7 @@ async def lifespan(
         await asyncio.gather(starting, measuring, return_exceptions=True)
         await context.jobs.stop()
         await context.registry.stop()
+        await context.keyring.stop()
         await store.close()
         if context.audit is not None:
             await context.audit.close()
@@ -73,6 +74,8 @@ async def _open(context: Context, store: Store) -> None:
             if not is_open:
                 await store.open()
             is_open = True
+            workers = context.telemetry.workers
+            await context.keyring.start(check=workers is None or workers.number == 0)
             if context.audit is not None:
                 await context.audit.check()
             await context.registry.start()

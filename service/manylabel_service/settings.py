@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from importlib import import_module
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -27,6 +28,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     CliApp,
+    CliImplicitFlag,
     InitSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
@@ -80,6 +82,14 @@ class Settings(BaseSettings):
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """Port to listen on; 0 takes a free one, which the line `serving` of the log then names."""
+
+    insecure: CliImplicitFlag[bool] = False
+    """Serve without any key on an address that others can reach, and let in everybody; without it such a server does
+    not start before its store has a key (manylabel keys init)."""
+
+    max_keys: PositiveInt = 1_000
+    """Most keys, with those that were revoked; beyond it the oldest of these are forgotten, and while there are none,
+    who makes a key is answered 507."""
 
     allowed_hosts: Names = ()
     """Names of this server that requests may come under, besides localhost and the address that it listens on (and any
@@ -307,6 +317,14 @@ class Settings(BaseSettings):
         if self.audit_file is None:
             return self.data_dir / "audit.jsonl" if self.store == EMBEDDED else None
         return None if self.audit_file == "none" else Path(self.audit_file)
+
+    @property
+    def is_local(self) -> bool:
+        """True for a server that this machine alone can reach."""
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     @property
     def record_limits(self) -> RecordLimits:

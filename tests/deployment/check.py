@@ -8,10 +8,13 @@ on both replicas, and a job has outlived its worker.
 """
 
 import argparse
+import json
 import random
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -90,7 +93,7 @@ def disturb(deployment: Deployment, clients: list[Client], seconds: float) -> No
 
 def train(deployment: Deployment) -> None:
     """A job goes on after the kill of its worker."""
-    job = Job(deployment.port, "trained")
+    job = Job(deployment.port, deployment.key, "trained")
     before = job.wait(has_checkpoint)["progress"]["iteration"]
     killed = time.monotonic()
     deployment.kill("worker")
@@ -111,13 +114,26 @@ def ask_trained(deployment: Deployment) -> Any:
     return answers[0]
 
 
+def refused(deployment: Deployment) -> str:
+    """What the balancer passes on to who has no key."""
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{deployment.port}/v1/models", timeout=10).close()
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 401:
+                return str(json.load(error)["code"])
+            raise RuntimeError(f"a request without a key was answered {error.code}") from error
+    raise RuntimeError("a request without a key was let in")
+
+
 def check(deployment: Deployment, seconds: float) -> None:
     """Start, drive, kill, compare; start all anew, compare again."""
     deployment.up()
     say("started: balancer, Redis, a worker and two replicas, which are ready")
     train(deployment)
     trained = ask_trained(deployment)
-    clients = [Client(deployment.port, model) for model in MODELS]
+    say(f"without a key nobody gets in: {refused(deployment)}")
+    clients = [Client(deployment.port, deployment.key, model) for model in MODELS]
     for client in clients:
         client.create()
     say(f"{len(clients)} models created; a client of each learns and predicts from now on")

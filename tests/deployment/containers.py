@@ -16,12 +16,15 @@ PROJECT = "manylabel-check"
 REPLICAS = ["replica-1", "replica-2"]
 SERVICES = [*REPLICAS, "worker", "balancer", "redis"]
 PATIENCE_SECONDS = 120.0
+FIRST_KEY = "/var/lib/manylabel/first-key"
+"""Where the service first-key writes the first key."""
 
 INSIDE = """
 import http.client, sys
 connection = http.client.HTTPConnection("127.0.0.1", 8000, timeout=30)
-method, path = sys.argv[1:3]
-connection.request(method, path, sys.stdin.buffer.read() or None, {"Content-Type": "application/json"})
+method, path, key = sys.argv[1:4]
+headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+connection.request(method, path, sys.stdin.buffer.read() or None, headers)
 answer = connection.getresponse()
 sys.stdout.write(f"{answer.status}\\n{answer.read().decode()}")
 """
@@ -37,10 +40,15 @@ class Deployment:
     ----------
     port : of the balancer, on this machine.
     network : first three numbers of the private network.
+
+    Attributes
+    ----------
+    key : the first key, once everything was started.
     """
 
     def __init__(self, port: int, network: str) -> None:
         self.port = port
+        self.key = ""
         self._compose = ["docker", "compose"] if _works("docker", "compose", "version") else ["docker-compose"]
         self._containers: dict[str, str] = {}
         self._environment = os.environ | {
@@ -63,6 +71,7 @@ class Deployment:
     def up(self) -> None:
         """Start everything, and wait until it is well."""
         self.compose("up", "-d", "--no-build")
+        self.key = self.compose("run", "--rm", "--no-deps", "-T", "first-key", "cat", FIRST_KEY).strip()
         self._containers = {service: self.compose("ps", "-q", service).strip() for service in SERVICES}
         self.wait(*SERVICES)
 
@@ -73,9 +82,8 @@ class Deployment:
 
     def ask(self, replica: str, method: str, path: str, body: Any = None) -> Any:
         """The answer of one replica, past the balancer."""
-        done = self._execute(
-            replica, "python", "-S", "-c", INSIDE, method, path, given="" if body is None else json.dumps(body)
-        )
+        given = "" if body is None else json.dumps(body)
+        done = self._execute(replica, "python", "-S", "-c", INSIDE, method, path, self.key, given=given)
         status, _, text = done.stdout.partition("\n")
         if status != "200":
             raise RuntimeError(f"{replica}: {method} {path}: {status} {text} {done.stderr}")

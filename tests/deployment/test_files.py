@@ -7,7 +7,9 @@ from pathlib import Path
 
 from fastapi import FastAPI
 from starlette.routing import Route
+from tests.deployment.containers import FIRST_KEY
 
+from manylabel_service.access.__main__ import parser
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import open_store
@@ -54,6 +56,20 @@ def test_workers_and_replicas_share_the_settings() -> None:
     assert "    MANYLABEL_JOB_RUNNER: rq " in COMPOSE
     (command,) = re.findall(r"command: (.*)", worker)
     assert importlib.util.find_spec(json.loads(command)[-1]) is not None
+
+
+def test_a_first_key_is_made_before_anything_needs_it() -> None:
+    (service,) = re.findall(r"^  first-key:\n((?:    .*\n)+)", COMPOSE, re.MULTILINE)
+    (command,) = re.findall(r"command: (.*)", service)
+    python, safely, module, name, *arguments = json.loads(command)
+    assert (python, safely, module) == ("python", "-P", "-m")
+    assert importlib.util.find_spec(name) is not None
+    given, flags = parser().parse_known_args(arguments)
+    assert (given.command, given.if_none, str(given.file), flags) == ("init", True, FIRST_KEY, [])
+    assert FIRST_KEY.startswith(re.findall(r"MANYLABEL_DATA_DIR=(\S+)", DOCKERFILE)[0]), "the directory of its user"
+    assert f"first-key:{Path(FIRST_KEY).parent}" in service
+    assert "first-key: {condition: service_completed_successfully}" in COMPOSE
+    assert COMPOSE.count(FIRST_KEY) == 2  # where it is said how to read it, too
 
 
 def test_what_never_ends_passes_the_balancer_unbuffered(tmp_path: Path) -> None:

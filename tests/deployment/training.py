@@ -21,11 +21,12 @@ class Job:
     Parameters
     ----------
     port : of the balancer, on this machine.
+    key : sent with every request.
     model : whose first version it makes.
     """
 
-    def __init__(self, port: int, model: str) -> None:
-        self._port = port
+    def __init__(self, port: int, key: str, model: str) -> None:
+        self._port, self._key = port, key
         source = random.Random(model)
         rows = [dict(zip("xy", example(source), strict=True)) for _ in range(ROWS)]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -49,7 +50,7 @@ class Job:
     def _ask(self, method: str, path: str, body: str | None = None, kind: str = "application/json") -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
         try:
-            connection.request(method, path, body, {"Content-Type": kind})
+            connection.request(method, path, body, {"Content-Type": kind, "Authorization": f"Bearer {self._key}"})
             answer = connection.getresponse()
             text = answer.read().decode()
         finally:

@@ -17,6 +17,12 @@ PATIENCE_SECONDS = 120.0
 class Client:
     """A user of one model, through the balancer: learns and predicts, repeats what failed with the same key.
 
+    Parameters
+    ----------
+    port : of the balancer.
+    key : sent with every request.
+    model : the name of the model.
+
     Attributes
     ----------
     acknowledged : updates answered 200.
@@ -25,13 +31,13 @@ class Client:
     longest_seconds : longest time from an update to its answer, repetitions included.
     """
 
-    def __init__(self, port: int, model: str) -> None:
+    def __init__(self, port: int, key: str, model: str) -> None:
         self.model = model
         self.acknowledged = 0
         self.position = ""
         self.answers: Counter[str] = Counter()
         self.longest_seconds = 0.0
-        self._port = port
+        self._port, self._key = port, key
         self._random = random.Random(model)
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
 
@@ -64,7 +70,7 @@ class Client:
 
     def _once(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         """The answer, or None if it is one to try again after."""
-        headers = {"Content-Type": "application/json", **headers}
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}", **headers}
         try:
             self._connection.request(method, path, json.dumps(body), headers)
             answer = self._connection.getresponse()

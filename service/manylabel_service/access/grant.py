@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
-from manylabel_service.access.patterns import Patterns
+from manylabel_service.access.patterns import ANY, Patterns
 from manylabel_service.access.scopes import SCOPES, Scope, included
+from manylabel_service.errors import ModelNotAllowed, ScopeMissing, ServiceError
 
 
 class Access:
@@ -14,14 +15,22 @@ class Access:
     key_id : of the key that the caller has shown; None for nobody in particular.
     scopes : admin includes all others.
     models : names of models, data sets and targets of jobs, or their beginnings with ``*`` at the end.
+    refusal : raised by `require` in place of what is missing: of a caller whose key does not count, say.
     """
 
-    __slots__ = ("_names", "_scopes", "key_id")
+    __slots__ = ("_names", "_refusal", "_scopes", "key_id")
 
-    def __init__(self, key_id: str | None, scopes: Collection[Scope], models: Iterable[str]) -> None:
+    def __init__(
+        self,
+        key_id: str | None,
+        scopes: Collection[Scope] = (),
+        models: Iterable[str] = (),
+        refusal: ServiceError | None = None,
+    ) -> None:
         self.key_id = key_id
         self._scopes = included(scopes)
         self._names = Patterns(models)
+        self._refusal = refusal
 
     def allows(self, scope: Scope) -> bool:
         """Return whether the caller may do what needs this scope."""
@@ -31,6 +40,36 @@ class Access:
         """Return whether the caller may do it with the model, or the data set, of this name."""
         return self._names.match(name)
 
+    @property
+    def sees_all(self) -> bool:
+        """True for a caller who may do it with models and data sets of any name."""
+        return self._names.include(ANY)
 
-ANYONE = Access(None, SCOPES, ("*",))
+    def require(self, scopes: Iterable[Scope], name: str | None = None) -> None:
+        """Raise an AccessError, or what `refusal` is, for a caller who lacks a scope, or may not see a name."""
+        for scope in scopes:
+            if scope not in self._scopes:
+                raise self._refusal or ScopeMissing(scope)
+        if name is not None:
+            self.require_names(name)
+
+    def require_names(self, *names: str) -> None:
+        """Raise ModelNotAllowed for a caller who may not see one of these models or data sets."""
+        for name in names:
+            if not self._names.match(name):
+                raise ModelNotAllowed(name)
+
+    def covers(self, scopes: Collection[Scope], models: Iterable[str]) -> bool:
+        """Return whether the caller may do all that a key with these scopes and models may."""
+        return included(scopes) <= self._scopes and all(map(self._names.include, models))
+
+    def require_cover(self, scopes: Collection[Scope], models: Iterable[str]) -> None:
+        """Raise an AccessError for a caller who may not do all that a key with these scopes and models may."""
+        self.require(sorted(included(scopes)))
+        for pattern in models:
+            if not self._names.include(pattern):
+                raise ModelNotAllowed(pattern)
+
+
+ANYONE = Access(None, SCOPES, (ANY,))
 """Whoever asks a server that has no keys."""

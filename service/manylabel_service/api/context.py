@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
+from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.web.streaming import DownloadSlots
 from manylabel_service.audit.log import AuditLog
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -24,7 +25,7 @@ class Context:
     `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `connections` are those to Label
-    Studio. `audit` is None where none is kept.
+    Studio; `keyring` has the keys. `audit` is None where none is kept.
     """
 
     settings: Settings
@@ -33,6 +34,7 @@ class Context:
     datasets: DatasetStore
     jobs: JobService
     connections: Connections
+    keyring: Keyring
     audit: AuditLog | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     uploading: asyncio.Lock = field(default_factory=asyncio.Lock)

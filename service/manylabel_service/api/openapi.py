@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from manylabel_service import names, ulid
+from manylabel_service.access import key_text
 from manylabel_service.api import schemas
 from manylabel_service.api.web.routes import SECURITY_SCHEMES, reference
 from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
@@ -43,6 +44,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     schemas.RollbackRequest,
     schemas.SnapshotRequest,
     schemas.PromoteRequest,
+    schemas.KeyRequest,
+    schemas.KeyChange,
     schemas.LineLearnt,
     schemas.LineReplayed,
     schemas.LineRefused,
@@ -66,6 +69,7 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
     "position": {"type": "string", "pattern": POSITION},
     "version": {"type": "integer", "minimum": 1},
     "id": {"type": "string", "pattern": ulid.PATTERN.lower()},
+    "key_id": {"type": "string", "pattern": key_text.ID_PATTERN},
 }
 """What the parameters in addresses are: by their names, since they are the same everywhere."""
 

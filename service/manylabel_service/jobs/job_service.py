@@ -187,10 +187,23 @@ class JobService:
             counts[record.state] += 1
         return counts
 
-    async def list(self, state: str | None = None, limit: int = 100) -> list[Job]:
-        """Return the newest jobs first, those in one state if it is given."""
+    async def list(
+        self, state: str | None = None, limit: int = 100, of_interest: Callable[[str], bool] = lambda _: True
+    ) -> list[Job]:
+        """Return the newest jobs first.
+
+        Parameters
+        ----------
+        state : of those listed; None for any.
+        limit : most that are listed.
+        of_interest : returns whether jobs for a model of this name are listed.
+        """
         await self._job_store.refresh()
-        records = [record for record in self._job_store.jobs.values() if state in (None, record.state)]
+        records = [
+            record
+            for record in self._job_store.jobs.values()
+            if state in (None, record.state) and of_interest(record.spec.model)
+        ]
         records.sort(key=lambda record: (record.created, record.id), reverse=True)
         return [record.to_job() for record in records[:limit]]
 

@@ -1,7 +1,7 @@
 """Which models there are: those in the memory of this process, and those that only the store has."""
 
 import asyncio
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any
 
@@ -30,8 +30,8 @@ class Listing:
         self._settings = settings
         self._resident = resident
 
-    async def statuses(self) -> list[dict[str, Any]]:
-        """List all models by name, with what there is to know; of those not in memory, what they are.
+    async def statuses(self, of_interest: Callable[[str], bool]) -> list[dict[str, Any]]:
+        """List the models of interest by name, with what there is to know; of those not in memory, what they are.
 
         Raises
         ------
@@ -40,8 +40,8 @@ class Listing:
         statuses = []
         for record in sorted(await self._store.models.all(), key=lambda record: record.name):
             hosted = self._resident.get(record.name)
-            if record.damaged:
-                continue  # named by /readyz, as one that failed
+            if record.damaged or not of_interest(record.name):
+                continue  # a damaged one is named by /readyz, as one that failed
             if hosted is None or hosted.record != record or not hosted.serving:
                 if hosted is None or not hosted.failed:  # a failed one is named by /readyz; it has no status
                     with suppress(ValueError):  # nor has one whose spec says nothing

@@ -221,15 +221,19 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self) -> list[dict[str, Any]]:
-        """List all models by name, with what there is to know; of those not in memory, what they are.
+    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> list[dict[str, Any]]:
+        """List models by name, with what there is to know; of those not in memory, what they are.
+
+        Parameters
+        ----------
+        of_interest : returns whether a model of this name is listed.
 
         Raises
         ------
         NotReady, StorageGone
         """
         self.require_ready()
-        return await self._listing.statuses()
+        return await self._listing.statuses(of_interest)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return those of these names that models have; where the store does not answer soon, all of them."""

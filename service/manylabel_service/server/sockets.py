@@ -1,6 +1,5 @@
 """The sockets that the server answers on."""
 
-import ipaddress
 import socket
 
 import structlog
@@ -14,14 +13,10 @@ log = structlog.get_logger()
 
 
 def warn_if_open(settings: Settings) -> None:
-    """Write a line to the log if others than this machine can reach the server."""
-    try:
-        is_local = ipaddress.ip_address(settings.host).is_loopback
-    except ValueError:
-        is_local = settings.host == "localhost"
-    if not is_local:
-        action = "let a firewall or a proxy that asks for a password keep others out; 127.0.0.1 is this machine alone"
-        log.warning("reachable_by_others", host=settings.host, reason="there is no password", action=action)
+    """Write a line to the log if everybody who can reach the server may be let in."""
+    if settings.insecure and not settings.is_local:
+        action = "make a key, or let a firewall keep others out; 127.0.0.1 is this machine alone"
+        log.warning("open_to_others", host=settings.host, reason="it is insecure: it needs no key", action=action)
 
 
 def listen(settings: Settings) -> socket.socket:

@@ -4,8 +4,9 @@
 """
 
 import asyncio
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
@@ -14,6 +15,10 @@ from prometheus_client.utils import floatToGoString
 SLICE_SECONDS = 1e-3
 SLICE_LINES = 64
 """Lines that are written before the clock is looked at."""
+
+
+_MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
+"""A series that is of a model; names of models have no quotes."""
 
 
 async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
@@ -36,6 +41,14 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
                 await asyncio.sleep(0)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
     return "".join(parts).encode()
+
+
+def only(text: bytes, may_see: Callable[[str], bool]) -> bytes:
+    """Return the series of a text that are of no model, or of one whose name a function accepts."""
+    lines = text.splitlines(keepends=True)
+    return b"".join(
+        line for line in lines if (found := _MODEL.search(line)) is None or may_see(found.group(1).decode())
+    )
 
 
 def _line(sample: Sample, labels: Mapping[str, str]) -> str:

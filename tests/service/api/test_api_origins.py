@@ -85,6 +85,6 @@ def test_pages_that_the_operator_allows_are_told_so(open_client: TestClient) -> 
 
 
 def test_where_it_listens_on_every_interface_any_address_is_its_own(serve: Any) -> None:
-    with serve(host="0.0.0.0") as client:
+    with serve(host="0.0.0.0", insecure=True) as client:
         for host, status in (("10.1.2.3:8000", 200), ("[fe80::1]", 200), ("evil.example", 421)):
             assert client.get("/livez", headers={"Host": host}).status_code == status, host

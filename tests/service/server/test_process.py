@@ -173,7 +173,8 @@ def test_a_wrong_flag_ends_with_2() -> None:
     assert "--pot" in wrong.stderr
 
 
-@pytest.mark.parametrize(("host", "warns"), [("0.0.0.0", True), ("127.0.0.1", False), ("localhost", False)])
-def test_who_listens_for_others_is_warned(host: str, warns: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    warn_if_open(Settings(host=host))
-    assert ("reachable_by_others" in capsys.readouterr().out) == warns
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1", "localhost"])
+@pytest.mark.parametrize("insecure", [False, True])
+def test_who_lets_in_everybody_is_warned(host: str, insecure: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    warn_if_open(Settings(host=host, insecure=insecure))
+    assert ("open_to_others" in capsys.readouterr().out) == (insecure and host == "0.0.0.0")

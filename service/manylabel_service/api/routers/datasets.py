@@ -15,7 +15,7 @@ from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.dataset_uploads import FILE, LABELS, MULTIPART, PLAIN, receive
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.parameters import Flag, Parameters, each_once, one_of, wrong
 from manylabel_service.api.web.problems import Problem
@@ -184,11 +184,14 @@ def _body() -> dict[str, Any]:
     dependencies=[Depends(each_once)],
 )
 @needs("train")
-async def upload_dataset(request: Request, context: ContextOf, query: Annotated[Upload, Query()]) -> Response:
+async def upload_dataset(
+    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
+) -> Response:
     """The body is the file, which may be gzip (but for npz); for arff with a Mulan XML file, two parts, `file` and
     `labels`. It is read before the answer. Its address is in the header Location."""
-    options = query.options()
     note(request.scope, dataset=query.name)
+    access.require_names(query.name)
+    options = query.options()
     context.registry.require_ready()
     datasets = context.datasets
     await datasets.check_free(query.name)
@@ -207,10 +210,11 @@ async def upload_dataset(request: Request, context: ContextOf, query: Annotated[
     responses=problems(*_STORED),
 )
 @needs("read")
-async def list_datasets(context: ContextOf) -> Response:
-    """Lists all data sets by name."""
+async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
+    """Lists the data sets by name that the caller may see."""
     context.registry.require_ready()
-    return json_answer({"datasets": [record.model_dump() for record in await context.datasets.list()]})
+    records = await context.datasets.list()
+    return json_answer({"datasets": [record.model_dump() for record in records if access.may_see(record.name)]})
 
 
 @router.get(

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.batch.catalogue import TRAINERS, Trainer
+from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
-from manylabel_service.api.context import ContextOf
+from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web import idempotency, sse
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import read_json
 from manylabel_service.api.web.parameters import Parameters, each_once, one_of
@@ -79,13 +80,14 @@ _EXAMPLE = {
     openapi_extra={**body(JobSpec, example=_EXAMPLE), **idempotency.PARAMETER},
 )
 @needs("train")
-async def submit(request: Request, context: ContextOf) -> Response:
+async def submit(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The job is queued; its address is in the header Location. What comes of it is a new version of the model that
     it names."""
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency.idempotency_key(request, "jobs", raw)
     spec = to_spec(document)
     note(request.scope, model=spec.model)
+    access.require_names(*spec.names)
     job, replayed = await context.jobs.submit(spec, key)
     headers = [(b"location", f"/v1/jobs/{job.id}".encode())]
     return json_answer(job, 202, [*headers, idempotency.REPLAYED] if replayed else headers)
@@ -99,24 +101,25 @@ async def submit(request: Request, context: ContextOf) -> Response:
     dependencies=[Depends(each_once)],
 )
 @needs("read")
-async def list_jobs(context: ContextOf, query: Annotated[Listing, Query()]) -> Response:
-    """Lists jobs, the newest first. Jobs that ended long ago are forgotten."""
-    return json_answer({"jobs": await context.jobs.list(query.state, query.limit)})
+async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, Query()]) -> Response:
+    """Lists the jobs for models that the caller may see, the newest first. Jobs that ended long ago are forgotten."""
+    return json_answer({"jobs": await context.jobs.list(query.state, query.limit, access.may_see)})
 
 
 @router.get("/v1/jobs/{id}", summary="Show a job", response_model=Job, responses=problems(*_STORED))
 @needs("read")
-async def show(context: ContextOf, id: str) -> Response:
+async def show(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows how far the job is, and what came of it."""
-    return json_answer(await context.jobs.get(id))
+    return json_answer(await _job(context, access, id))
 
 
 @router.get(
     "/v1/jobs/{id}/log", summary="Read a job's log", response_model=schemas.JobLog, responses=problems(*_STORED)
 )
 @needs("read")
-async def read_log(context: ContextOf, id: str) -> Response:
+async def read_log(context: ContextOf, access: AccessOf, id: str) -> Response:
     """Shows what the job has written so far."""
+    await _job(context, access, id)
     return json_answer({"lines": await context.jobs.log(id)})
 
 
@@ -134,11 +137,11 @@ async def read_log(context: ContextOf, id: str) -> Response:
     openapi_extra=sse.described(r"^[0-9]+$"),
 )
 @needs("read")
-async def watch(request: Request, context: ContextOf, id: str) -> Response:
+async def watch(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (of several at once the latest), and `log` for each line: from where
     the job stands, or after the event named. The answer ends when the job has."""
     after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
-    job = await context.jobs.get(id)
+    job = await _job(context, access, id)
     return EventStream(
         context.jobs.watch(job.id, after),
         _event_bytes,
@@ -150,8 +153,9 @@ async def watch(request: Request, context: ContextOf, id: str) -> Response:
 
 @router.delete("/v1/jobs/{id}", summary="Cancel a job", response_model=Job, responses=problems(*_STORED, "job_ended"))
 @needs("train")
-async def cancel(context: ContextOf, id: str) -> Response:
+async def cancel(context: ContextOf, access: AccessOf, id: str) -> Response:
     """The job stops within two seconds, and nothing comes of it."""
+    await _job(context, access, id)
     return json_answer(await context.jobs.cancel(id))
 
 
@@ -163,8 +167,9 @@ async def cancel(context: ContextOf, id: str) -> Response:
     responses=problems(*_STORED, "job_not_retryable", "dataset_not_found", "jobs_full"),
 )
 @needs("train")
-async def retry(context: ContextOf, id: str) -> Response:
+async def retry(context: ContextOf, access: AccessOf, id: str) -> Response:
     """A job that failed or was cancelled is queued again, and goes on from its last checkpoint if it has one."""
+    await _job(context, access, id)
     return json_answer(await context.jobs.retry(id), 202)
 
 
@@ -173,6 +178,13 @@ async def retry(context: ContextOf, id: str) -> Response:
 async def list_trainers() -> Response:
     """Lists what `trainer` of a job may be, with the parameters of each."""
     return json_answer({"trainers": [_to_dict(TRAINERS[name]) for name in sorted(TRAINERS)]})
+
+
+async def _job(context: Context, access: Access, id: str) -> Job:
+    """Return a job; raise JobNotFound, or ModelNotAllowed for one whose model the caller may not see."""
+    job = await context.jobs.get(id)
+    access.require_names(job.model)
+    return job
 
 
 def _to_dict(trainer: Trainer) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, trained
 from manylabel_service.api.translation.scratch_files import receive_file
-from manylabel_service.api.web.access import needs
+from manylabel_service.api.web.access import AccessOf, needs
 from manylabel_service.api.web.audited import note
 from manylabel_service.api.web.bodies import BYTES, read_json
 from manylabel_service.api.web.parameters import each_once, wrong
@@ -64,7 +64,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     openapi_extra=body(schemas.ModelRequest, example=_EXAMPLE),
 )
 @needs("admin")
-async def create_model(request: Request, context: ContextOf) -> Response:
+async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """The new model has learnt nothing, or goes on from a trained one. Its address is in the header Location."""
     document, _ = await read_json(request, context.settings.max_body_bytes)
     try:
@@ -73,6 +73,7 @@ async def create_model(request: Request, context: ContextOf) -> Response:
         raise invalid_body(error, (), path_in_spec, _known(document)) from error
     spec = ModelSpec.model_validate(wanted.model_dump(exclude={"init_from"}))
     note(request.scope, model=spec.name)
+    access.require_names(spec.name, *([] if wanted.init_from is None else [wanted.init_from.model]))
     if wanted.init_from is None:
         return created(await context.registry.create(spec))
     state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
@@ -104,9 +105,10 @@ async def _begin(
     responses=problems("not_ready", "storage_unavailable"),
 )
 @needs("read")
-async def list_models(context: ContextOf) -> Response:
-    """Lists all models by name. A model that is not in this server's memory is listed with what it is, and no more."""
-    return json_answer({"models": await context.registry.list()})
+async def list_models(context: ContextOf, access: AccessOf) -> Response:
+    """Lists the models by name that the caller may see. A model that is not in this server's memory is listed with what
+    it is, and no more."""
+    return json_answer({"models": await context.registry.list(access.may_see)})
 
 
 @router.get(

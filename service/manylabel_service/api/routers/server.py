@@ -13,10 +13,11 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.web.access import OPEN, needs
+from manylabel_service.api.web.access import OPEN, AccessOf, needs
 from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
 from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.telemetry.exposition import only
 
 router = APIRouter(route_class=GuardedRoute, tags=["server"])
 
@@ -59,13 +60,15 @@ async def live() -> Response:
     responses=problems("not_ready"),
 )
 @OPEN
-async def ready(context: ContextOf) -> Response:
+async def ready(context: ContextOf, access: AccessOf) -> Response:
     """Answers 503 while the server starts or stops. A model that cannot be restored, or whose version cannot be loaded,
-    is in `failed` and does not hold up the others;
-    without the store, predictions go on, and updates are answered 503."""
+    is in `failed` and does not hold up the others; without the store, predictions go on, and updates are answered 503.
+    A caller without the scope `read` hears only that the server is ready."""
     registry = context.registry
     registry.require_ready()
-    document: dict[str, Any] = {"ready": True, "failed": registry.failed}
+    if not access.allows("read"):
+        return json_answer({"ready": True})
+    document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
     if registry.storage_gone_seconds is not None:
         document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
     return json_answer(document)
@@ -78,11 +81,13 @@ async def ready(context: ContextOf) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems()},
 )
 @needs("read")
-async def metrics(context: ContextOf) -> Response:
+async def metrics(context: ContextOf, access: AccessOf) -> Response:
     """The answer is in Prometheus' text format. Labels name models, routes and measures; never a label or a feature."""
     content, workers = await exposition(context), context.telemetry.workers
     if workers is not None:
         content = await workers.joined(content)
+    if not access.sees_all:
+        content = await asyncio.to_thread(only, content, access.may_see)
     return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

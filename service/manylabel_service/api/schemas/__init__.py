@@ -10,6 +10,7 @@ from manylabel_service.api.schemas.audit import *
 from manylabel_service.api.schemas.base import *
 from manylabel_service.api.schemas.datasets import *
 from manylabel_service.api.schemas.jobs import *
+from manylabel_service.api.schemas.keys import *
 from manylabel_service.api.schemas.label_studio import *
 from manylabel_service.api.schemas.learning import *
 from manylabel_service.api.schemas.models import *

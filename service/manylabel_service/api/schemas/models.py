@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from manylabel_service.api.schemas.base import Answer, At
 from manylabel_service.online.spec.limits import Limits
 from manylabel_service.online.spec.text import Text
@@ -254,7 +256,8 @@ class Ready(Answer):
     """Every model is restored and caught up, but those that failed."""
 
     ready: Literal[True]
-    failed: list[str]
-    """These models could not be restored; the server's log says why."""
+    failed: list[str] = Field(default_factory=list)
+    """These models could not be restored; the server's log says why. Those that the caller may see are here, if the
+    caller has the scope `read`."""
     storage_gone_seconds: float | None = None
     """The store has been out of reach for so long; this is there only if it is."""

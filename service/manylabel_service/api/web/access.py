@@ -1,14 +1,21 @@
 """Who asks, and whether they may: the middleware that knows the caller of a request, and the guard of a route."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeVar
 
+from fastapi import Depends
+from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from manylabel_service.access import scopes
-from manylabel_service.access.grant import ANYONE
+from manylabel_service.access.grant import ANYONE, Access
 
 E = TypeVar("E", bound=Callable[..., Any])
+
+NAME = "name"
+"""The part of an address that names a model or a data set."""
 
 _DECLARED = "__scopes__"
 
@@ -35,12 +42,67 @@ def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
     return declared
 
 
-class AccessMiddleware:
-    """Finds out who asks: ``scope["access"]`` says what they may do."""
+def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
+    """Return the application of a route, which callers reach who have all of these scopes, for what it names."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        access = scope["access"]
+        if access is not ANYONE:
+            access.require(needed, scope["path_params"].get(NAME))
+        await app(scope, receive, send)
+
+    return guard if needed else app
+
+
+def access_of(request: Request) -> Access:
+    """Return what the caller of a request may do."""
+    access: Access = request.scope["access"]
+    return access
+
+
+async def _access(request: Request) -> Access:
+    return access_of(request)  # a coroutine, since FastAPI calls others in a thread
+
+
+AccessOf = Annotated[Access, Depends(_access)]
+"""What the caller may do as a parameter of an endpoint, filled in by FastAPI."""
+
+
+class AccessMiddleware:
+    """Finds out who asks: ``scope["access"]`` says what they may do.
+
+    Parameters
+    ----------
+    app : is asked in any case: its routes are guarded, and some are for everybody.
+    access : returns what a caller may do who has shown a key, or nothing.
+    """
+
+    def __init__(self, app: ASGIApp, access: Callable[[str | None], Access]) -> None:
         self._app = app
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["access"] = ANYONE
+        if scope["type"] == "http":
+            scope["access"] = self._access(_shown(scope["headers"]))
         await self._app(scope, receive, send)
+
+
+def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return what a request shows as its key; None if it shows nothing."""
+    for name, value in headers:
+        if name == b"authorization":
+            return _authorization(value)
+        if name == b"api-key":
+            return value.decode("latin-1")
+    return None
+
+
+def _authorization(value: bytes) -> str:
+    """Return the key in the header Authorization; what is none stands for itself."""
+    scheme, _, rest = value.decode("latin-1").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            return b64decode(rest, validate=True).decode("latin-1").partition(":")[2]
+        except binascii.Error:
+            return ""
+    return rest.strip() if scheme.lower() == "bearer" else ""

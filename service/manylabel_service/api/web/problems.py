@@ -28,12 +28,17 @@ OPEN_INFERENCE = re.compile("/v2(/|$)")
 STATUS_AND_TITLE: Mapping[str, tuple[int, str]] = {
     "malformed_request": (400, "Malformed HTTP request"),
     "malformed_json": (400, "Malformed JSON"),
+    "key_required": (401, "Key required"),
+    "key_invalid": (401, "Key invalid"),
+    "scope_missing": (403, "Scope missing"),
+    "model_not_allowed": (403, "Model not allowed"),
     "origin_not_allowed": (403, "Origin not allowed"),
     "not_found": (404, "Nothing at this address"),
     "model_not_found": (404, "Model not found"),
     "label_not_found": (404, "Label not found"),
     "prediction_not_found": (404, "Prediction not found"),
     "snapshot_not_found": (404, "Snapshot not found"),
+    "key_not_found": (404, "Key not found"),
     "job_not_found": (404, "Job not found"),
     "version_not_found": (404, "Version not found"),
     "dataset_not_found": (404, "Data set not found"),
@@ -86,6 +91,9 @@ ANYWHERE = ("malformed_request", "request_timeout", "headers_too_large", "server
 """Codes that any request can be answered with."""
 
 STORAGE_RETRY_AFTER_SECONDS = 5.0
+
+CHALLENGES = 'Bearer realm="ManyLabel", Basic realm="ManyLabel", charset="UTF-8"'
+"""How a key can be sent, for the header WWW-Authenticate."""
 
 LOG_SECONDS = 1.0
 """Between two lines about one code: every request may be refused for one cause."""
@@ -180,6 +188,8 @@ def problem_of(error: ServiceError) -> Problem:
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
+    if STATUS_AND_TITLE[error.code][0] == 401:
+        headers = {"WWW-Authenticate": CHALLENGES}
     answer, text, now = error.answer(), str(error), time.monotonic()
     if answer != text and now - _logged_at.get(error.code, -math.inf) >= LOG_SECONDS:
         _logged_at[error.code] = now

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from manylabel_service.access.scopes import Scope as AccessScope
-from manylabel_service.api.web.access import needed_by
+from manylabel_service.api.web.access import guarded, needed_by
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
@@ -51,7 +51,24 @@ class GuardedRoute(APIRoute):
         description["description"] = f"{cleandoc(endpoint.__doc__ or '')}\n\n{_needed(self.scopes)}"
         security = [{scheme: list(self.scopes)} for scheme in SECURITY_SCHEMES] if self.scopes else []
         description["openapi_extra"] = {**(description.get("openapi_extra") or {}), "security": security}
+        if self.scopes:
+            description["responses"] = _with(description["responses"], REFUSALS)
         super().__init__(path, endpoint, **description)
+        self.app = guarded(self.app, self.scopes)
+
+
+REFUSALS = ("key_required", "key_invalid", "scope_missing", "model_not_allowed")
+"""Codes that callers are answered who may not ask."""
+
+
+def _with(answers: dict[int | str, dict[str, Any]], codes: Iterable[str]) -> dict[int | str, dict[str, Any]]:
+    """Return the answers of an operation with those of further problems, in the same form."""
+    answers = dict(answers)
+    for code in codes:
+        status = STATUS_AND_TITLE[code][0]
+        known = [answers[status]["description"]] if status in answers else []
+        answers[status] = {**answers.get(500, problems()[500]), "description": " or ".join([*known, f"`{code}`"])}
+    return answers
 
 
 def _needed(scopes: Sequence[AccessScope]) -> str:
@@ -78,7 +95,7 @@ class DirectRoute(GuardedRoute):
             response = await endpoint(Request(scope, receive, send), **scope["path_params"])
             await response(scope, receive, send)
 
-        self.app = app
+        self.app = guarded(app, self.scopes)
 
 
 class JSONAnswer(Response):

@@ -182,6 +182,16 @@ class JobSpec(_RequestModel):
     """Whether that version is served at once. Null: if its fit has converged, it was measured on rows that it has not
     learnt, and its features and their scaling are those of the version served before, if there is one."""
 
+    @property
+    def names(self) -> set[str]:
+        """The names of the models and data sets that the job reads and makes."""
+        if isinstance(self.data, DataOfStream):
+            sources = [self.data.stream]
+        else:
+            sources = [self.data.dataset, *([self.data.unlabelled.dataset] if self.data.unlabelled else [])]
+        held_out = [self.holdout.dataset] if isinstance(self.holdout, Rows) else []
+        return {self.model, *sources, *held_out}
+
     @field_validator("trainer")
     @classmethod
     def _known(cls, trainer: str) -> str:

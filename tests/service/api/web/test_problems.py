@@ -69,6 +69,14 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.StoreLocked(Path("d"), 1), 503, "storage_unavailable", "5"),
     (errors.StoreDamaged(Path("d"), "?"), 503, "storage_unavailable", "5"),
     (errors.StoreTooNew(Path("d"), 2, 1), 503, "storage_unavailable", "5"),
+    (errors.KeyRequired(), 401, "key_required", None),
+    (errors.KeyInvalid(), 401, "key_invalid", None),
+    (errors.ScopeMissing("learn"), 403, "scope_missing", None),
+    (errors.ModelNotAllowed("a"), 403, "model_not_allowed", None),
+    (errors.KeyNotFound("a" * 12), 404, "key_not_found", None),
+    (errors.KeysFull(1_000), 507, "limit_exceeded", None),
+    (errors.HasKeys(2), 500, "internal_error", None),
+    (errors.CannotServeOpenly("0.0.0.0"), 500, "internal_error", None),
 ]
 
 

@@ -1,0 +1,101 @@
+"""The program that makes the first key: ``python -m manylabel_service.access init [flags]``, with a server's flags."""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from manylabel_service.access.key import Key, new_key
+from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.scopes import ADMIN
+from manylabel_service.errors import HasKeys, ServiceError
+from manylabel_service.settings import Settings, read_settings
+from manylabel_service.storage import open_store
+from manylabel_service.storage.address import is_redis
+from manylabel_service.telemetry.logs import configure_logging
+
+_DESCRIPTION = (
+    "Make a key with the scope admin, for all models, and write it to the output, or to a file that only its owner can "
+    "read. It is kept nowhere else. With it, all further keys are made over HTTP."
+)
+_EPILOG = (
+    "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
+    "(manylabel serve --help). A server that has a data directory must be stopped first. On Redis it may run, and "
+    "there must be no key yet."
+)
+
+
+def main() -> int:
+    """Make the first key of a store.
+
+    Returns
+    -------
+    int
+        The exit status: 0 when it is made, 1 if it was refused, 2 for wrong usage.
+    """
+    given, flags = parser().parse_known_args()
+    settings = read_settings(["--log-level", "error", *flags])
+    configure_logging(settings)
+    try:
+        asyncio.run(_init(given, settings))
+    except HasKeys as error:
+        if not given.if_none:
+            return _refuse(error)
+        sys.stderr.write("manylabel keys init: the store has keys; nothing was done\n")
+    except (ServiceError, ValueError, OSError) as error:
+        return _refuse(error)
+    return 0
+
+
+def _refuse(error: Exception) -> int:
+    sys.stderr.write(f"manylabel keys init: {error}\n")
+    return 1
+
+
+async def _init(given: argparse.Namespace, settings: Settings) -> None:
+    store = open_store(settings)
+    await store.open()
+    try:
+        key_store = KeyStore(store.documents, settings.max_keys)
+        keys, _ = await key_store.changed()
+        if keys and (given.if_none or is_redis(settings.store)):
+            raise HasKeys(len(keys))
+        key, text = new_key(given.name, (ADMIN,))
+        # Written first: a key that nobody has would be worse than a text that opens nothing.
+        _write(text, given.file)
+        await key_store.add(key)
+    finally:
+        await store.close()
+    _tell(key, text, given.file)
+
+
+def _write(text: str, file: Path | None) -> None:
+    if file is None:
+        return
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as opened:
+        os.fchmod(descriptor, 0o600)
+        opened.write(f"{text}\n")
+
+
+def _tell(key: Key, text: str, file: Path | None) -> None:
+    place = "" if file is None else f", in {file}"
+    sys.stderr.write(f"made the key {key.id} ({key.name}){place}; it is shown this once: keep it\n")
+    if file is None:
+        sys.stdout.write(f"{text}\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the arguments; what it does not know are settings of a server."""
+    program = argparse.ArgumentParser("manylabel keys", allow_abbrev=False)
+    commands = program.add_subparsers(dest="command", required=True)
+    init = commands.add_parser("init", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
+    init.add_argument("--name", default="first", help="what the key is called (default: first)")
+    init.add_argument("--file", type=Path, metavar="FILE", help="write the key to this file, and not to the output")
+    init.add_argument("--if-none", action="store_true", help="do nothing if the store has any key")
+    return program
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""A key as it is kept: who may do what with it, until when, and the hash of its secret."""
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from manylabel_service.access import key_text
+from manylabel_service.access.patterns import ANY
+from manylabel_service.access.scopes import Scope
+from manylabel_service.clock import now_ms
+
+State = Literal["active", "expired", "revoked"]
+
+Rate = Annotated[float, Field(strict=True, gt=0, le=1e9, allow_inf_nan=False)]
+
+
+class Rates(BaseModel):
+    """Limits of what is asked for with a key; those that are null do not limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    requests_per_second: Rate | None = None
+    """Requests, on average; as many at once as in one second."""
+    examples_per_second: Rate | None = None
+    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    requests_at_a_time: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
+    """Requests under way at once."""
+
+
+NO_RATES = Rates()
+
+
+class Key(BaseModel):
+    """A key as the store has it.
+
+    Times are milliseconds of Unix time.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str
+    note: str | None = None
+    scopes: tuple[Scope, ...]
+    models: tuple[str, ...] = (ANY,)
+    rates: Rates = NO_RATES
+    digest: str
+    """SHA-256 of the secret, in hexadecimal."""
+    created_unix_ms: int
+    expires_unix_ms: int | None = None
+    revoked_unix_ms: int | None = None
+
+    def state(self, unix_ms: int) -> State:
+        """Return whether the key can be used at a time; one that was revoked stays so."""
+        if self.revoked_unix_ms is not None:
+            return "revoked"
+        return "expired" if self.expires_unix_ms is not None and unix_ms >= self.expires_unix_ms else "active"
+
+
+def new_key(
+    name: str,
+    scopes: Iterable[Scope],
+    models: Iterable[str] = (ANY,),
+    expires_unix_ms: int | None = None,
+    note: str | None = None,
+    rates: Rates = NO_RATES,
+) -> tuple[Key, str]:
+    """Return a new key, and its text, which is kept nowhere."""
+    made = key_text.make()
+    key = Key(
+        id=made.id,
+        name=name,
+        note=note,
+        scopes=tuple(scopes),
+        models=tuple(models),
+        rates=rates,
+        digest=key_text.digest_of(made.secret).hex(),
+        created_unix_ms=now_ms(),
+        expires_unix_ms=expires_unix_ms,
+    )
+    return key, str(made)

@@ -1,0 +1,96 @@
+"""The keys of a store: documents, one for each, changed by compare-and-set."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+from pydantic import ValidationError
+
+from manylabel_service.access import key_text
+from manylabel_service.access.key import Key
+from manylabel_service.errors import DocumentChanged, KeyNotFound, KeysFull
+from manylabel_service.storage import Document, Documents
+
+KIND = "key"
+
+log = structlog.get_logger()
+
+
+class KeyStore:
+    """The keys that all servers of a store share; every method raises StorageError.
+
+    Parameters
+    ----------
+    documents : of the store.
+    max_keys : most keys, with those that were revoked; beyond it the oldest of these go.
+    """
+
+    def __init__(self, documents: Documents, max_keys: int) -> None:
+        self._documents = documents
+        self.max_keys = max_keys
+        self._adding = asyncio.Lock()
+
+    async def changed(self, after: int = 0) -> tuple[dict[str, Key | None], int]:
+        """Return the keys that were made or changed after a revision, by id, and the last revision.
+
+        One that is damaged is None: it is there, and nobody has it.
+        """
+        documents = await self._documents.all(KIND, after)
+        return {each.name: _read(each) for each in documents}, documents[-1].revision if documents else after
+
+    async def find(self, id: str) -> Key:
+        """Return a key; raise KeyNotFound."""
+        return _known(await self._document(id), id)
+
+    async def add(self, key: Key) -> None:
+        """Keep a new key; raise KeysFull where there are as many as may be, and none is revoked."""
+        async with self._adding:
+            documents = await self._documents.all(KIND)
+            await self._make_room(documents)
+            await self._documents.put(KIND, key.id, key.model_dump_json().encode(), revision=None)
+
+    async def _make_room(self, documents: list[Document]) -> None:
+        excess = len(documents) + 1 - self.max_keys
+        if excess <= 0:
+            return
+        revoked = [
+            (key.revoked_unix_ms, each)
+            for each in documents
+            if (key := _read(each)) is not None and key.revoked_unix_ms is not None
+        ]
+        if len(revoked) < excess:
+            raise KeysFull(self.max_keys)
+        for _, each in sorted(revoked, key=lambda pair: pair[0])[:excess]:
+            await self._documents.delete(KIND, each.name, revision=each.revision)
+
+    async def change(self, id: str, changed: Callable[[Key], Key]) -> Key:
+        """Put in place of a key what a function makes of it; raise KeyNotFound, and what the function raises."""
+        while True:
+            document = await self._document(id)
+            known = _known(document, id)
+            key = changed(known)
+            if key == known or document is None:
+                return known
+            try:
+                await self._documents.put(KIND, id, key.model_dump_json().encode(), revision=document.revision)
+            except DocumentChanged:
+                continue
+            return key
+
+    async def _document(self, id: str) -> Document | None:
+        return await self._documents.get(KIND, id) if key_text.is_id(id) else None
+
+
+def _known(document: Document | None, id: str) -> Key:
+    key = None if document is None else _read(document)
+    if key is None:
+        raise KeyNotFound(id)
+    return key
+
+
+def _read(document: Document) -> Key | None:
+    try:
+        return Key.model_validate_json(document.value)
+    except ValidationError:
+        log.error("key_damaged", key=document.name, action="make another in its place")
+        return None

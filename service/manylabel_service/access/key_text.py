@@ -1,0 +1,72 @@
+"""Keys as they are sent, ``ml_<id>_<secret>``.
+
+Who has the text has the key; the store has no more than a hash of the secret.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import string
+from typing import NamedTuple
+
+BEGINNING = "ml_"
+ID_LENGTH = 12
+SECRET_BYTES = 32
+_ID_CHARACTERS = string.ascii_lowercase + string.digits
+_SECRET_CHARACTERS = string.digits + string.ascii_letters
+SECRET_LENGTH = 43
+"""Letters and digits that 32 bytes take."""
+
+ID_PATTERN = rf"^[a-z0-9]{{{ID_LENGTH}}}$"
+_ID = re.compile(ID_PATTERN)
+_TEXT = re.compile(rf"ml_([a-z0-9]{{{ID_LENGTH}}})_([A-Za-z0-9]{{{SECRET_LENGTH}}})")
+
+DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
+"""A digest that no secret is known to have."""
+
+
+class KeyText(NamedTuple):
+    """A key as it is sent has the id by which it is found, and a secret."""
+
+    id: str
+    secret: str
+
+    def __str__(self) -> str:
+        return f"{BEGINNING}{self.id}_{self.secret}"
+
+    def __repr__(self) -> str:
+        return f"KeyText({self.id!r}, ...)"
+
+
+def make() -> KeyText:
+    """Return a new key; nobody can guess its secret, which has 256 random bits."""
+    id = "".join(secrets.choice(_ID_CHARACTERS) for _ in range(ID_LENGTH))
+    number = int.from_bytes(secrets.token_bytes(SECRET_BYTES))
+    digits = []
+    for _ in range(SECRET_LENGTH):
+        number, digit = divmod(number, len(_SECRET_CHARACTERS))
+        digits.append(_SECRET_CHARACTERS[digit])
+    return KeyText(id, "".join(digits))
+
+
+def is_id(text: str) -> bool:
+    """Return whether a text is the id of a key."""
+    return _ID.fullmatch(text) is not None
+
+
+def parse(text: str) -> KeyText | None:
+    """Return the parts of a text; None if it is no key."""
+    found = _TEXT.fullmatch(text)
+    return None if found is None else KeyText(*found.groups())
+
+
+def digest_of(secret: str) -> bytes:
+    """Return the SHA-256 of a secret: what is kept of it. It needs no salt, since no two secrets are alike."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def is_secret(secret: str, digest: bytes | None) -> bool:
+    """Return whether a digest is that of a secret, in a time that tells neither; nor, with None, that there is none."""
+    same = hmac.compare_digest(digest_of(secret), digest or DIGEST_OF_NONE)
+    return same and digest is not None

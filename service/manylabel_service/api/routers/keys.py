@@ -1,0 +1,139 @@
+"""/v1/keys: who may do what."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from manylabel_service.access.key import NO_RATES, Key, new_key
+from manylabel_service.api import schemas
+from manylabel_service.api.context import ContextOf
+from manylabel_service.api.web.access import AccessOf, needs
+from manylabel_service.api.web.bodies import read_json
+from manylabel_service.api.web.problems import invalid
+from manylabel_service.api.web.routes import GuardedRoute, body, json_answer, problems
+from manylabel_service.api.web.validation import invalid_body
+from manylabel_service.clock import now_ms, rfc3339, unix_ms
+
+router = APIRouter(route_class=GuardedRoute, tags=["keys"])
+
+_STORED = ("not_ready", "storage_unavailable")
+_SENT = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
+_EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-*"]}
+
+
+@router.post(
+    "/v1/keys",
+    summary="Make a key",
+    status_code=201,
+    response_model=schemas.NewKey,
+    responses=problems(*_SENT, "limit_exceeded", *_STORED),
+    openapi_extra=body(schemas.KeyRequest, example=_EXAMPLE),
+)
+@needs("admin")
+async def create_key(request: Request, context: ContextOf, access: AccessOf) -> Response:
+    """The answer has the key, which is shown this once: the server keeps a hash of it. A key can be for no more than
+    the one it is made with. As soon as there is one, no request is answered without."""
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        wanted = schemas.KeyRequest.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple) from error
+    context.registry.require_ready()
+    facts = dict(wanted)
+    expires_at = facts.pop("expires_at")
+    key, text = new_key(**facts, expires_unix_ms=expires_at and unix_ms(expires_at))
+    await context.keyring.add(key, access)
+    headers = [(b"location", f"/v1/keys/{key.id}".encode())]
+    return json_answer({**_to_dict(key), "key": text}, 201, headers)
+
+
+@router.get(
+    "/v1/keys",
+    summary="List keys",
+    response_model=schemas.KeyList,
+    responses=problems(*_STORED),
+)
+@needs("admin")
+async def list_keys(context: ContextOf, access: AccessOf) -> Response:
+    """Lists the keys that are for no more than the caller's own, the newest first, with those that expired or were
+    revoked."""
+    context.registry.require_ready()
+    return json_answer({"keys": [_to_dict(key) for key in await context.keyring.list(access)]})
+
+
+@router.get(
+    "/v1/keys/{key_id}",
+    summary="Show a key",
+    response_model=schemas.KeyStatus,
+    responses=problems("key_not_found", *_STORED),
+)
+@needs("admin")
+async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
+    """Shows what the key is for; never its secret."""
+    context.registry.require_ready()
+    return json_answer(_to_dict(await context.keyring.get(key_id, access)))
+
+
+@router.patch(
+    "/v1/keys/{key_id}",
+    summary="Change a key",
+    response_model=schemas.KeyStatus,
+    responses=problems("key_not_found", *_SENT, *_STORED),
+    openapi_extra=body(schemas.KeyChange, example={"expires_at": "2099-01-31T12:00:00Z"}),
+)
+@needs("admin")
+async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> Response:
+    """Changes the name, the note, the expiry or the rates of a key. What it is for stays: for that, make another."""
+    document, _ = await read_json(request, context.settings.max_body_bytes)
+    try:
+        wanted = schemas.KeyChange.model_validate(document)
+    except ValidationError as error:
+        raise invalid_body(error, (), tuple, {(): list(schemas.KeyChange.model_fields)}) from error
+    context.registry.require_ready()
+    return json_answer(_to_dict(await context.keyring.change(key_id, _changes(wanted), access)))
+
+
+@router.delete(
+    "/v1/keys/{key_id}",
+    summary="Revoke a key",
+    status_code=204,
+    responses=problems("key_not_found", *_STORED),
+)
+@needs("admin")
+async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:
+    """The key opens nothing from now on: on this server at once, on others of the store within a second. It stays in
+    the list, until others need its place."""
+    context.registry.require_ready()
+    await context.keyring.revoke(key_id, access)
+    return Response(status_code=204)
+
+
+def _changes(wanted: schemas.KeyChange) -> dict[str, Any]:
+    """Return the fields of a key that change."""
+    given = {name: getattr(wanted, name) for name in wanted.model_fields_set}
+    if not given:
+        raise invalid((), "must have at least one of name, note, expires_at and rates")
+    if "expires_at" in given:
+        expires_at = given.pop("expires_at")
+        given["expires_unix_ms"] = expires_at and unix_ms(expires_at)
+    if "rates" in given:
+        given["rates"] = given["rates"] or NO_RATES
+    return given
+
+
+def _to_dict(key: Key) -> dict[str, Any]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "note": key.note,
+        "scopes": key.scopes,
+        "models": key.models,
+        "created_at": rfc3339(key.created_unix_ms),
+        "expires_at": key.expires_unix_ms and rfc3339(key.expires_unix_ms),
+        "revoked_at": key.revoked_unix_ms and rfc3339(key.revoked_unix_ms),
+        "rates": key.rates.model_dump(),
+        "state": key.state(now_ms()),
+    }

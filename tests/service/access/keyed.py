@@ -1,0 +1,61 @@
+"""An application with keys of every kind."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from starlette.testclient import TestClient
+from tests.service.access.calls import ALL_SCOPES
+from tests.support.waiting import eventually
+
+UNKNOWN = f"ml_{'a' * 12}_{'A' * 43}"
+
+
+class Keyed:
+    """A client of an application, with keys.
+
+    Attributes
+    ----------
+    admin : a key for everything.
+    keys : further ones: by the scope that each has, and ``other`` for all scopes and models of other names.
+    wrong : texts that open nothing, by what is wrong with them.
+    """
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]})
+        assert made.status_code == 201, made.text
+        self.admin: str = made.json()["key"]
+        self.keys = {scope: self.make(scopes=[scope])["key"] for scope in ALL_SCOPES}
+        self.keys["other"] = self.make(models=["other", "other-*"])["key"]
+        revoked, expired = self.make(), self.make(expires_at=in_seconds(0.05))
+        assert self.call("delete", f"/v1/keys/{revoked['id']}").status_code == 204
+        eventually(lambda: self.shown(expired["id"])["state"] == "expired")
+        self.wrong = {
+            "malformed": "swordfish",
+            "unknown": UNKNOWN,
+            "wrong secret": self.admin[:16] + UNKNOWN[16:],
+            "longer": f"{self.admin}0",
+            "revoked": revoked["key"],
+            "expired": expired["key"],
+        }
+
+    def call(self, method: str, path: str, key: str | None = None, **options: Any) -> Any:
+        """Send a request with a key, the admin's if none is given."""
+        return self.client.request(method, path, headers={"Authorization": f"Bearer {key or self.admin}"}, **options)
+
+    def make(self, **fields: Any) -> dict[str, Any]:
+        """Make a key, for everything unless fields say otherwise."""
+        answer = self.call("post", "/v1/keys", json={"name": "test", "scopes": ["admin"], **fields})
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    def shown(self, id: str) -> dict[str, Any]:
+        """Return a key as it is shown."""
+        found: dict[str, Any] = self.call("get", f"/v1/keys/{id}").json()
+        return found
+
+
+def in_seconds(seconds: float) -> str:
+    """Return a time as requests have it."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()

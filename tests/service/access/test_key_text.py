@@ -1,0 +1,85 @@
+"""Keys as text, patterns of names, and what a caller may do."""
+
+import pytest
+
+from manylabel_service.access import key_text, patterns
+from manylabel_service.access.grant import ANYONE, Access
+from manylabel_service.access.patterns import Patterns
+from manylabel_service.errors import ModelNotAllowed, ScopeMissing
+
+
+def test_a_key_is_read_as_it_was_made() -> None:
+    made = [key_text.make() for _ in range(100)]
+    assert len({key.id for key in made}) == len({key.secret for key in made}) == 100
+    for key in made:
+        assert key_text.parse(str(key)) == key
+        assert key.secret not in repr(key)
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda t: t[1:], lambda t: t + "\n", lambda t: t.replace("_", "-")])
+def test_what_is_no_key(change: object) -> None:
+    assert callable(change)
+    assert key_text.parse(change(str(key_text.make()))) is None
+
+
+def test_a_secret_is_known_by_its_hash() -> None:
+    secret = key_text.make().secret
+    digest = key_text.digest_of(secret)
+    assert len(digest) == 32
+    assert key_text.is_secret(secret, digest)
+    assert not key_text.is_secret(secret[::-1], digest)
+    assert not key_text.is_secret(secret, None)
+    assert not key_text.is_secret("", None)
+
+
+@pytest.mark.parametrize("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])
+def test_patterns(pattern: str) -> None:
+    assert patterns.valid(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["", "Tags", "tags-", "-tags*", "**", "t*s", "*s", "a" * 65, "tags *", "tags\n"])
+def test_what_is_no_pattern(pattern: str) -> None:
+    assert not patterns.valid(pattern)
+
+
+@pytest.mark.parametrize(
+    ("given", "matching", "others"),
+    [
+        (["tags"], ["tags"], ["tag", "tags-1", ""]),
+        (["tags-*"], ["tags-", "tags-1"], ["tags", "news"]),
+        (["*"], ["tags", "news"], []),
+        (["a", "b*"], ["a", "b", "bc"], ["ab", "c"]),
+        ([], [], ["tags"]),
+    ],
+)
+def test_what_patterns_match(given: list[str], matching: list[str], others: list[str]) -> None:
+    assert all(map(Patterns(given).match, matching))
+    assert not any(map(Patterns(given).match, others))
+
+
+@pytest.mark.parametrize(
+    ("given", "included", "others"),
+    [
+        (["tags"], ["tags"], ["tags*", "tag", "*"]),
+        (["tags-*"], ["tags-*", "tags-en", "tags-en*"], ["tags*", "tags", "*"]),
+        (["*"], ["*", "tags", "t*"], []),
+    ],
+)
+def test_what_patterns_include(given: list[str], included: list[str], others: list[str]) -> None:
+    assert all(map(Patterns(given).include, included))
+    assert not any(map(Patterns(given).include, others))
+
+
+def test_admin_includes_all_other_scopes() -> None:
+    admin, reader = Access("a", ["admin"], ["*"]), Access("b", ["read"], ["tags"])
+    for scope in ("predict", "learn", "read", "train", "export", "admin"):
+        assert admin.allows(scope)
+        assert ANYONE.allows(scope)
+        assert reader.allows(scope) == (scope == "read")
+    assert admin.covers(["admin"], ["*"])
+    assert not reader.covers(["read", "learn"], ["tags"])
+    with pytest.raises(ScopeMissing):
+        reader.require(["read", "predict"], "tags")
+    with pytest.raises(ModelNotAllowed):
+        reader.require(["read"], "news")
+    reader.require(["read"], "tags")

@@ -1,0 +1,189 @@
+"""/v1/keys: keys are made, shown, changed and revoked, and are for no more than whoever makes them."""
+
+import base64
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.service.access.keyed import Keyed, in_seconds
+
+Refused = Callable[..., dict[str, Any]]
+NO_RATES = {"requests_per_second": None, "examples_per_second": None, "requests_at_a_time": None}
+
+
+def test_a_key_is_shown_once(keyed: Keyed) -> None:
+    until = "2099-01-31T12:00:00.000Z"
+    wanted = {"name": "page", "scopes": ["predict"], "models": ["tags-*"], "expires_at": until, "note": "of Ada"}
+    answer = keyed.call("post", "/v1/keys", json=wanted)
+    made = answer.json()
+    assert answer.status_code == 201
+    assert answer.headers["location"] == f"/v1/keys/{made['id']}"
+    text = made.pop("key")
+    assert re.fullmatch(rf"ml_{made['id']}_[A-Za-z0-9]{{43}}", text)
+    assert re.fullmatch("[a-z0-9]{12}", made["id"])
+    assert made.pop("created_at") <= in_seconds(1)
+    assert made == {**wanted, "id": made["id"], "revoked_at": None, "rates": NO_RATES, "state": "active"}
+    shown = keyed.shown(made["id"])
+    assert {**made, "created_at": shown["created_at"]} == shown
+    listed = keyed.call("get", "/v1/keys")
+    assert listed.json()["keys"][0] == shown  # the newest first
+    assert text.rsplit("_")[-1] not in listed.text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        lambda key: {"Authorization": f"Bearer {key}"},
+        lambda key: {"authorization": f"bearer   {key} "},
+        lambda key: {"api-key": key},
+        lambda key: {"Authorization": "Basic " + base64.b64encode(f"anybody:{key}".encode()).decode()},
+        lambda key: {"Authorization": "basic " + base64.b64encode(f":{key}".encode()).decode()},
+    ],
+)
+def test_a_key_can_be_sent_in_three_ways(keyed: Keyed, header: Callable[[str], dict[str, str]]) -> None:
+    assert keyed.client.get("/v1/keys", headers=header(keyed.admin)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Basic !!"},
+        {"Authorization": "Basic " + base64.b64encode(b"no colon").decode()},
+        {"Authorization": "Digest username=a"},
+        {"api-key": ""},
+        {"api-key": "ml_\u00fc"},
+    ],
+)
+def test_what_is_no_key_is_refused(keyed: Keyed, refused: Refused, header: dict[str, str]) -> None:
+    sent = {name: value.encode("latin-1") for name, value in header.items()}
+    answer = keyed.client.get("/v1/keys", headers=sent)
+    refused(answer, 401, "key_invalid")
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
+    assert "Basic " in answer.headers["www-authenticate"]
+
+
+def test_who_sends_no_key_hears_how(keyed: Keyed, refused: Refused) -> None:
+    answer = keyed.client.get("/v1/models")
+    assert "Bearer" in refused(answer, 401, "key_required")["detail"]
+    assert answer.headers["www-authenticate"].startswith("Bearer ")
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"name": ""}, "/name"),
+        ({"name": None}, "/name"),
+        ({"scopes": []}, "/scopes"),
+        ({"scopes": ["write"]}, "/scopes/0"),
+        ({"models": []}, "/models"),
+        ({"models": ["Tags"]}, "/models/0"),
+        ({"models": ["*-tags"]}, "/models/0"),
+        ({"models": ["a*b*"]}, "/models/0"),
+        ({"models": ["a"] * 101}, "/models"),
+        ({"expires_at": "2020-01-31T12:00:00Z"}, "/expires_at"),
+        ({"expires_at": "2099-01-31T12:00:00"}, "/expires_at"),
+        ({"expires_at": 4_073_544_000}, "/expires_at"),
+        ({"note": "n" * 2_001}, "/note"),
+        ({"rates": {"requests_per_second": 0}}, "/rates/requests_per_second"),
+        ({"rates": {"requests_at_a_time": 1.5}}, "/rates/requests_at_a_time"),
+        ({"rates": {"requests_per_hour": 1}}, "/rates/requests_per_hour"),
+        ({"secret": "mine"}, "/secret"),
+    ],
+)
+def test_what_a_key_cannot_be(keyed: Keyed, refused: Refused, change: dict[str, Any], place: str) -> None:
+    body = {"name": "page", "scopes": ["predict"], **change}
+    refused(keyed.call("post", "/v1/keys", json=body), 422, "invalid_request", place)
+
+
+def test_some_fields_can_be_changed(keyed: Keyed, refused: Refused) -> None:
+    made = keyed.make(scopes=["read"], note="old", expires_at="2099-01-31T12:00:00.000Z")
+    address, text = f"/v1/keys/{made['id']}", made.pop("key")
+    rates = {**NO_RATES, "requests_per_second": 5.0}
+    changed = keyed.call("patch", address, json={"name": "new", "rates": rates})
+    assert changed.json() == {**made, "name": "new", "rates": rates}
+    changed = keyed.call("patch", address, json={"note": None, "expires_at": None, "rates": None})
+    assert changed.json() == {**made, "name": "new", "note": None, "expires_at": None} == keyed.shown(made["id"])
+    assert keyed.call("get", "/v1/models", text).status_code == 200
+    for field in ({"scopes": ["admin"]}, {"models": ["*"]}, {"state": "active"}):
+        refused(keyed.call("patch", address, json=field), 422, "invalid_request", f"/{next(iter(field))}")
+    refused(keyed.call("patch", address, json={}), 422, "invalid_request", "")
+    refused(keyed.call("patch", address, json={"name": None}), 422, "invalid_request", "/name")
+
+
+def test_a_revoked_key_opens_nothing_and_stays_listed(keyed: Keyed, refused: Refused) -> None:
+    made = keyed.make()
+    address = f"/v1/keys/{made['id']}"
+    assert keyed.call("get", "/v1/models", made["key"]).status_code == 200
+    assert keyed.call("delete", address).status_code == 204
+    refused(keyed.call("get", "/v1/models", made["key"]), 401, "key_invalid")
+    shown = keyed.shown(made["id"])
+    assert shown["state"] == "revoked"
+    assert shown["revoked_at"] >= shown["created_at"]
+    assert keyed.call("delete", address).status_code == 204  # again: nothing changes
+    assert keyed.shown(made["id"]) == shown
+    assert shown in keyed.call("get", "/v1/keys").json()["keys"]
+    changed = keyed.call("patch", address, json={"expires_at": None}).json()
+    assert changed["state"] == "revoked"
+
+
+def test_a_key_that_is_not_there(keyed: Keyed, refused: Refused) -> None:
+    for method, body in (("get", None), ("patch", {"name": "n"}), ("delete", None)):
+        options = {} if body is None else {"json": body}
+        refused(keyed.call(method, f"/v1/keys/{'z' * 12}", **options), 404, "key_not_found")
+        refused(keyed.call(method, f"/v1/keys/{'z' * 300}", **options), 404, "key_not_found")
+
+
+def test_a_key_gives_no_more_than_it_has(keyed: Keyed, refused: Refused) -> None:
+    mine = keyed.make(models=["tags-*", "spam"])
+    others = keyed.make(models=["tags-*", "news"])
+    every = keyed.make()
+    for allowed in (["tags-*"], ["tags-en*", "spam"], ["tags-x"]):
+        body = {"name": "n", "scopes": ["admin"], "models": allowed}
+        assert keyed.call("post", "/v1/keys", mine["key"], json=body).status_code == 201
+    for excess in (["*"], ["tags*"], ["spam*"], ["spam", "news"], ["tag-x"]):
+        body = {"name": "n", "scopes": ["read"], "models": excess}
+        refused(keyed.call("post", "/v1/keys", mine["key"], json=body), 403, "model_not_allowed")
+    for key in (others, every):
+        address = f"/v1/keys/{key['id']}"
+        refused(keyed.call("get", address, mine["key"]), 403, "model_not_allowed")
+        refused(keyed.call("patch", address, mine["key"], json={"name": "n"}), 403, "model_not_allowed")
+        refused(keyed.call("delete", address, mine["key"]), 403, "model_not_allowed")
+    seen = {key["id"] for key in keyed.call("get", "/v1/keys", mine["key"]).json()["keys"]}
+    assert mine["id"] in seen
+    assert not seen & {others["id"], every["id"]}
+    assert keyed.call("delete", f"/v1/keys/{mine['id']}", mine["key"]).status_code == 204  # its own
+
+
+def test_there_are_no_more_keys_than_may_be(serve: Callable[..., Any], refused: Refused) -> None:
+    with serve(max_keys=12) as client:
+        keyed = Keyed(client)  # 10 keys, one of them revoked
+        gone = next(key for key in keyed.call("get", "/v1/keys").json()["keys"] if key["state"] == "revoked")
+        last = [keyed.make()["id"] for _ in range(3)]
+        refused(keyed.call("get", f"/v1/keys/{gone['id']}"), 404, "key_not_found")
+        one_more = {"name": "n", "scopes": ["read"]}
+        refused(keyed.call("post", "/v1/keys", json=one_more), 507, "limit_exceeded")
+        for id in reversed(last):
+            keyed.call("delete", f"/v1/keys/{id}")
+        newer = keyed.make()["id"]
+        ids = {key["id"] for key in keyed.call("get", "/v1/keys").json()["keys"]}
+        assert last[2] not in ids  # revoked first
+        assert {newer, last[0], last[1]} <= ids
+
+
+def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -> None:
+    with serve(data_dir=tmp_path) as client:
+        keyed = Keyed(client)
+        store = client.app.state.context.keyring._key_store._documents
+
+        async def damage() -> None:
+            for each in await store.all("key"):
+                await store.put("key", each.name, b"{}", revision=each.revision)
+
+        client.portal.call(damage)
+        key = keyed.admin
+    with serve(data_dir=tmp_path) as client:
+        assert client.get("/v1/models").json()["code"] == "key_required"
+        assert client.get("/v1/models", headers={"api-key": key}).json()["code"] == "key_invalid"

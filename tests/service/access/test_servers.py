@@ -1,0 +1,172 @@
+"""Servers and their keys: the first one, restarts, replicas, a store that is away, an address that others reach."""
+
+import json
+import re
+import stat
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+from tests.service.access.keyed import Keyed
+from tests.support.server_process import ServerProcess
+from tests.support.waiting import eventually
+
+from manylabel_service.access import __main__ as program
+from manylabel_service.access.key_store import KIND, KeyStore
+from manylabel_service.access.keyring import Keyring
+from manylabel_service.app import create_app
+from manylabel_service.settings import Settings
+from manylabel_service.storage import SQLiteStore, Store, open_store
+from manylabel_service.storage.redis.keys import document_keys
+
+Serve = Callable[..., Any]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the program that makes the first key; its exit status, its output and its errors."""
+
+    def running(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["manylabel_service.access", "init", *arguments])
+        monkeypatch.setattr(program, "configure_logging", lambda settings: None)
+        status = program.main()
+        return status, *capsys.readouterr()
+
+    return running
+
+
+def answer(client: TestClient, key: str | None, path: str = "/v1/models") -> Any:
+    return client.get(path, headers={} if key is None else {"api-key": key})
+
+
+def test_the_first_key_is_made_in_a_data_directory(run: Run, serve: Serve, tmp_path: Path) -> None:
+    status, text, told = run("--data-dir", str(tmp_path), "--name", "root")
+    assert status == 0
+    assert re.fullmatch(r"ml_\w{12}_\w{43}\n", text)
+    assert "root" in told
+    assert text.strip() not in told
+    with serve(data_dir=tmp_path) as client:
+        assert answer(client, None).json()["code"] == "key_required"
+        (key,) = answer(client, text.strip(), "/v1/keys").json()["keys"]
+        assert (key["name"], key["scopes"], key["models"], key["state"]) == ("root", ["admin"], ["*"], "active")
+        refused = run("--data-dir", str(tmp_path))
+        assert refused[:2] == (1, "")
+        assert "another process" in refused[2] or "in use" in refused[2]
+
+
+def test_it_can_be_written_to_a_file_and_made_only_if_there_is_none(run: Run, tmp_path: Path) -> None:
+    place, file = str(tmp_path / "data"), tmp_path / "key"
+    file.touch(0o644)
+    assert run("--data-dir", place, "--file", str(file), "--if-none")[:2] == (0, "")
+    first = file.read_text()
+    assert re.fullmatch(r"ml_\w{12}_\w{43}\n", first)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert run("--data-dir", place, "--file", str(file), "--if-none")[:2] == (0, "")
+    assert file.read_text() == first
+    assert run("--data-dir", place)[0] == 0  # whoever has the directory can always make one more
+
+
+def test_a_redis_that_has_keys_gets_no_other_first_one(run: Run, shared_redis: Callable[[], str]) -> None:
+    url = shared_redis()
+    assert run("--store", url)[0] == 0
+    status, text, told = run("--store", url)
+    assert (status, "ml_" in text) == (1, False)
+    assert "has 1 keys already" in told
+    assert run("--store", url, "--if-none")[0] == 0
+
+
+def test_the_way_back_in_is_described_as_it_is() -> None:
+    page = Path(__file__).parents[3] / "docs" / "operations.md"
+    assert f"redis-cli DEL {' '.join(document_keys(KIND))}" in page.read_text()
+
+
+def test_a_server_that_others_reach_does_not_start_without_a_key(server_process: Callable[..., ServerProcess]) -> None:
+    server = server_process("--host", "0.0.0.0").start(wait=False)
+    assert server.process is not None
+    assert server.process.wait(120) == 1
+    server.process = None
+    (line,) = [json.loads(line) for line in server.log.read_text().splitlines() if "cannot_start" in line]
+    assert "manylabel keys init" in line["error"]
+    assert "--insecure" in line["error"]
+
+
+def test_it_starts_if_it_is_told_to_be_insecure(tmp_path: Path) -> None:
+    ready = threading.Event()
+    settings = Settings(host="0.0.0.0", insecure=True, data_dir=tmp_path)
+    app = create_app(settings, open_store(settings), on_ready=ready.set)
+    with TestClient(app, base_url="http://localhost") as client:
+        assert ready.wait(120)
+        assert answer(client, None).status_code == 200
+
+
+async def test_only_one_worker_looks_and_none_is_open(store: Store) -> None:
+    keyring = Keyring(KeyStore(store.documents, 10), "0.0.0.0")
+    await keyring.start(check=False)
+    assert not keyring.access(None).allows("read")
+    await keyring.stop()
+
+
+def test_keys_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
+    with serve(data_dir=tmp_path) as client:
+        before = Keyed(client)
+        keys = before.call("get", "/v1/keys").json()
+    with serve(data_dir=tmp_path) as client:
+        assert answer(client, None).json()["code"] == "key_required"
+        assert answer(client, before.admin, "/v1/keys").json() == keys
+        assert answer(client, before.keys["read"]).status_code == 200
+        for text in before.wrong.values():
+            assert answer(client, text).json()["code"] == "key_invalid"
+
+
+def test_what_is_done_on_one_replica_holds_on_the_other(serve: Serve, shared_redis: Callable[[], str]) -> None:
+    url = shared_redis()
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(serve(store=url)) for _ in range(2))
+        assert answer(two, None).status_code == 200
+        keyed = Keyed(one)
+        eventually(lambda: answer(two, None).status_code == 401)
+        made = keyed.make(scopes=["read"])
+        eventually(lambda: answer(two, made["key"]).status_code == 200)
+        keyed.call("delete", f"/v1/keys/{made['id']}")
+        eventually(lambda: answer(two, made["key"]).status_code == 401)  # asked without a pause: under load
+        assert answer(two, keyed.admin).status_code == 200
+
+
+def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: Any) -> None:
+    with serve(store=redis_server.url, redis_timeout_seconds=1) as client:
+        keyed = Keyed(client)
+        spec = {"name": "m", "algorithm": "falt", "labels": ["a"]}
+        assert keyed.call("post", "/v1/models", json=spec).status_code == 201
+        redis_server.kill()
+
+        def predicted(key: str) -> int:
+            status: int = keyed.call("post", "/v1/models/m/predict", key, json={"x": [1]}).status_code
+            return status
+
+        assert predicted(keyed.keys["predict"]) == 200
+        assert predicted(keyed.keys["learn"]) == 403
+        assert predicted(keyed.wrong["revoked"]) == 401
+        eventually(lambda: keyed.call("get", "/v1/keys").status_code == 503)
+        redis_server.start()
+        eventually(lambda: keyed.call("get", "/v1/keys").status_code == 200)
+        id = keyed.call("get", "/v1/keys").json()["keys"][0]["id"]
+        assert keyed.call("delete", f"/v1/keys/{id}").status_code == 204
+
+
+async def test_a_server_that_has_seen_a_key_never_opens_again(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path)
+    await store.open()
+    keyring = Keyring(KeyStore(store.documents, 10), None)
+    await keyring.start()
+    assert keyring.access(None).allows("admin")
+    keyring._note({"a" * 12: None})
+    keyring._holders.clear()
+    assert not keyring.access(None).allows("admin")
+    await keyring.stop()
+    await store.close()

@@ -1,0 +1,111 @@
+"""A key sees the models, data sets and jobs that it is for, wherever they are listed or named."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from tests.service.access.keyed import Keyed
+
+Refused = Callable[..., dict[str, Any]]
+
+CSV = "a,b,y\n1,2,1\n2,1,0\n3,3,1\n4,1,0\n"
+
+
+class Both(NamedTuple):
+    """An application with two of each thing, and a key for those whose names begin with ``mine``."""
+
+    keyed: Keyed
+    key: str
+    jobs: dict[str, str]
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        return self.keyed.call(method, path, self.key, **options)
+
+
+@pytest.fixture(scope="module")
+def both(keyed: Keyed) -> Iterator[Both]:
+    jobs = {}
+    for whose in ("mine", "theirs"):
+        for name in (f"{whose}-1", f"{whose}-online"):
+            assert keyed.call("post", "/v1/models", json={"name": name, "algorithm": "falt"}).status_code == 201
+            keyed.call("post", f"/v1/models/{name}/update", json={"x": [1], "y": ["a"]})
+        query = f"name={whose}-data&format=csv&label_columns=1"
+        uploaded = keyed.client.post(
+            f"/v1/datasets?{query}", content=CSV, headers={"api-key": keyed.admin, "Content-Type": "text/csv"}
+        )
+        assert uploaded.status_code == 201, uploaded.text
+        job = keyed.call("post", "/v1/jobs", json=order(f"{whose}-trained", f"{whose}-data"))
+        assert job.status_code == 202, job.text
+        jobs[whose] = job.json()["id"]
+    yield Both(keyed, keyed.make(models=["mine*"])["key"], jobs)
+    for id in jobs.values():
+        keyed.call("delete", f"/v1/jobs/{id}")
+
+
+def order(model: str, dataset: str, **fields: Any) -> dict[str, Any]:
+    return {"trainer": "m3l", "model": model, "data": {"dataset": dataset}, **fields}
+
+
+def test_lists_show_what_the_key_is_for(both: Both) -> None:
+    models = [model["name"] for model in both.call("get", "/v1/models").json()["models"]]
+    assert {"mine-1", "mine-online"} <= set(models)
+    assert all(name.startswith("mine") for name in models)
+    assert [data["name"] for data in both.call("get", "/v1/datasets").json()["datasets"]] == ["mine-data"]
+    assert [job["id"] for job in both.call("get", "/v1/jobs").json()["jobs"]] == [both.jobs["mine"]]
+    assert len(both.keyed.call("get", "/v1/jobs").json()["jobs"]) == 2
+
+
+def test_metrics_are_of_the_models_that_the_key_is_for(both: Both) -> None:
+    text = both.call("get", "/metrics").text
+    assert 'manylabel_model_bytes{model="mine-1"}' in text
+    assert "http_requests_total" in text
+    assert "theirs" not in text
+    assert "theirs" in both.keyed.call("get", "/metrics").text
+
+
+def test_readiness_has_details_for_those_who_may_read(both: Both) -> None:
+    assert both.call("get", "/readyz").json() == {"ready": True, "failed": []}
+    assert both.keyed.client.get("/readyz").json() == {"ready": True}
+    assert both.keyed.call("get", "/readyz", both.keyed.keys["predict"]).json() == {"ready": True}
+
+
+@pytest.mark.parametrize("path", ["", "/log", "/events"])
+def test_jobs_for_other_models_are_not_shown(both: Both, refused: Refused, path: str) -> None:
+    refused(both.call("get", f"/v1/jobs/{both.jobs['theirs']}{path}"), 403, "model_not_allowed")
+    if not path.endswith("events"):
+        assert both.call("get", f"/v1/jobs/{both.jobs['mine']}{path}").status_code == 200
+
+
+def test_jobs_for_other_models_are_not_touched(both: Both, refused: Refused) -> None:
+    refused(both.call("delete", f"/v1/jobs/{both.jobs['theirs']}"), 403, "model_not_allowed")
+    refused(both.call("post", f"/v1/jobs/{both.jobs['theirs']}/retry"), 403, "model_not_allowed")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        order("theirs-x", "mine-data"),
+        order("mine-x", "theirs-data"),
+        order("mine-x", "mine-data", data={"dataset": "mine-data", "unlabelled": {"dataset": "theirs-data"}}),
+        order("mine-x", "mine-data", holdout={"dataset": "theirs-data"}),
+        order("mine-x", "mine-data", data={"stream": "theirs-online", "last": 10}),
+    ],
+)
+def test_a_job_names_only_what_the_key_is_for(both: Both, refused: Refused, body: dict[str, Any]) -> None:
+    refused(both.call("post", "/v1/jobs", json=body), 403, "model_not_allowed")
+
+
+def test_a_model_is_made_only_of_what_the_key_is_for(both: Both, refused: Refused) -> None:
+    make = {"name": "theirs-new", "algorithm": "falt"}
+    refused(both.call("post", "/v1/models", json=make), 403, "model_not_allowed")
+    begin = {"name": "mine-new", "algorithm": "falt", "init_from": {"model": "theirs-trained"}}
+    refused(both.call("post", "/v1/models", json=begin), 403, "model_not_allowed")
+    upload = both.call("post", "/v1/datasets?name=theirs-new&format=csv&label_columns=1", content=CSV)
+    refused(upload, 403, "model_not_allowed")
+
+
+def test_label_studio_gets_a_key_as_a_password(both: Both, refused: Refused) -> None:
+    key = both.keyed.make(scopes=["predict", "learn"], models=["mine-1"])["key"]
+    for name, status in (("mine-1", 200), ("mine-online", 403), ("theirs-1", 403)):
+        answer = both.keyed.client.get(f"/v1/label-studio/{name}/health", auth=("label-studio", key))
+        assert answer.status_code == status
