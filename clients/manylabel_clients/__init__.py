@@ -20,6 +20,7 @@ from manylabel_clients.http.errors import (
     Unavailable,
     UnexpectedAnswer,
 )
+from manylabel_clients.http.resources.audit import AuditedCall, AuditPage
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.resources.examples import Sparse
 from manylabel_clients.http.resources.jobs import (
@@ -57,6 +58,8 @@ __all__ = [
     "AsyncClient",
     "AsyncJob",
     "AsyncModel",
+    "AuditPage",
+    "AuditedCall",
     "BaselineMeasures",
     "Busy",
     "Client",

@@ -8,7 +8,7 @@ import typer
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
-from manylabel_clients.command.server import demo, serve, transfer, worker
+from manylabel_clients.command.server import audit, demo, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
@@ -36,6 +36,7 @@ for module in (
     train,
     datasets,
     jobs,
+    audit,
 ):
     module.register(app)
 

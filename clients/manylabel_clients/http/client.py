@@ -10,6 +10,7 @@ from typing import Self
 
 import httpx2
 
+from manylabel_clients.http.resources.audit import AuditRequests
 from manylabel_clients.http.resources.datasets import DatasetRequests
 from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingRequests
 from manylabel_clients.http.resources.models import AsyncModel, Model
@@ -30,7 +31,7 @@ from manylabel_clients.http.transport.connections import (
 from manylabel_clients.http.transport.retry import Retry
 
 
-class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests):
+class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditRequests):
     """All requests about a server that are not about one model or one job."""
 
 
@@ -97,6 +98,8 @@ class Client(SyncResource[ClientRequests]):
     train = sync_handle(ClientRequests.train, Job)
     jobs = sync(ClientRequests.jobs)
 
+    audit = sync(ClientRequests.audit)
+
     def model(self, name: str) -> Model:
         """Return the model of this name. Asks nothing of the server, not even whether it exists."""
         return Model(self._connections, name)
@@ -160,6 +163,8 @@ class AsyncClient(AsyncResource[ClientRequests]):
     trainers = awaited(ClientRequests.trainers)
     train = awaited_handle(ClientRequests.train, AsyncJob)
     jobs = awaited(ClientRequests.jobs)
+
+    audit = awaited(ClientRequests.audit)
 
     def model(self, name: str) -> AsyncModel:
         """Return the model of this name. Asks nothing of the server, not even whether it exists."""

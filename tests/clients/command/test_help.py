@@ -33,7 +33,7 @@ def test_the_commands_are_these() -> None:
         "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "label", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
         "models plot", "models labels", "models predictions", "models rename-label", "models retire-label",
-        "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker",
+        "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 

@@ -41,9 +41,9 @@ class Audited(Parameters):
 
     limit: up_to(MAX_LINES) = 100  # type: ignore[valid-type]
     """At most so many calls are listed."""
-    key: Annotated[str, Field(max_length=64)] | None = None
+    key: Annotated[str, Field(max_length=256)] | None = None
     """Only calls with the key of this id are listed."""
-    model: Annotated[str, Field(max_length=64)] | None = None
+    model: Annotated[str, Field(max_length=256)] | None = None
     """Only calls about this model are listed."""
     since: Annotated[str, BeforeValidator(_read_time)] | None = None
     """Only calls that ended at this time or later are listed."""

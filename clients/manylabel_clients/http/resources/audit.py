@@ -1,0 +1,91 @@
+"""The audit of a server: who changed, exported or was refused what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from manylabel_clients.http.resources.records import from_json
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.transport.exchange import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedCall:
+    """A call that changed or exported something, or was refused for want of a key or a scope."""
+
+    time: str
+    """When it ended: RFC 3339, UTC."""
+    key_id: str | None
+    address: str | None
+    """The network address that it came from: behind a balancer, that of the balancer."""
+    request_id: str
+    method: str
+    route: str | None
+    """The template of its address, as ``/v1/models/{name}/update``."""
+    model: str | None
+    dataset: str | None
+    target: str | None
+    """The job, the key, the snapshot or the version that it was about."""
+    status: int
+    code: str | None
+    """The code of the error that it was answered."""
+    position: str | None
+    """The position in the log of the model that its change has."""
+    lines: int | None
+    """The lines that a stream has learnt."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """A part of the audit, with the places where it goes on."""
+
+    calls: list[AuditedCall]
+    before: str | None
+    """Leads on to older calls, as `before` of the next request; None if there are none."""
+    after: str
+    """Lists what comes later, as `after` of a later request."""
+
+
+class AuditRequests(Requests):
+    """Requests about the audit of a server."""
+
+    def audit(
+        self,
+        *,
+        limit: int | None = None,
+        key: str | None = None,
+        model: str | None = None,
+        since: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+    ) -> Exchange[AuditPage]:
+        """Return calls that changed or exported something, or were refused, the newest first.
+
+        Parameters
+        ----------
+        limit : int, optional
+            At most so many, up to 1,000; 100 if not given.
+        key, model : str, optional
+            Only those with the key of this id, or about this model.
+        since : str, optional
+            Only those that ended at this time or later, as ``2026-11-23T12:00:00Z``.
+        before : str, optional
+            `before` of an earlier page: goes on to older calls.
+        after : str, optional
+            `after` of an earlier page: lists what was written since, the oldest first.
+
+        Raises
+        ------
+        NotFound
+            If the server keeps no audit.
+        """
+        given = {"limit": limit, "key": key, "model": model, "since": since, "before": before, "after": after}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return (yield from self._get(f"/v1/audit?{query}" if query else "/v1/audit", _page))
+
+
+def _page(answer: dict[str, Any]) -> AuditPage:
+    calls = [from_json(AuditedCall, each) for each in answer["calls"]]
+    return AuditPage(calls, answer["before"], answer["after"])
