@@ -55,6 +55,23 @@ $(INFERENCE_CLIENTS):
 	$(PYTHON) -m venv .venv-open-inference
 	.venv-open-inference/bin/pip install --quiet --disable-pip-version-check 'tritonclient[http]>=2.60' 'kserve>=0.19'
 
+# The description of the interface held against the service, twenty minutes a store; MANYLABEL_TEST_MINUTES=2 is a glance.
+# MANYLABEL_TEST_OPENAPI=folder has the programs; they are not installed here then.
+OPENAPI := .venv-openapi/bin
+MANYLABEL_TEST_OPENAPI ?= $(OPENAPI)
+test-openapi: $(INSTALLED) $(MANYLABEL_TEST_OPENAPI)
+	MANYLABEL_TEST_OPENAPI=$(MANYLABEL_TEST_OPENAPI) $(BIN)/pytest -n 0 -m openapi -o faulthandler_timeout=7200
+
+$(OPENAPI):
+	$(PYTHON) -m venv .venv-openapi
+	$(OPENAPI)/pip install --quiet --disable-pip-version-check 'schemathesis>=4.32,<5' 'openapi-python-client>=0.29,<1' ruff
+
+# Coverage-guided fuzzing of all parsers, SECONDS for each; what it finds stands in tests/fuzz/findings, which `make test` reads.
+SECONDS ?= 240
+fuzz: $(INSTALLED)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
+	for target in $$($(BIN)/python -m tests.fuzz); do $(BIN)/python -m tests.fuzz $$target $(SECONDS) || exit 1; done
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

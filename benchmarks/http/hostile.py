@@ -1,4 +1,4 @@
-"""Ten hostile clients: each tries one way to take a server away from the others, again and again, for some seconds.
+"""Hostile clients: each tries one way to take a server away from the others, again and again, for some seconds.
 
 They run in processes of their own, at the lowest priority: what is measured is what they do to the server, and not to
 the client beside them on the same core. Whatever they are answered, they go on.
@@ -6,12 +6,13 @@ the client beside them on the same core. Whatever they are answered, they go on.
 
 import json
 import os
+import selectors
 import socket
 import struct
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from multiprocessing import get_context
 
@@ -104,6 +105,64 @@ def scrapes_and_overloads(port: int) -> None:
     _call(port, "POST", "/v1/models/kept/update", {"examples": examples})
 
 
+def idles(port: int) -> None:
+    """Open 2,000 connections and ask nothing."""
+    with _crowd(port, 2_000):
+        time.sleep(10.0)
+
+
+def listens(port: int) -> None:
+    """Listen to the events of five models, 100 times each, while these learn."""
+    with _crowd(port, 500) as clients:
+        for number, client in enumerate(clients):
+            client.sendall(f"GET /v1/models/crowd-{number % 5}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        for number in range(100):
+            _call(port, "POST", f"/v1/models/crowd-{number % 5}/update", {"x": {"a": 1.0}, "y": ["b"]})
+            for client in clients:
+                with suppress(BlockingIOError):
+                    client.recv(2**16, socket.MSG_DONTWAIT)
+
+
+def drips(port: int) -> None:
+    """Send 300 bodies a byte at a time."""
+    with _crowd(port, 300) as clients:
+        for client in clients:
+            client.sendall(_head("POST", "/v1/models/victim/update", "application/json", 10_000) + b"{")
+        for _ in range(100):
+            for client in clients:
+                client.send(b" ")
+            time.sleep(0.1)
+
+
+OVERLOAD_CONNECTIONS = 320
+"""Five times the 64 that keep a server busy."""
+
+
+def overloads(port: int) -> None:
+    """Send batches of updates on 320 connections, on each the next when the last is answered."""
+    examples = [{"x": {f"f{i}": 1.0 for i in range(50)}, "y": [f"l{j}" for j in range(20)]} for _ in range(100)]
+    body = json.dumps({"examples": examples}).encode()
+    request = _head("POST", "/v1/models/kept/update", "application/json", len(body)) + body
+    with _crowd(port, OVERLOAD_CONNECTIONS) as clients, selectors.DefaultSelector() as answers:
+        for client in clients:
+            client.sendall(request)
+            answers.register(client, selectors.EVENT_READ)
+        while ready := answers.select(TIMEOUT_SECONDS):
+            for key, _ in ready:
+                client = key.fileobj
+                assert isinstance(client, socket.socket)
+                if not client.recv(2**16):
+                    answers.unregister(client)
+                else:
+                    client.sendall(request)
+
+
+@contextmanager
+def _crowd(port: int, n: int) -> Iterator[list[socket.socket]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection((HOST, port), TIMEOUT_SECONDS)) for _ in range(n)]
+
+
 _CLIENTS: tuple[Callable[[int], None], ...] = (
     imports_a_huge_header,
     sends_endless_headers,
@@ -116,13 +175,16 @@ _CLIENTS: tuple[Callable[[int], None], ...] = (
     sends_wrong_lines,
     scrapes_and_overloads,
 )
-HOSTILE = {client.__name__: client for client in _CLIENTS}
+_CROWDS: tuple[Callable[[int], None], ...] = (idles, listens, drips, overloads)
+HOSTILE = {client.__name__: client for client in (*_CLIENTS, *_CROWDS)}
 """The hostile clients by their names."""
+ONE_BY_ONE = [client.__name__ for client in _CLIENTS]
+"""Those that need few connections."""
 
 
 def prepare(port: int) -> None:
-    """Make the models that are attacked: `kept`, and `large` of some 100 MB with a snapshot."""
-    for name in ("kept", "large"):
+    """Make the models that are attacked: `kept`, five of a crowd, and `large` of some 100 MB with a snapshot."""
+    for name in ("kept", "large", *(f"crowd-{number}" for number in range(5))):
         _call(port, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
     labels = [f"l{i}" for i in range(500)]
     for part in range(20):

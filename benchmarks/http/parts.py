@@ -30,9 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lines", type=int, default=60_000, help="per run of a stream")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each contender, taken in turns")
     parser.add_argument("--seconds", type=float, default=30, help="of the storm")
-    names = list(hostile.HOSTILE)
     parser.add_argument(
-        "--hostile", choices=names, nargs="+", default=names, help="clients of the storm; by default all"
+        "--hostile",
+        choices=hostile.HOSTILE,
+        nargs="+",
+        default=hostile.ONE_BY_ONE,
+        help="clients of the storm; by default those that need few connections",
     )
     parser.add_argument("--minutes", type=float, default=30, help="of the soak")
     parser.add_argument("--warm-up", type=float, default=5, help="minutes of the soak before its memory is looked at")

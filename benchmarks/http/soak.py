@@ -1,7 +1,8 @@
-"""Memory of a server under mixed load for a long time: does it rise after its models have stopped growing?
+"""Servers under mixed load for a long time: does something rise after their models have stopped growing?
 
 Some clients predict, update, keep predictions and label them later, stream, list, scrape and take snapshots, in turns
-and with pauses. The models know all their features and labels from the start, so that nothing has a reason to grow.
+and with pauses; others listen to events, and jobs train. The models know all their features and labels from the start,
+so that nothing has a reason to grow. With Redis there are two replicas, which every client asks in turns.
 """
 
 import argparse
@@ -10,7 +11,8 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from http.client import HTTPConnection
 
@@ -19,35 +21,41 @@ import numpy as np
 from benchmarks.http import servers
 
 N_CLIENTS = 4
+N_LISTENERS = 4
+N_REPLICAS = {"sqlite": 1, "redis": 2}
 N_FEATURES, N_LABELS = 500, 20
 ALGORITHMS = ("falt", "salt", "kernel_falt", "passive_aggressive")
 PAUSE_SECONDS = 0.04
 SAMPLE_SECONDS = 5.0
+JOB_SECONDS = 60.0
+"""Between the ends of jobs and the orders of the next."""
 AIM = 0.02
 """Most of the memory by which its trend may rise over the time measured."""
 
+Sample = tuple[float, float, int, int]
+"""Seconds, resident MB, open descriptors, and threads."""
+
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print the memory of each tenth of the time."""
+    """Measure, and print what each server holds in each tenth of the time, and how long the clients waited."""
     with ExitStack() as stack:
-        flags = stack.enter_context(
-            servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
-        )
-        server = stack.enter_context(servers.manylabel(args.port, flags, servers.CORES))
+        store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
+        flags = stack.enter_context(store)
+        ports = [args.port + number for number in range(N_REPLICAS[args.store])]
+        started = [stack.enter_context(servers.manylabel(port, flags, servers.CORES)) for port in ports]
         for algorithm in ALGORITHMS:
-            servers.post(args.port, "/v1/models", json.dumps(_spec(algorithm)).encode())
-        stop = threading.Event()
-        clients = [threading.Thread(target=_use, args=(args.port, seed, stop)) for seed in range(N_CLIENTS)]
-        for client in clients:
-            client.start()
+            servers.post(ports[0], "/v1/models", json.dumps(_spec(algorithm)).encode())
+        load = _Load(ports)
         try:
-            stop.wait(60 * args.warm_up)
-            samples = list(_samples(server, 60 * args.minutes))
+            load.over.wait(60 * args.warm_up)
+            load.took.clear()
+            samples = _samples(started, 60 * args.minutes, load.over)
         finally:
-            stop.set()
-            for client in clients:
-                client.join()
-    _print(np.array(samples), args)
+            load.stop()
+    print(f"\nsoak ({args.store}), {args.warm_up:g} minutes before      MB (min..max)    descriptors  threads")
+    for server, lines in zip(started, samples, strict=True):
+        _print(server.port, np.array(lines))
+    load.print()
 
 
 def _spec(algorithm: str) -> dict[str, object]:
@@ -56,20 +64,87 @@ def _spec(algorithm: str) -> dict[str, object]:
     return {"name": algorithm, "algorithm": algorithm, **names, **params}
 
 
-def _samples(server: servers.Server, seconds: float) -> Iterator[tuple[float, float, int, int]]:
-    """Seconds, resident MB, open descriptors, and threads."""
+def _samples(started: Sequence[servers.Server], seconds: float, over: threading.Event) -> list[list[Sample]]:
+    """Return what each server holds, every few seconds; it ends early where a client fails."""
+    samples: list[list[Sample]] = [[] for _ in started]
     begun = time.monotonic()
-    while (passed := time.monotonic() - begun) < seconds:
-        yield passed, server.resident_bytes() / 1e6, *server.descriptors_and_threads()
-        time.sleep(SAMPLE_SECONDS)
+    while (passed := time.monotonic() - begun) < seconds and not over.wait(SAMPLE_SECONDS):
+        for server, lines in zip(started, samples, strict=True):
+            lines.append((passed, server.resident_bytes() / 1e6, *server.descriptors_and_threads()))
+    return samples
 
 
-def _use(port: int, seed: int, stop: threading.Event) -> None:
-    rng = random.Random(seed)
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
-    calls = itertools.cycle((_update, _predict, _keep_and_label, _update, _stream, _predict, _look))
-    while not stop.wait(PAUSE_SECONDS):
-        next(calls)(connection, f"/v1/models/{rng.choice(ALGORITHMS)}", rng)
+class _Load:
+    """Clients of all kinds, each in a thread; the first error ends them all.
+
+    Attributes
+    ----------
+    over : set when they are to stop, or one of them has failed.
+    took : seconds that each call of a client took.
+    """
+
+    def __init__(self, ports: Sequence[int]) -> None:
+        self.over = threading.Event()
+        self.took: list[float] = []
+        self._ports = ports
+        self._failures: list[BaseException] = []
+        self._events = self._jobs = 0
+        users = [(self._use, seed) for seed in range(N_CLIENTS)]
+        listeners = [(self._listen, number) for number in range(N_LISTENERS)]
+        self._threads = [
+            threading.Thread(target=self._until_over, args=work) for work in (*users, *listeners, (self._train, 0))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self.over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def print(self) -> None:
+        p50, p99 = 1e3 * np.percentile(self.took, [50, 99])
+        print(
+            f"{len(self.took):,} calls, p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {1e3 * max(self.took):,.0f} ms; "
+            f"{self._events:,} events, {self._jobs} jobs; errors: {len(self._failures)}"
+        )
+        for failure in self._failures:
+            print(f"  {failure!r}")
+
+    def _until_over(self, work: Callable[[int], None], number: int) -> None:
+        try:
+            work(number)
+        except Exception as error:
+            if not self.over.is_set():
+                self._failures.append(error)
+            self.over.set()
+
+    def _use(self, seed: int) -> None:
+        rng = random.Random(seed)
+        connections = itertools.cycle([HTTPConnection("127.0.0.1", port, timeout=60) for port in self._ports])
+        calls = itertools.cycle((_update, _predict, _keep_and_label, _update, _stream, _predict, _look))
+        while not self.over.wait(PAUSE_SECONDS):
+            begun = time.perf_counter()
+            next(calls)(next(connections), f"/v1/models/{rng.choice(ALGORITHMS)}", rng)
+            self.took.append(time.perf_counter() - begun)
+
+    def _listen(self, number: int) -> None:
+        port, model = self._ports[number % len(self._ports)], ALGORITHMS[number % len(ALGORITHMS)]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models/{model}/events", timeout=60) as lines:
+            while not self.over.is_set():
+                self._events += lines.readline().startswith(b"event:")
+
+    def _train(self, _: int) -> None:
+        """Order jobs on the stream of a model, one after the other."""
+        order = {"trainer": "m3l", "data": {"stream": ALGORITHMS[0], "last": 500}, "model": "trained"}
+        connection = HTTPConnection("127.0.0.1", self._ports[0], timeout=60)
+        while not self.over.wait(JOB_SECONDS):
+            job = json.loads(_post(connection, "/v1/jobs", order))
+            while job["state"] in ("queued", "running") and not self.over.wait(1.0):
+                job = json.loads(_send(connection, "GET", f"/v1/jobs/{job['id']}"))
+            if job["state"] == "failed":
+                raise RuntimeError(f"a job failed: {job}")
+            self._jobs += 1
 
 
 def _example(rng: random.Random) -> dict[str, object]:
@@ -116,8 +191,8 @@ def _send(connection: HTTPConnection, method: str, path: str, body: bytes = b"",
     return content
 
 
-def _print(samples: np.ndarray[tuple[int, int], np.dtype[np.float64]], args: argparse.Namespace) -> None:
-    print(f"\nsoak ({args.store}), {args.warm_up:g} minutes before      MB (min..max)    descriptors  threads")
+def _print(port: int, samples: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> None:
+    print(f"server on port {port}")
     for part in np.array_split(samples, 10):
         seconds, mb, descriptors, threads = part.T
         memory = f"{np.median(mb):24.1f} ({mb.min():.1f}..{mb.max():.1f})"

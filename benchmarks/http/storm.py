@@ -1,4 +1,4 @@
-"""A client that behaves well, beside ten that do not: how long it waits, what it is answered, what the server holds.
+"""A client that behaves well, beside others that do not: how long it waits, what it is answered, what the server holds.
 
 The settings are the server's defaults. A prediction of the well-behaved client is timed on a quiet server first, then
 while all others attack (benchmarks.http.hostile).
@@ -17,6 +17,9 @@ import numpy as np
 from benchmarks.http import hostile, servers
 
 QUIET_SECONDS = 10.0
+AFTER_SECONDS = 5.0
+"""When the storm has been over for so long, all shall be as before."""
+MAX_CONNECTIONS = "5000"
 PAUSE_SECONDS = 0.005
 AIM_RATIO = 5.0
 AIM_BYTES = 2 * 10**9
@@ -27,7 +30,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"\nstorm ({args.store})       predictions    p50 ms    p99 ms    max ms   answers")
     with ExitStack() as stack:
         store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
-        server = stack.enter_context(servers.manylabel(args.port, stack.enter_context(store)))
+        flags = [*stack.enter_context(store), "--max-connections", MAX_CONNECTIONS]
+        server = stack.enter_context(servers.manylabel(args.port, flags))
         servers.post(args.port, "/v1/models", b'{"name": "victim", "algorithm": "falt"}')
         servers.post(args.port, "/v1/models/victim/update", b'{"x": {"a": 1, "b": 2}, "y": ["c"]}')
         hostile.prepare(args.port)
@@ -36,13 +40,17 @@ def run(args: argparse.Namespace) -> None:
         with hostile.attacking(args.port, args.seconds + 30, args.hostile):
             time.sleep(3.0)  # until their processes have started
             stormy, answers = _predict(args.port, args.seconds)
+        soon, _ = _predict(args.port, AFTER_SECONDS)
         after, _ = _predict(args.port, QUIET_SECONDS)
-        most = memory.stop()
+        most, at_last = memory.stop(), server.resident_bytes()
+        refused = _refused(args.port)
     _print("quiet", quiet, Counter({200: len(quiet)}))
     _print("in the storm", stormy, answers)
-    _print("afterwards", after, Counter({200: len(after)}))
+    _print("just afterwards", soon, Counter({200: len(soon)}))
+    _print(f"{AFTER_SECONDS:g} s later", after, Counter({200: len(after)}))
     ratio = float(np.percentile(stormy, 99) / np.percentile(quiet, 99))
     print(f"p99 in the storm / quiet: {ratio:.1f}   aim {AIM_RATIO:g}: {'met' if ratio <= AIM_RATIO else 'MISSED'}")
+    print(f"refused: {refused or 'nothing'}; memory in the end {at_last / 1e6:,.0f} MB")
     print(f"most memory: {most / 1e6:,.0f} MB   aim {AIM_BYTES / 1e6:,.0f}: {'met' if most <= AIM_BYTES else 'MISSED'}")
 
 
@@ -84,6 +92,14 @@ def _predict(port: int, seconds: float) -> tuple[list[float], Counter[int]]:
         time.sleep(PAUSE_SECONDS)
     connection.close()
     return took, answers
+
+
+def _refused(port: int) -> str:
+    """Return how often the server has refused what, by the code of the error."""
+    begin = "manylabel_rejections_total{"
+    lines = [line for line in servers.get(port, "/metrics").decode().splitlines() if line.startswith(begin)]
+    counts = {line.partition('reason="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in lines}
+    return ", ".join(f"{reason}: {count:,.0f}" for reason, count in sorted(counts.items()))
 
 
 def _print(what: str, seconds: list[float], answers: Counter[int]) -> None:

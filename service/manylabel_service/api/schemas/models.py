@@ -106,8 +106,8 @@ class ListedLabel(Answer):
     label: str
     retired: bool
     """It is learnt and predicted no more."""
-    examples: int
-    """So many examples learnt had it."""
+    examples: int | float
+    """So many examples learnt had it, each counted by its weight."""
     frequency: float | None
     """The share of those with it among the examples whose truth about it was told."""
     first_seen: int | None

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of everything that parses what others wrote: `make fuzz` (docs/design.md)."""

@@ -1,0 +1,175 @@
+"""What is fuzzed: each target reads bytes, and may refuse them by its own errors only."""
+
+import contextlib
+import hashlib
+import io
+import json
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tests.fuzz.sealed import EXAMPLES, dataset, model, predictor
+
+from manylabel_core.datasets import BadDataset, read_dataset
+from manylabel_core.datasets.limits import Limits
+from manylabel_core.records.bounds import RecordLimits
+from manylabel_core.records.encoder import RecordEncoder
+from manylabel_core.records.text import TextSettings
+from manylabel_core.state import DamagedState, State
+from manylabel_service.api.translation.from_json import to_example
+from manylabel_service.api.translation.line_reader import Splitter
+from manylabel_service.api.web.bodies import json_value
+from manylabel_service.api.web.multipart import Multipart
+from manylabel_service.api.web.problems import Problem
+from manylabel_service.errors import UnreadableEntry
+from manylabel_service.label_studio.config import ConfigRefused, read_config
+from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
+from manylabel_service.transfer.archive import MANIFEST, ArchiveReader, BadArchive
+
+LIMITS = Limits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, bytes=2**20)
+
+
+class Target(NamedTuple):
+    """A target has a parser, what the parser may raise, and inputs to begin with."""
+
+    parse: Callable[[bytes], object]
+    refusals: tuple[type[Exception], ...]
+    seeds: Sequence[bytes]
+
+    def __call__(self, data: bytes) -> None:
+        """Parse; whatever is raised beyond the refusals is a finding."""
+        with contextlib.suppress(self.refusals):
+            self.parse(data)
+
+
+def _dataset(format: str, **options: Any) -> Callable[[bytes], object]:
+    def parse(data: bytes) -> object:
+        dataset = read_dataset(io.BytesIO(data), format, limits=LIMITS, **options)
+        return dataset.to_bytes()
+
+    return parse
+
+
+ARFF = b"""@relation 'r: -C -2'
+@attribute a numeric
+@attribute 'b c' {red, green, 'light blue'}
+@attribute y1 {0,1}
+@attribute y2 {0,1}
+@data
+1.5,red,1,0
+?,'light blue',0,1
+{0 2,1 green,3 1}
+"""
+MULAN = b"""<?xml version="1.0" encoding="utf-8"?>
+<labels xmlns="http://mulan.sourceforge.net/labels"><label name="y1"><label name="y2"/></label></labels>"""
+NDJSON = b"""{"x": {"a": 1, "text": "red apples", "tags": ["x", "y"], "deep": {"n": null, "b": true}}, "y": ["l"]}
+{"x": {"indices": [1, 5], "values": [0.5, -1]}, "y": {"l": true, "m": false}, "weight": 2}
+{"x": [1, 2.5, null], "y": []}
+{"x": "plain text", "y": ["m"]}
+"""
+
+
+def _mulan(data: bytes) -> object:
+    return read_dataset(io.BytesIO(ARFF), "arff", labels=io.BytesIO(data), limits=LIMITS)
+
+
+def _npz() -> Sequence[bytes]:
+    dense, sparse = io.BytesIO(), io.BytesIO()
+    np.savez(dense, X=np.eye(3, 4, dtype=np.float32), Y=np.eye(3, 2, dtype=np.int8), label_names=np.array(["p", "q"]))
+    arrays = {"X_data": [1.0, 2.0], "X_indices": [0, 3], "X_indptr": [0, 1, 2], "X_shape": [2, 4]}
+    np.savez_compressed(
+        sparse, **arrays, Y_indices=[0], Y_indptr=[0, 0, 1], Y_shape=[2, 2], train_idx=[0], test_idx=[1]
+    )
+    return [dense.getvalue(), sparse.getvalue()]
+
+
+_ENCODER = RecordEncoder(TextSettings(fields=["title"], ngrams=2, chars=(2, 4)), RecordLimits(2_000, 500, 4))
+
+
+def _lines(data: bytes) -> object:
+    """Cut the bytes into lines in two ways, and read each as a line of a stream."""
+    splitter, other = Splitter(2**12), Splitter(2**12)
+    lines = [*splitter.feed(data), *([] if splitter.too_long else splitter.end())]
+    pieces: list[bytes] = []
+    for begin in range(0, len(data), 7):
+        pieces += other.feed(data[begin : begin + 7])
+        if other.too_long:
+            break
+    if not (splitter.too_long or other.too_long):
+        assert [*pieces, *other.end()] == lines
+    read = 0
+    for line in lines:
+        try:
+            to_example(json_value(line, "the line"), (), 10_000, _ENCODER)
+        except Problem:
+            continue
+        read += 1
+    return read
+
+
+def _multipart(data: bytes) -> object:
+    parts = Multipart(b"xyz", ("data", "meta"))
+    return [parts.feed(data[begin : begin + 11]) for begin in range(0, len(data), 11)]
+
+
+MULTIPART = (
+    b'--xyz\r\nContent-Disposition: form-data; name="meta"\r\n\r\n{"name": "d"}\r\n'
+    b'--xyz\r\nContent-Disposition: form-data; name="data"; filename="f"\r\nContent-Type: text/csv\r\n\r\n'
+    b"a,b\n1,2\r\n--xyz--\r\n"
+)
+LABEL_CONFIG = b"""<View><Text name="t" value="$text"/><Header value="What?"/>
+<Choices name="c" toName="t" choice="multiple"><Choice value="red" alias="r"/><Choice value="green"/></Choices>
+<Choices name="d" toName="t"><Choice value="Yes"/><Choice value="No"/></Choices></View>"""
+
+
+def _entries() -> Sequence[bytes]:
+    return [encode(Update(EXAMPLES, "log")), encode(Rollback("7", "log"))]
+
+
+def _archive(data: bytes) -> object:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "a.zip")
+        path.write_bytes(data)
+        reader = ArchiveReader(path)
+        reader.check()
+    return reader.contents
+
+
+def _archives() -> Sequence[bytes]:
+    file = io.BytesIO()
+    content = b"{}"
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("models/a.json", content)
+        manifest = {"format": "manylabel-archive", "version": 1, "files": {"models/a.json": entry}, "models": []}
+        archive.writestr(MANIFEST, json.dumps(manifest))
+    return [file.getvalue()]
+
+
+CHANGES = [bytes(range(8)), b"\x01\x00" * 6, b"\x02\x00\x00\x00" * 4]
+"""For the targets that take bytes for changes of a state."""
+CSV = b'title,colour,price,tags\nRed apples,red,1.5,"a;b"\n"a ""quoted""\nline",,?,\n'
+_TABLE: dict[str, Any] = {"tags": "tags", "separator": ";", "text": TextSettings(fields=["title"])}
+
+TARGETS: dict[str, Target] = {
+    "libsvm": Target(_dataset("libsvm"), (BadDataset,), [b"3 5 2\n0,1 0:1.5 4:-2\n1 2:3 # c\n 1:1\n", b"a 1:2\n"]),
+    "arff": Target(_dataset("arff"), (BadDataset,), [ARFF]),
+    "mulan": Target(_mulan, (BadDataset,), [MULAN]),
+    "npz": Target(_dataset("npz"), (BadDataset,), _npz()),
+    "ndjson": Target(_dataset("ndjson"), (BadDataset,), NDJSON.splitlines(keepends=True)[::3]),
+    "csv": Target(_dataset("csv", **_TABLE), (BadDataset,), [CSV]),
+    "tsv": Target(_dataset("tsv", label_columns=1), (BadDataset,), [b"a\tb\ty\n1\tx\t0\n2\t\t1\n"]),
+    "lines": Target(_lines, (), [NDJSON]),
+    "multipart": Target(_multipart, (Problem,), [MULTIPART]),
+    "label_config": Target(lambda data: read_config(data.decode("utf-8", "replace")), (ConfigRefused,), [LABEL_CONFIG]),
+    "log_entry": Target(decode, (UnreadableEntry,), _entries()),
+    "state": Target(State.from_bytes, (DamagedState,), [State({"a": np.eye(2)}, {"position": "7"}).to_bytes()]),
+    "model": Target(model, (DamagedState,), CHANGES),
+    "version": Target(predictor, (DamagedState,), CHANGES),
+    "dataset": Target(dataset, (DamagedState,), CHANGES),
+    "archive": Target(_archive, (BadArchive,), _archives()),
+}
+"""By name."""
