@@ -17,6 +17,7 @@ from manylabel_clients.http.errors import (
     ManyLabelError,
     NotFound,
     TooLarge,
+    Unauthorized,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -35,6 +36,7 @@ from manylabel_clients.http.resources.jobs import (
     LogLine,
     Trainer,
 )
+from manylabel_clients.http.resources.keys import ApiKey, AsyncKeys, Keys, NewApiKey, Rates
 from manylabel_clients.http.resources.labels import LabelMeasures, LabelPage, LabelStatus
 from manylabel_clients.http.resources.metrics import Alarms, BaselineMeasures, Drift, Measures, Metrics, WindowMeasures
 from manylabel_clients.http.resources.model_status import ModelStatus, ModelSummary, TrainedStatus, TrainedSummary
@@ -50,13 +52,16 @@ from manylabel_clients.http.resources.predictions import (
 from manylabel_clients.http.resources.snapshots import RolledBack, Snapshot
 from manylabel_clients.http.resources.stream import LineAnswer
 from manylabel_clients.http.resources.versions import ModelDetail, Promoted, Version
+from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 __all__ = [
     "Alarms",
     "ApiError",
+    "ApiKey",
     "AsyncClient",
     "AsyncJob",
+    "AsyncKeys",
     "AsyncModel",
     "AuditPage",
     "AuditedCall",
@@ -81,6 +86,7 @@ __all__ = [
     "JobProgress",
     "JobResult",
     "JobStatus",
+    "Keys",
     "LabelMeasures",
     "LabelPage",
     "LabelStatus",
@@ -93,17 +99,21 @@ __all__ = [
     "ModelDetail",
     "ModelStatus",
     "ModelSummary",
+    "NewApiKey",
     "NotFound",
     "Prediction",
     "Promoted",
+    "Rates",
     "Retry",
     "RolledBack",
+    "Secret",
     "Snapshot",
     "Sparse",
     "TooLarge",
     "TrainedStatus",
     "TrainedSummary",
     "Trainer",
+    "Unauthorized",
     "Unavailable",
     "UnexpectedAnswer",
     "UnlabelledPage",

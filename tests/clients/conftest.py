@@ -19,6 +19,20 @@ def server(server_process: Callable[..., Any]) -> Iterator[Any]:
     process.stop()
 
 
+@pytest.fixture(scope="session")
+def keyed(server_process: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """The address of a server that has keys, with the models tags and other, and a key for everything."""
+    process = server_process().start()
+    with Client(process.url) as client:
+        client.create_model("tags")
+        client.create_model("other")
+        key = client.keys.create("first", scopes=["admin"]).key
+    with Client(process.url, api_key=key) as client:
+        client.model("tags").update({"a": 1}, ["x"])
+    yield process.url, key
+    process.stop()
+
+
 @pytest.fixture
 def client(server: Any) -> Iterator[Client]:
     with Client(server.url) as client:

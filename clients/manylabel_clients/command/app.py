@@ -8,7 +8,7 @@ import typer
 from manylabel_clients.command.data import datasets, feed
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
 from manylabel_clients.command.models import evaluate, models, predict, snapshots, update
-from manylabel_clients.command.server import audit, demo, serve, transfer, worker
+from manylabel_clients.command.server import audit, demo, keys, serve, transfer, worker
 from manylabel_clients.command.training import jobs, train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 
@@ -37,6 +37,7 @@ for module in (
     datasets,
     jobs,
     audit,
+    keys,
 ):
     module.register(app)
 

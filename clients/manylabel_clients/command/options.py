@@ -1,12 +1,15 @@
 """Options that several commands have, and the client they make."""
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.transport.connections import DEFAULT_URL as DEFAULT_URL
+from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 
@@ -19,6 +22,31 @@ def _checked_url(url: str) -> str:
 Url = Annotated[
     str,
     typer.Option("--url", envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.", callback=_checked_url),
+]
+
+
+def _read_key(name: str) -> Secret:
+    """Return the key in a file."""
+    try:
+        text = Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"cannot be read: {error}") from error
+    if not (key := text.strip()):
+        raise typer.BadParameter(f"{name} is empty")
+    return Secret(key)
+
+
+ApiKeyFile = Annotated[
+    Secret | None,
+    typer.Option(
+        "--api-key-file",
+        envvar="MANYLABEL_API_KEY_FILE",
+        metavar="FILE",
+        parser=_read_key,
+        help="File with the key that the server asks for. Default: what MANYLABEL_API_KEY says. There is no option for "
+        "the key itself, which others on this machine would see.",
+        show_default=False,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for scripts.")]
 ModelName = Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model.")]
@@ -40,9 +68,12 @@ PATIENT = Retry(attempts=15, base_seconds=0.2)
 """For long work: rides out a restart of the server, about a minute."""
 
 
-def connect(url: str, retry: Retry = _IMPATIENT) -> Client:
+def connect(url: str, api_key: Secret | None = None, retry: Retry = _IMPATIENT) -> Client:
     """Return a client that soon gives up: a person is waiting."""
-    return Client(url, retry=retry)
+    try:
+        return Client(url, retry=retry, api_key=api_key)
+    except ValueError as error:  # of the key: the address has been looked at
+        raise Failure(str(error)) from None
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -53,7 +84,7 @@ def confirm(question: str, yes: bool) -> None:
 
 def refuse_options_of(context: typer.Context, command: str) -> None:
     """Refuse options before the subcommand: they would be those of the list, and silently be ignored."""
-    for name, option in (("url", "--url"), ("as_json", "--json"), ("state", "--state")):
+    for name, option in (("url", "--url"), ("api_key", "--api-key-file"), ("as_json", "--json"), ("state", "--state")):
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise typer.BadParameter(f"give it after {command}", param_hint=option)

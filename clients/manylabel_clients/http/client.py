@@ -13,6 +13,7 @@ import httpx2
 from manylabel_clients.http.resources.audit import AuditRequests
 from manylabel_clients.http.resources.datasets import DatasetRequests
 from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingRequests
+from manylabel_clients.http.resources.keys import AsyncKeys, Keys
 from manylabel_clients.http.resources.models import AsyncModel, Model
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
@@ -28,6 +29,7 @@ from manylabel_clients.http.transport.connections import (
     AsyncConnections,
     SyncConnections,
 )
+from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 
@@ -49,6 +51,9 @@ class Client(SyncResource[ClientRequests]):
         When a call is tried again.
     headers : mapping, optional
         Sent with each request.
+    api_key : str or Secret, optional
+        The key that a server with keys asks for; sent as a Bearer token, and never shown. None: what the environment
+        variable ``MANYLABEL_API_KEY`` says, if anything.
     transport : httpx2.BaseTransport, optional
         Carries the requests in place of real connections.
     sleep, clock : callable
@@ -57,7 +62,7 @@ class Client(SyncResource[ClientRequests]):
     Raises
     ------
     ValueError
-        If `base_url` is no HTTP address.
+        If `base_url` is no HTTP address, `api_key` cannot be sent, or `headers` has another Authorization.
 
     Every call raises a `ManyLabelError` when it cannot be answered; see `manylabel_clients.http.errors`.
 
@@ -77,11 +82,12 @@ class Client(SyncResource[ClientRequests]):
         timeout: float | httpx2.Timeout = DEFAULT_TIMEOUT_SECONDS,
         retry: Retry = Retry(),  # noqa: B008 - a frozen value
         headers: Mapping[str, str] | None = None,
+        api_key: str | Secret | None = None,
         transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        connections = SyncConnections(base_url, timeout, retry, headers, clock, sleep, transport)
+        connections = SyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
         super().__init__(connections, ClientRequests(retry, clock))
 
     create_model = sync_handle(ClientRequests.create_model, Model)
@@ -113,6 +119,11 @@ class Client(SyncResource[ClientRequests]):
         """Address of the server."""
         return self._connections.base_url
 
+    @property
+    def keys(self) -> Keys:
+        """The keys of the server: who may do what."""
+        return Keys(self._connections)
+
     def close(self) -> None:
         """Close all connections."""
         self._connections.close()
@@ -143,11 +154,12 @@ class AsyncClient(AsyncResource[ClientRequests]):
         timeout: float | httpx2.Timeout = DEFAULT_TIMEOUT_SECONDS,
         retry: Retry = Retry(),  # noqa: B008 - a frozen value
         headers: Mapping[str, str] | None = None,
+        api_key: str | Secret | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        connections = AsyncConnections(base_url, timeout, retry, headers, clock, sleep, transport)
+        connections = AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
         super().__init__(connections, ClientRequests(retry, clock))
 
     create_model = awaited_handle(ClientRequests.create_model, AsyncModel)
@@ -178,6 +190,11 @@ class AsyncClient(AsyncResource[ClientRequests]):
     def base_url(self) -> str:
         """Address of the server."""
         return self._connections.base_url
+
+    @property
+    def keys(self) -> AsyncKeys:
+        """The keys of the server: who may do what."""
+        return AsyncKeys(self._connections)
 
     async def aclose(self) -> None:
         """Close all connections."""

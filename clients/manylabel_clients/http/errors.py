@@ -6,12 +6,13 @@ ManyLabelError
 ├── JobFailed                a job that was waited for ended without a result (with the jobs)
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
-    ├── Denied               401, 403        something in front of the server wants other credentials
+    ├── Denied               403             the key is not for that
+    │   └── Unauthorized     401             no key came, or one that opens nothing
     ├── NotFound             404             nothing of that name or id
     ├── Conflict             409             it is not in a state for that: taken, in use, under way, ended, labelled
     ├── Expired              410             the prediction was kept no longer
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
-    ├── Busy                 429             a queue is full; the retries were used up
+    ├── Busy                 429             a queue is full, or the rate of the key used up; so were the retries
     └── Unavailable          503             not ready, draining or storage gone; the retries were used up
 
 What Python itself finds wrong with an argument, before anything is sent, is a TypeError or ValueError.
@@ -109,7 +110,13 @@ class Invalid(ApiError):
 
 
 class Denied(ApiError):
-    """Something in front of the server wants credentials, or other ones."""
+    """The key is not for what was asked for: it lacks a scope, or is for other models. Or something in front of the
+    server refused."""
+
+
+class Unauthorized(Denied):
+    """No key came, or one that opens nothing: it is unknown, expired or revoked. Or something in front of the server
+    wants credentials."""
 
 
 class NotFound(ApiError):
@@ -130,7 +137,7 @@ class TooLarge(ApiError):
 
 
 class Busy(ApiError):
-    """Too many updates, or jobs, wait already."""
+    """Too many updates, or jobs, wait already, or more was asked for than the rates of the key allow."""
 
 
 class Unavailable(ApiError):
@@ -139,7 +146,7 @@ class Unavailable(ApiError):
 
 BY_STATUS: dict[int, type[ApiError]] = {
     400: Invalid,
-    401: Denied,
+    401: Unauthorized,
     403: Denied,
     404: NotFound,
     409: Conflict,

@@ -11,6 +11,7 @@ from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Explanation
 from manylabel_clients.http.transport.connections import DEFAULT_URL
+from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.river.batches import frame_of, pairs_of, rows_of
 from manylabel_clients.river.encoding import (
     PredictedLabels,
@@ -41,13 +42,16 @@ class RemoteModel(base.MultiLabelClassifier):
         address the object can be pickled, and the client it makes is closed with it.
     name : str
         Of a model that exists: `Client.create_model` creates one.
+    api_key : str or Secret, optional
+        The key for an address, as `Client` takes it; a client has its own. It is not pickled: the process that
+        unpickles the model has it in the environment variable ``MANYLABEL_API_KEY``.
 
     Raises
     ------
     TypeError
         By `learn_one` and predictions: a value that has no JSON, a name that is not a string.
     ValueError
-        A value that is not finite.
+        A value that is not finite; an `api_key` beside a client.
     ManyLabelError
         The server cannot be reached, or refuses; see `manylabel_clients.http.errors`.
 
@@ -64,9 +68,12 @@ class RemoteModel(base.MultiLabelClassifier):
     >>> client.close()
     """
 
-    def __init__(self, server: str | Client, name: str) -> None:
+    def __init__(self, server: str | Client, name: str, api_key: str | Secret | None = None) -> None:
+        if api_key is not None and not isinstance(server, str):
+            raise ValueError("api_key is for an address; give the client its own")
         self.server = server
         self.name = name
+        self.api_key = Secret(api_key) if isinstance(api_key, str) else api_key  # river shows parameters
         self._model: Model | None = None
 
     @property
@@ -75,7 +82,7 @@ class RemoteModel(base.MultiLabelClassifier):
         if self._model is None:
             client = self.server
             if isinstance(client, str):
-                client = Client(client)
+                client = Client(client, api_key=self.api_key)
                 weakref.finalize(self, client.close)
             self._model = client.model(self.name)
         return self._model
@@ -146,7 +153,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     def clone(self, new_params: dict[str, Any] | None = None, include_attributes: bool = False) -> Self:
         """Return another handle, of the same model unless `new_params` say otherwise."""
-        return type(self)(**{"server": self.server, "name": self.name, **(new_params or {})})
+        return type(self)(**{"server": self.server, "name": self.name, "api_key": self.api_key, **(new_params or {})})
 
     def __copy__(self) -> Self:
         return self.clone()

@@ -33,13 +33,16 @@ def test_the_commands_are_these() -> None:
         "serve", "export", "import", "demo", "snapshots", "rollback", "predict", "update", "label", "feed", "evaluate",
         "models", "models create", "models show", "models delete", "models versions", "models promote",
         "models plot", "models labels", "models predictions", "models rename-label", "models retire-label",
+        "keys", "keys list", "keys create", "keys show", "keys change", "keys revoke", "keys init",
         "train", "datasets", "datasets add", "datasets show", "datasets delete", "worker", "audit",
         "jobs", "jobs submit", "jobs show", "jobs watch", "jobs log", "jobs cancel", "jobs retry", "jobs trainers",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in ALL if path not in (("serve",), ("worker",), ("export",), ("import",))], ids=" ".join
+    "path",
+    [path for path in ALL if path not in (("serve",), ("worker",), ("export",), ("import",), ("keys", "init"))],
+    ids=" ".join,
 )
 def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
@@ -55,6 +58,12 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...], monkeyp
     for name, sub in getattr(command, "commands", {}).items():
         assert name in text
         assert sub.help
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_command_that_asks_a_server_takes_its_key(path: tuple[str, ...]) -> None:
+    options = {option for parameter in ALL[path].params for option in parameter.opts}
+    assert "--api-key-file" in options or "--url" not in options
 
 
 def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:

@@ -17,7 +17,16 @@ from manylabel_clients.command.data.files import (
     WeightColumn,
     label_columns,
 )
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, Yes, confirm, connect, refuse_options_of
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    Url,
+    Yes,
+    confirm,
+    connect,
+    refuse_options_of,
+)
 from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.text import human_size, print_as, print_facts, print_table
 from manylabel_clients.http.resources.datasets import DatasetInfo
@@ -36,11 +45,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(datasets, name="datasets")
 
 
-def list_datasets(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def list_datasets(
+    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+) -> None:
     """List the data sets of a server; add, show or delete one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.datasets()
     return print_as(as_json, found, _print_all)
 
@@ -66,6 +77,7 @@ def add(
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Send a labelled file to the server, to train models from.
 
@@ -73,7 +85,7 @@ def add(
     `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
     """
     columns = None if labels is None else label_columns(labels)
-    with connect(url) as client, _bar(file.stat().st_size, visible=not as_json) as report:
+    with connect(url, api_key) as client, _bar(file.stat().st_size, visible=not as_json) as report:
         table: dict[str, Any] = TableOptions(tags, separator, ignore, text, weight).given()
         added = client.upload_dataset(
             name, file, format=format, labels=columns, train_rows=train_rows, report=report, **table
@@ -83,9 +95,9 @@ def add(
     print_as(as_json, added, lambda _: typer.echo(told))
 
 
-def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(name: DatasetName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Show all there is to know about a data set."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.dataset(name, details=True)
     print_as(as_json, found, _print)
 
@@ -94,10 +106,11 @@ def delete(
     name: DatasetName,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Delete a data set. Models trained from it stay."""
     confirm(f"Delete {name}?", yes)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         client.delete_dataset(name)
     typer.echo(f"deleted {name}")
 

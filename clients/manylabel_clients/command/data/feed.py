@@ -21,7 +21,16 @@ from manylabel_clients.command.data.files import (
     open_for,
 )
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, PATIENT, AsJson, BatchSize, ModelName, Url, connect
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    PATIENT,
+    ApiKeyFile,
+    AsJson,
+    BatchSize,
+    ModelName,
+    Url,
+    connect,
+)
 from manylabel_clients.command.output.measures import print_metrics
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.errors import ManyLabelError
@@ -63,6 +72,7 @@ def feed(
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn a labelled file, in its order, each row once.
 
@@ -73,7 +83,7 @@ def feed(
     was added to the file since. (What was done is noted under ~/.local/state/manylabel.)
     """
     path = checkpoint_path(url, model, file)
-    with connect(url, PATIENT) as client:
+    with connect(url, api_key, PATIENT) as client:
         handle = client.model(model)
         checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, batch_size, complete)
         stream = open_for(handle, file, labels, zero_based, TableOptions(tags, separator, ignore, text, weight))

@@ -18,7 +18,7 @@ from manylabel_clients.command.data.files import (
     readable,
 )
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, ModelName, Url, connect
 from manylabel_clients.command.output.measures import measure_rows, print_metrics
 from manylabel_clients.command.output.text import print_json, print_table
 from manylabel_clients.http.resources.models import Model
@@ -46,13 +46,14 @@ def evaluate(
     batch_size: BatchSize = 64,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Show how well a model predicts, beside what the labels that are frequent would reach whatever the features.
 
     Without a file: its prequential measures, of predictions made just before each example was learnt. With
     a file: it predicts that, learns nothing of it, and is measured on the labels of the file.
     """
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         handle = client.model(model)
         if file is None:
             metrics = handle.metrics()

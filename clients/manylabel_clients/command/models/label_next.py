@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.text import as_json as in_json
 from manylabel_clients.command.output.text import print_as, print_table
 from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound
@@ -38,9 +38,10 @@ def predictions(
     limit: Annotated[int, typer.Option(min=1, max=MAX_ASKED, help="Most predictions shown.")] = 20,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """List kept predictions that wait for their labels, those first whose labels would teach the model most."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         page = client.model(name).predictions(order=order, limit=limit)
     print_as(as_json, page, _print_page)
 

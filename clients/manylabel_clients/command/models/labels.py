@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.text import print_as, print_table
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
@@ -23,9 +23,10 @@ def labels(
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """List the labels of a model: how frequent each is, when it was seen, how well it is predicted."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         model = client.model(name)
         page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
     print_as(as_json, page, _print)
@@ -36,9 +37,10 @@ def rename_label(
     label: Annotated[str, typer.Argument(help="Its name now.")],
     to: Annotated[str, typer.Argument(help="Its name from now on.")],
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Give a label of a model another name; what was learnt about it stays."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         client.model(name).rename_label(label, to)
     typer.echo(f"{label} is {to} now")
 
@@ -47,9 +49,10 @@ def retire_label(
     name: ModelName,
     label: Annotated[str, typer.Argument(help="The label.")],
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Have a model learn and predict a label no more."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         client.model(name).retire_label(label)
     typer.echo(f"{label} is retired")
 

@@ -9,6 +9,7 @@ from manylabel_clients.command.models import label_next, plot, versions
 from manylabel_clients.command.models import labels as labels_command
 from manylabel_clients.command.options import (
     DEFAULT_URL,
+    ApiKeyFile,
     AsJson,
     ModelName,
     Url,
@@ -39,11 +40,13 @@ def register(app: typer.Typer) -> None:
     app.add_typer(models, name="models")
 
 
-def list_models(context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def list_models(
+    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+) -> None:
     """List the models of a server; create, show or delete one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         models = client.models()
     return print_as(as_json, models, print_models)
 
@@ -88,12 +91,13 @@ def create(
     window: Annotated[int | None, typer.Option(help="Examples in the window of the measures.")] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Create a model.
 
     Example: `manylabel models create tags --algorithm salt --param eta=0.5 --scaling unit`
     """
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         model = client.create_model(
             name,
             algorithm=algorithm,
@@ -111,9 +115,9 @@ def create(
     print_as(as_json, status, lambda _: typer.echo(f"created {name}"))
 
 
-def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Show all there is to know about a model."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         status = client.model(name).status()
     print_as(as_json, status, print_status)
 
@@ -122,10 +126,11 @@ def delete(
     name: ModelName,
     yes: Yes = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Delete a model and all it has learnt. There is no way back."""
     confirm(f"Delete {name} and all it has learnt?", yes)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         client.model(name).delete()
     typer.echo(f"deleted {name}")
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import DEFAULT_URL, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, ModelName, Url, connect
 
 KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
 """Those of `manylabel_clients.plots`, which help does not wait for: it loads NumPy."""
@@ -25,6 +25,7 @@ def plot(
         ),
     ] = None,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Draw what there is to see of a model that jobs have trained. Needs matplotlib: the extra plots.
 
@@ -37,7 +38,7 @@ def plot(
     out = out or Path(f"{name}-{kind}.png")
     if out.suffix.lower().removeprefix(".") not in plots.FORMATS:
         raise typer.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         detail = client.model(name).detail(version)
     try:
         plots.save(plots.KINDS[kind](detail, name), out)

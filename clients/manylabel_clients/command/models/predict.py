@@ -6,7 +6,7 @@ import typer
 
 from manylabel_clients.command.data.files import Ignore, LabelColumns, Separator, TableOptions, Tags, Text
 from manylabel_clients.command.inputs import chunks, placed, read_items
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, BatchSize, Input, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, BatchSize, Input, ModelName, Url, connect
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
 from manylabel_clients.command.output.text import print_json
 from manylabel_clients.http.resources.predictions import Prediction
@@ -38,6 +38,7 @@ def predict(
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Predict the labels of examples: a table for one, a line for each of many.
 
@@ -47,7 +48,7 @@ def predict(
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
     done = 0
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         for chunk in chunks(read_items(source, False, labels, TableOptions(tags, separator, ignore, text)), batch_size):
             with placed(chunk):
                 xs = [item.x for item in chunk]

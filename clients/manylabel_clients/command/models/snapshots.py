@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, Yes, confirm, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, Yes, confirm, connect
 from manylabel_clients.command.output.text import human_size, print_as, print_table
 from manylabel_clients.http.resources.snapshots import Snapshot
 
@@ -26,6 +26,7 @@ def snapshots(
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """List the snapshots of a model, the newest first; take one, or delete one.
 
@@ -35,7 +36,7 @@ def snapshots(
         raise typer.BadParameter("either --take or --delete", param_hint="--delete")
     if not take and (name or note):
         raise typer.BadParameter("only with --take", param_hint="--name" if name else "--note")
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         handle = client.model(model)
         if take:
             taken = handle.take_snapshot(name, note)
@@ -53,10 +54,11 @@ def rollback(
     yes: Yes = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Go back to a snapshot: the model forgets what it has learnt since."""
     confirm(f"Forget what {model} has learnt since {snapshot}?", yes)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         done = client.model(model).rollback(snapshot)
     print_as(
         as_json,

@@ -13,6 +13,7 @@ from manylabel_clients.command.models.label_next import ORDER, LabelLoop
 from manylabel_clients.command.options import (
     DEFAULT_URL,
     PATIENT,
+    ApiKeyFile,
     AsJson,
     BatchSize,
     Input,
@@ -50,12 +51,13 @@ def update(
     key: Key = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Learn examples with their true labels. Beside "x" and "y" an example may have a "weight".
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
-    with connect(url, PATIENT) as client:
+    with connect(url, api_key, PATIENT) as client:
         items = read_items(source, True, labels, TableOptions(tags, separator, ignore, text, weight))
         learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
@@ -75,6 +77,7 @@ def label(
     ] = 10,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Label predictions that were kept (`manylabel predict --keep-record`), here in the terminal or from INPUT.
 
@@ -87,9 +90,9 @@ def label(
     Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
     """
     if source is None:
-        with connect(url, PATIENT) as client:
+        with connect(url, api_key, PATIENT) as client:
             return LabelLoop(client.model(model), order, send_every).run()
-    with connect(url, PATIENT) as client:
+    with connect(url, api_key, PATIENT) as client:
         send = client.model(model).label_many
         told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
     return print_as(as_json, receipt, lambda receipt: _print(model, told, "kept prediction", receipt))

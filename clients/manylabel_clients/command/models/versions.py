@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, ModelName, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, ModelName, Url, connect
 from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.text import human_size, print_as, print_table
 from manylabel_clients.http.resources.versions import Version
@@ -13,9 +13,9 @@ MEASURE = "micro_f1"
 """The measure in the list."""
 
 
-def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def versions(name: ModelName, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """List the versions that jobs have made of a model."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.model(name).versions()
     columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
     print_as(as_json, found, lambda found: _print(columns, found))
@@ -29,9 +29,10 @@ def promote(
     ] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Serve a version of a model, in one step; also an earlier one than the one that is served."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         done = client.model(name).promote(version, force=force)
     before = "" if done.previous is None else f" in place of version {done.previous}"
     print_as(as_json, done, lambda done: typer.echo(f"{name} serves version {done.version}{before}"))

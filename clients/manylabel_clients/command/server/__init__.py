@@ -1,1 +1,1 @@
-"""Commands that start something: the server, a training worker, the demo."""
+"""Commands about a server itself: start it, a training worker or the demo; its keys; its store moved to another."""

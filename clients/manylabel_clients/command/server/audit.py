@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect
+from manylabel_clients.command.options import DEFAULT_URL, ApiKeyFile, AsJson, Url, connect
 from manylabel_clients.command.output.text import print_as, print_table
 from manylabel_clients.http.resources.audit import AuditedCall
 
@@ -24,11 +24,12 @@ def audit(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="At most so many calls.")] = 100,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """List the calls that changed or exported something, and those that were refused, the newest first."""
     calls: list[AuditedCall] = []
     before: str | None = None
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         while len(calls) < limit:  # of a long audit a server looks at a part at a time
             page = client.audit(limit=limit - len(calls), key=key, model=model, since=since, before=before)
             calls += page.calls

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
-from manylabel_clients.command.options import DEFAULT_URL, AsJson, Url, connect, named_values, refuse_options_of
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    Url,
+    connect,
+    named_values,
+    refuse_options_of,
+)
 from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
 from manylabel_clients.command.output.text import print_as
 from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
@@ -29,11 +37,12 @@ def list_jobs(
     ] = None,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """List the training jobs of a server, the newest first; submit, show, watch, cancel or retry one."""
     if context.invoked_subcommand is not None:
         return refuse_options_of(context, context.invoked_subcommand)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.jobs(state=state)
     return print_as(as_json, found, print_jobs)
 
@@ -85,6 +94,7 @@ def submit(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end; print its id.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Have the server train a model, and watch it. Ctrl-C asks whether to cancel.
 
@@ -96,7 +106,7 @@ def submit(
         raise typer.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
     searched = search_of(search, trials, folds, measure)
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         job = client.train(
             trainer,
             {name: value for name, value in data.items() if value is not None},
@@ -113,30 +123,30 @@ def submit(
             follow(job, as_json)
 
 
-def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def show(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Show how far a job is, and what came of it."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         status = client.job(job).status()
     print_as(as_json, status, print_job)
 
 
-def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def watch(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Watch a job until it has ended. Ctrl-C asks whether to cancel it."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         follow(client.job(job), as_json)
 
 
-def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def log(job: JobId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Print what a job has written so far."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         lines = client.job(job).log()
     for line in lines:
         print_as(as_json, line, lambda line: typer.echo(f"{line.time}  {line.text}"))
 
 
-def cancel(job: JobId, url: Url = DEFAULT_URL) -> None:
+def cancel(job: JobId, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """Stop a job; nothing comes of it."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         client.job(job).cancel()
     typer.echo(f"cancelled {job}")
 
@@ -146,9 +156,10 @@ def retry(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait for its end.")] = False,
     as_json: AsJson = False,
     url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
 ) -> None:
     """Queue a job again that failed or was cancelled: it goes on from its last checkpoint."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         handle = client.job(job)
         handle.retry()
         if detach:
@@ -157,8 +168,8 @@ def retry(
             follow(handle, as_json)
 
 
-def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL) -> None:
+def trainers(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
     """List what the server can train, with the parameters of each."""
-    with connect(url) as client:
+    with connect(url, api_key) as client:
         found = client.trainers()
     print_as(as_json, found, print_trainers)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import httpx2
 
+from manylabel_clients.http.transport.credentials import Secret, authorization
 from manylabel_clients.http.transport.exchange import Draw, Exchange, Pause, Reply, Request
 from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.http.transport.sse import E, EventStream
@@ -41,6 +42,7 @@ class _Connections(Generic[HTTP, Sleep]):
         timeout: float | httpx2.Timeout,
         retry: Retry,
         headers: Mapping[str, str] | None,
+        api_key: str | Secret | None,
         clock: Callable[[], float],
         sleep: Sleep,
         transport: Any,
@@ -53,7 +55,7 @@ class _Connections(Generic[HTTP, Sleep]):
             base_url=self.base_url,
             timeout=timeout,
             limits=_LIMITS,
-            headers={"User-Agent": f"manylabel/{version('manylabel')}", **(headers or {})},
+            headers=_headers(headers, api_key),
             transport=transport,
         )
 
@@ -185,6 +187,15 @@ def _checked_url(given: str | None) -> str:
     if not url.startswith(("http://", "https://")):
         raise ValueError(f"{name} must start with http:// or https://, not {url!r}")
     return url
+
+
+def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> httpx2.Headers:
+    """Return what is sent with each request; headers that were given go before those of the client."""
+    headers = httpx2.Headers({"User-Agent": f"manylabel/{version('manylabel')}", **authorization(api_key)})
+    if api_key is not None and "authorization" in httpx2.Headers(given):
+        raise ValueError("api_key and the header Authorization cannot both be given")
+    headers.update(given)
+    return headers
 
 
 def _timeout(request: Request) -> Any:

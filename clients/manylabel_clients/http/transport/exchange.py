@@ -65,12 +65,12 @@ _AMBIGUOUS_STATUS = (500, 502, 504)
 _TRANSIENT_STATUS = (429, 502, 503, 504)
 
 
-def send(request: Request, retry: Retry) -> Exchange[httpx2.Response]:
+def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:
     """Send a request until it is answered with success, or the retries are used up.
 
-    Every request here may be sent twice: reading and deleting are idempotent, learning carries a key, and
-    `create_model` looks at what it finds. The error raised in the end says by `maybe_done` whether
-    an attempt may have been carried out unseen.
+    Nearly every request here may be sent twice: reading and deleting are idempotent, learning carries a key, and
+    `create_model` looks at what it finds. One that may not is sent `once`: not again, when an attempt may have been
+    carried out unseen. The error raised in the end says so by `maybe_done`.
     """
     failures, maybe_done = 0, False
     while True:
@@ -81,7 +81,8 @@ def send(request: Request, retry: Retry) -> Exchange[httpx2.Response]:
         error = failure(reply, request)
         maybe_done |= _is_ambiguous(reply)
         error.maybe_done = maybe_done
-        wait_seconds = retry.wait_seconds(failures, _retry_after(error)) if is_transient(error) else None
+        may_repeat = is_transient(error) and not (once and maybe_done)
+        wait_seconds = retry.wait_seconds(failures, _retry_after(error)) if may_repeat else None
         if wait_seconds is None:
             raise error from (reply if isinstance(reply, Exception) else None)
         yield Pause(wait_seconds)

@@ -1,0 +1,252 @@
+"""`manylabel keys`: who may do what at a server."""
+
+import os
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.options import (
+    DEFAULT_URL,
+    ApiKeyFile,
+    AsJson,
+    Url,
+    Yes,
+    confirm,
+    connect,
+    refuse_options_of,
+)
+from manylabel_clients.command.output.text import print_as, print_facts, print_json, print_table
+from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, Rates
+
+KeyId = Annotated[str, typer.Argument(metavar="ID", help="Id of the key: what stands between its two underscores.")]
+_Note = Annotated[str | None, typer.Option(help="For people.", show_default=False)]
+_Expires = Annotated[
+    str | None,
+    typer.Option(
+        "--expires",
+        metavar="TIME",
+        help="Until when it counts: 90d, 12h or 30m from now, or a time as 2027-01-31T12:00:00Z. Default: for ever.",
+        show_default=False,
+    ),
+]
+_PerSecond = Annotated[
+    float | None, typer.Option("--requests-per-second", min=0, help="At most so many, on average.", show_default=False)
+]
+_Examples = Annotated[
+    float | None, typer.Option("--examples-per-second", min=0, help="At most so many, on average.", show_default=False)
+]
+_AtATime = Annotated[
+    int | None, typer.Option("--requests-at-a-time", min=1, help="At most so many under way.", show_default=False)
+]
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    keys = typer.Typer(invoke_without_command=True)
+    keys.callback()(list_keys)
+    keys.command("list")(list_again)
+    for command in (create, show, change, revoke):
+        keys.command()(command)
+    # Everything after `init` belongs to the program of the server, which knows its stores.
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    keys.command(context_settings=settings, add_help_option=False)(init)
+    app.add_typer(keys, name="keys")
+
+
+def list_keys(
+    context: typer.Context, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None
+) -> None:
+    """Make, list, change and revoke the keys of a server; without a command, list them."""
+    if context.invoked_subcommand is not None:
+        return refuse_options_of(context, context.invoked_subcommand)
+    return list_again(as_json, url, api_key)
+
+
+def list_again(as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """List the keys that are for no more than your own, those too that expired or were revoked."""
+    with connect(url, api_key) as client:
+        found = client.keys.list()
+    print_as(as_json, found, _print_all)
+
+
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is, or what for.")],
+    scope: Annotated[
+        list[str], typer.Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
+    ],
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN",
+            help="Model, data set or target of jobs that it is for, or how such names begin, with * at the end. "
+            "Repeatable. Default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    expires: _Expires = None,
+    note: _Note = None,
+    requests_per_second: _PerSecond = None,
+    examples_per_second: _Examples = None,
+    requests_at_a_time: _AtATime = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            metavar="FILE",
+            help="Write the key there, for its owner only to read, and do not show it.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Make a key. It is shown this once: the server keeps a hash of it.
+
+    Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
+    """
+    rates = Rates(requests_per_second, examples_per_second, requests_at_a_time)
+    expires_at = _time(expires)
+    with connect(url, api_key) as client, _KeyFile(file) as key_file:
+        made = client.keys.create(
+            name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=rates
+        )
+        key_file.write(made.key)
+    if as_json:
+        return print_json(made if file is None else _without_text(made))
+    where = "" if file is None else f", in {file}"
+    typer.echo(f"made the key {made.id} ({made.name}){where}; it is shown this once: keep it", err=True)
+    if file is None:
+        typer.echo(made.key)
+    return None
+
+
+def show(id: KeyId, as_json: AsJson = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Show what a key is for; never the key."""
+    with connect(url, api_key) as client:
+        found = client.keys.get(id)
+    print_as(as_json, found, _print)
+
+
+def change(
+    id: KeyId,
+    name: Annotated[str | None, typer.Option(help="Its new name.", show_default=False)] = None,
+    note: Annotated[str | None, typer.Option(help="Its new note; '' for none.", show_default=False)] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Until when it counts, as of create; or never.", show_default=False),
+    ] = None,
+    requests_per_second: _PerSecond = None,
+    examples_per_second: _Examples = None,
+    requests_at_a_time: _AtATime = None,
+    no_rates: Annotated[bool, typer.Option("--no-rates", help="Take all its limits away first.")] = False,
+    as_json: AsJson = False,
+    url: Url = DEFAULT_URL,
+    api_key: ApiKeyFile = None,
+) -> None:
+    """Change the name, the note, the expiry or the rates of a key. What it is for stays: for that, make another."""
+    changes: dict[str, Any] = {} if name is None else {"name": name}
+    if note is not None:
+        changes["note"] = note or None
+    if expires is not None:
+        changes["expires_at"] = None if expires == "never" else _time(expires)
+    given = {
+        "requests_per_second": requests_per_second,
+        "examples_per_second": examples_per_second,
+        "requests_at_a_time": requests_at_a_time,
+    }
+    limits = {rate: value for rate, value in given.items() if value is not None}
+    if not (changes or limits or no_rates):
+        raise typer.BadParameter("nothing to change: give --name, --note, --expires or a rate")
+    with connect(url, api_key) as client:
+        if limits or no_rates:
+            before = {} if no_rates else _limits(client.keys.get(id).rates)
+            changes["rates"] = before | limits
+        changed = client.keys.update(id, **changes)
+    print_as(as_json, changed, _print)
+
+
+def revoke(id: KeyId, yes: Yes = False, url: Url = DEFAULT_URL, api_key: ApiKeyFile = None) -> None:
+    """Have a key open nothing any more, on every server within a second. It cannot be undone."""
+    confirm(f"Revoke {id}?", yes)
+    with connect(url, api_key) as client:
+        client.keys.revoke(id)
+    typer.echo(f"revoked {id}")
+
+
+def init(context: typer.Context) -> None:
+    """Make the first key of a store, for everything; `manylabel keys init --help` lists its options."""
+    command = [sys.executable, "-P", "-m", "manylabel_service.access", "init", *context.args]
+    os.execv(sys.executable, command)
+
+
+class _KeyFile:
+    """A file for a key is made before the key, so that no key is made that nobody has; it goes if there is none."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._is_written = False
+
+    def __enter__(self) -> "_KeyFile":
+        if self._path is not None:
+            try:
+                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                raise Failure(f"{self._path} is there already: the key needs a file of its own") from None
+        return self
+
+    def write(self, key: str) -> None:
+        if self._path is not None:
+            self._path.write_text(f"{key}\n")
+        self._is_written = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is not None and not self._is_written:
+            self._path.unlink(missing_ok=True)
+
+
+def _time(text: str | None) -> str | datetime | None:
+    """Return when a key is to expire; the server knows what times there are."""
+    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text or "")
+    return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _limits(rates: Rates) -> dict[str, Any]:
+    return {name: value for name in Rates.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
+
+
+def _without_text(made: NewApiKey) -> ApiKey:
+    return ApiKey(**{name: getattr(made, name) for name in ApiKey.__dataclass_fields__})
+
+
+def _print_all(found: list[ApiKey]) -> None:
+    if not found:
+        return typer.echo("no keys: the server is open to everybody who reaches it")
+    columns = ("key", "name", "scopes", "models", "state", "expires")
+    rows = [
+        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, key.expires_at or "never")
+        for key in found
+    ]
+    return print_table(columns, rows, words=len(columns))
+
+
+def _print(key: ApiKey) -> None:
+    limits = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in _limits(key.rates).items())
+    facts = {
+        "key": key.id,
+        "name": key.name,
+        "note": key.note or "none",
+        "scopes": ", ".join(key.scopes),
+        "models": ", ".join(key.models),
+        "state": key.state,
+        "created": key.created_at,
+        "expires": key.expires_at or "never",
+        **({"revoked": key.revoked_at} if key.revoked_at else {}),
+        "rates": limits or "no limits",
+    }
+    print_facts(facts)

@@ -1,0 +1,238 @@
+"""The keys of a server: who may do what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from manylabel_clients.http.resources.records import from_json, list_reader
+from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.resources.resource import AsyncResource, SyncResource, awaited, sync
+from manylabel_clients.http.transport.connections import AsyncConnections, SyncConnections
+from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
+from manylabel_clients.http.transport.json_body import JSON, encode
+
+SCOPES = ("predict", "learn", "read", "train", "export", "admin")
+"""What a key may be for; admin includes all others."""
+
+
+class _Unchanged(Enum):
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = _Unchanged.UNCHANGED
+"""In place of a field of a key that stays as it is: None is a value of some."""
+_Unset = Literal[_Unchanged.UNCHANGED]
+
+Expiry = str | datetime | None
+"""A time with its offset, as a `datetime` or RFC 3339; None for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Rates limit what is asked for with a key; those that are None do not."""
+
+    requests_per_second: float | None = None
+    """Requests, on average; as many at once as in one second."""
+    examples_per_second: float | None = None
+    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    requests_at_a_time: int | None = None
+    """Requests under way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key of a server says who may do what; its text is shown only once, when it is made."""
+
+    id: str
+    """The part of the key between its two underscores: no secret."""
+    name: str
+    note: str | None
+    scopes: list[str]
+    models: list[str]
+    """Names of models, data sets and targets of jobs, or how they begin, with ``*`` at the end."""
+    created_at: str
+    """RFC 3339, UTC, as the other times."""
+    expires_at: str | None
+    """None: it counts for ever."""
+    revoked_at: str | None
+    rates: Rates
+    state: str
+    """``active``, ``expired`` or ``revoked``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewApiKey(ApiKey):
+    """A key that was just made, with its text."""
+
+    key: str = field(repr=False)
+    """The whole key, ``ml_...``: keep it, it is never shown again."""
+
+
+class KeyRequests(Requests):
+    """Requests about the keys of a server. Each needs a key with the scope ``admin`` where the server has keys."""
+
+    def create(
+        self,
+        name: str,
+        *,
+        scopes: Sequence[str],
+        models: Sequence[str] = ("*",),
+        expires_at: Expiry = None,
+        note: str | None = None,
+        rates: Rates | Mapping[str, Any] | None = None,
+    ) -> Exchange[NewApiKey]:
+        """Make a key, for no more than the one that it is made with. From the first key on, no call goes without.
+
+        Parameters
+        ----------
+        name : str
+            Whose key it is, or what for; for people.
+        scopes : sequence of str
+            Of ``predict``, ``learn``, ``read``, ``train``, ``export`` and ``admin``, which includes all others.
+        models : sequence of str
+            Names of models, data sets and targets of jobs, or how they begin, with ``*`` at the end.
+        expires_at : datetime or str, optional
+            Until when it counts, with the offset. None: for ever.
+        note : str, optional
+            For people.
+        rates : Rates or mapping, optional
+            Limits of ``requests_per_second``, ``examples_per_second`` and ``requests_at_a_time``.
+
+        Raises
+        ------
+        Denied
+            The key would be for more than the caller's own.
+        Invalid
+            A field is not allowed.
+        TooLarge
+            The server has as many keys as it may have.
+        ConnectionFailed
+            No answer came; if `maybe_done`, there may be a key now that nobody has: revoke it.
+        """
+        wanted: dict[str, Any] = {
+            "name": name,
+            "scopes": _listed("scopes", scopes),
+            "models": _listed("models", models),
+        }
+        given = {"expires_at": _time(expires_at), "note": note, "rates": _rates(rates)}
+        wanted |= {part: value for part, value in given.items() if value is not None}
+        # Made twice, one of the two keys would be nobody's.
+        return read(
+            (yield from send(Request("POST", "/v1/keys", encode(wanted), JSON), self._retry, once=True)), _new_key
+        )
+
+    def list(self) -> Exchange[list[ApiKey]]:
+        """Return the keys that are for no more than the caller's own, the newest first, with those that opened once."""
+        return (yield from self._get("/v1/keys", list_reader("keys", api_key)))
+
+    def get(self, id: str) -> Exchange[ApiKey]:
+        """Return what a key is for.
+
+        Raises
+        ------
+        NotFound
+            There is no such key.
+        """
+        return (yield from self._get(_path(id), api_key))
+
+    def update(
+        self,
+        id: str,
+        *,
+        name: str | _Unset = UNCHANGED,
+        note: str | _Unset | None = UNCHANGED,
+        expires_at: Expiry | _Unset = UNCHANGED,
+        rates: Rates | Mapping[str, Any] | _Unset | None = UNCHANGED,
+    ) -> Exchange[ApiKey]:
+        """Change the name, the note, the expiry or the rates of a key; what is left out stays.
+
+        What a key is for cannot be changed: make another. `rates` are all of them, None for no limits.
+
+        Raises
+        ------
+        NotFound
+            There is no such key.
+        Denied
+            The key is for more than the caller's own.
+        ValueError
+            There is nothing to change.
+        """
+        given: dict[str, Any] = {"name": name, "note": note}
+        given["expires_at"] = UNCHANGED if expires_at is UNCHANGED else _time(expires_at)
+        given["rates"] = UNCHANGED if rates is UNCHANGED else _rates(rates)
+        changes = {part: value for part, value in given.items() if value is not UNCHANGED}
+        if not changes:
+            raise ValueError("there is nothing to change: give a name, a note, expires_at or rates")
+        return read((yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)), api_key)
+
+    def revoke(self, id: str) -> Exchange[None]:
+        """Have a key open nothing any more, on every server of the store within a second; it stays in the list.
+
+        Raises
+        ------
+        NotFound
+            There is no such key.
+        """
+        yield from self._delete(_path(id))
+
+
+class Keys(SyncResource[KeyRequests]):
+    """The keys of a server, as `Client.keys` has them."""
+
+    def __init__(self, connections: SyncConnections) -> None:
+        super().__init__(connections, KeyRequests(connections.retry))
+
+    create = sync(KeyRequests.create)
+    get = sync(KeyRequests.get)
+    update = sync(KeyRequests.update)
+    revoke = sync(KeyRequests.revoke)
+    list = sync(KeyRequests.list)
+
+
+class AsyncKeys(AsyncResource[KeyRequests]):
+    """The keys of a server, as `AsyncClient.keys` has them: the calls of `Keys`, awaited."""
+
+    def __init__(self, connections: AsyncConnections) -> None:
+        super().__init__(connections, KeyRequests(connections.retry))
+
+    create = awaited(KeyRequests.create)
+    get = awaited(KeyRequests.get)
+    update = awaited(KeyRequests.update)
+    revoke = awaited(KeyRequests.revoke)
+    list = awaited(KeyRequests.list)
+
+
+def api_key(answer: Mapping[str, Any]) -> ApiKey:
+    """Return a key from its JSON."""
+    return from_json(ApiKey, {**answer, "rates": from_json(Rates, answer["rates"])})
+
+
+def _new_key(answer: Mapping[str, Any]) -> NewApiKey:
+    return from_json(NewApiKey, {**answer, "rates": from_json(Rates, answer["rates"])})
+
+
+def _path(id: str) -> str:
+    return f"/v1/keys/{quote(id, safe='')}"
+
+
+def _listed(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise TypeError(f"{name} must be a list of strings, not one string")
+    return tuple(given)
+
+
+def _time(at: Expiry) -> str | None:
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None:
+        raise ValueError("expires_at must have an offset: datetime.now(UTC), not datetime.now()")
+    return at.isoformat()
+
+
+def _rates(rates: Rates | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return asdict(rates) if isinstance(rates, Rates) else None if rates is None else dict(rates)
