@@ -34,7 +34,8 @@ from manylabel_service.api.routers import (
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.access import AccessMiddleware
-from manylabel_service.api.web.bodies import HeldBodies
+from manylabel_service.api.web.compression.middleware import CompressionMiddleware
+from manylabel_service.api.web.held_bodies import HeldBodies
 from manylabel_service.api.web.middleware import RequestMiddleware
 from manylabel_service.api.web.origins import OriginMiddleware
 from manylabel_service.api.web.parameters import answer_wrong_parameters
@@ -126,6 +127,7 @@ def create_app(
     app.state.held_bodies, app.state.turns = held, Turns(held, settings.max_queue_seconds)
     telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.add_middleware(CompressionMiddleware, held=held)
     app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:
         # A browser asks before, and shows the page the answer only if told that it may.

@@ -152,6 +152,19 @@ def test_a_password_and_headers_are_sent_and_it_is_not_shown(kind: Any) -> None:
     assert sent == [("Basic YW5uOnNlY3JldA==", "1")]
 
 
+@pytest.mark.parametrize(("given", "due"), [({}, "identity"), ({"accept-encoding": "zstd, gzip"}, "zstd, gzip")])
+def test_answers_are_compressed_only_if_a_header_asks_for_it(given: dict[str, str], due: str) -> None:
+    sent = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(request.headers.get_list("Accept-Encoding"))
+        return httpx2.Response(200, json={"models": []})
+
+    with Client("http://host", transport=httpx2.MockTransport(answer), headers=given) as client:
+        client.models()
+    assert sent == [[due]]
+
+
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host", ""])
 def test_an_address_that_is_none_is_refused(call: Caller, address: str) -> None:
     with pytest.raises(ValueError, match="base_url"):

@@ -191,7 +191,11 @@ def _checked_url(given: str | None) -> str:
 
 def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> httpx2.Headers:
     """Return what is sent with each request; headers that were given go before those of the client."""
-    headers = httpx2.Headers({"User-Agent": f"manylabel/{version('manylabel')}", **authorization(api_key)})
+    own = {
+        "User-Agent": f"manylabel/{version('manylabel')}",
+        "Accept-Encoding": "identity",  # near the server, packing an answer takes longer than sending it
+    }
+    headers = httpx2.Headers({**own, **authorization(api_key)})
     if api_key is not None and "authorization" in httpx2.Headers(given):
         raise ValueError("api_key and the header Authorization cannot both be given")
     headers.update(given)

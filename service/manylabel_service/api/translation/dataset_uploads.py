@@ -12,7 +12,7 @@ from typing import IO
 from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
-from manylabel_service.api.web.bodies import in_time, length_of, too_large
+from manylabel_service.api.web.bodies import check_coding, in_time, length_of, too_large
 from manylabel_service.api.web.multipart import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -150,9 +150,7 @@ async def _scratch(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
 
 
 def _check_headers(request: Request, essence: str, max_bytes: int) -> None:
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding != "identity":
-        raise Problem("unsupported_media_type", "send the body without Content-Encoding")
+    check_coding(request.headers.get("content-encoding", "").encode("latin-1"))
     if essence not in (*PLAIN, MULTIPART):
         allowed = ", ".join((*PLAIN, MULTIPART))
         sent = f"not {essence[:100]!r}" if essence else "which is missing"

@@ -1,7 +1,6 @@
 """Request bodies: bytes in, JSON values out, within the limits."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import jiter
@@ -9,6 +8,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
+from manylabel_service.api.web.compression.codings import SUPPORTED
+from manylabel_service.api.web.held_bodies import HeldBodies
 from manylabel_service.api.web.problems import Problem
 
 JSON = b"application/json"
@@ -18,40 +19,8 @@ BYTES = b"application/octet-stream"
 _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
 """How the media types end that are taken for another."""
 
-SMALL_BYTES = 2**16
-"""A body of fewer is never refused for the room that others take: the limit of connections bounds those."""
-
 MAX_LENGTH_DIGITS = 20
 """Longest Content-Length that is a number of bytes; Python refuses to read numbers with thousands of digits."""
-
-
-class HeldBodies:
-    """The bodies that have come in part, of all requests of an application.
-
-    Parameters
-    ----------
-    max_bytes : of all together.
-    on_refused : called when one needs more than there is room for.
-
-    Attributes
-    ----------
-    n_bytes : of all together, now.
-    """
-
-    def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
-        self._max_bytes = max_bytes
-        self._on_refused = on_refused
-        self.n_bytes = 0
-
-    def add(self, n_bytes: int, body_bytes: int) -> None:
-        """Count bytes that have come, of a body that has so many; raises a Problem server_busy if there is no room."""
-        if self.n_bytes + n_bytes > self._max_bytes and body_bytes >= SMALL_BYTES:
-            self._on_refused()
-            detail = (
-                f"bodies that are still coming have {self._max_bytes:,} bytes, the limit of this server; retry soon"
-            )
-            raise Problem("server_busy", detail, headers={"Retry-After": "1"})
-        self.n_bytes += n_bytes
 
 
 def has_body(request: Request) -> bool:
@@ -141,10 +110,17 @@ def check_headers(request: Request, expected: bytes | None, max_bytes: int | Non
             media_type = value
         elif name == b"content-length" and max_bytes is not None and length_of(value) > max_bytes:
             raise too_large(max_bytes)
-        elif name == b"content-encoding" and value.strip().lower() != b"identity":
-            raise Problem("unsupported_media_type", "send the body without Content-Encoding")
+        elif name == b"content-encoding":
+            check_coding(value)
     if expected is not None and media_type != expected:
         _check_media_type(media_type, expected)
+
+
+def check_coding(value: bytes) -> None:
+    """Refuse a coding that is left in the header Content-Encoding: those that are known have been unpacked."""
+    if value.strip().lower() not in (b"", b"identity"):
+        detail = f"the Content-Encoding may be {SUPPORTED}, not {value.decode('latin-1')[:100]!r}"
+        raise Problem("unsupported_media_type", detail, headers={"Accept-Encoding": SUPPORTED})
 
 
 def _check_media_type(media_type: bytes, expected: bytes) -> None:

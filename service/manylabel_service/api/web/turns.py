@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
-from manylabel_service.api.web.bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import HeldBodies
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 

@@ -232,7 +232,7 @@ def test_the_content_has_to_be_json(
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "text/json"},
-        {**JSON, "Content-Encoding": "gzip"},
+        {**JSON, "Content-Encoding": "br"},
     ):
         answer = client.post(f"{trained}/{operation}", content=GOOD, headers=headers)
         refused(answer, 415, "unsupported_media_type")

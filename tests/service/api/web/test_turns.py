@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from manylabel_service.api.web.bodies import HeldBodies
+from manylabel_service.api.web.held_bodies import HeldBodies
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.turns import LARGE_BYTES, Turns
 

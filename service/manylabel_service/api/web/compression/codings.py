@@ -1,0 +1,196 @@
+"""The content codings gzip and zstd, bit by bit: how bodies are unpacked, and packed."""
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, NamedTuple, Protocol
+
+from manylabel_service.api.web.problems import Problem
+
+
+def _zstd() -> Any:
+    """Return the module for zstd; None where Python was built without."""
+    try:
+        return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    except ImportError:
+        return None
+
+
+zstd = _zstd()
+
+PORTION_BYTES = 2**16
+"""Unpacked, or packed, at a time: some tenths of a millisecond."""
+
+MAX_WINDOW_BYTES = 2**23
+"""How far back zstd may refer: the memory of a decoder. All encoders for HTTP keep to it (RFC 9659)."""
+
+LEVEL = 1
+"""Answers are packed quickly rather than small: the next levels take twice as long for a tenth less."""
+
+FREE_FRAMES, BYTES_PER_FRAME = 16, 2**10
+"""Frames that a body may have, and how much each further one has to bring: what is all beginnings costs only time."""
+
+_GZIP_BITS = 16 + zlib.MAX_WBITS
+
+
+class _Frame(Protocol):
+    """A decoder of one frame of zstd, or of one member of gzip."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class Packer(Protocol):
+    """A packer makes one body, portion by portion."""
+
+    def pack(self, data: bytes) -> bytes:
+        """Take the next bytes; return what there is to send."""
+
+    def flush(self) -> bytes:
+        """Return what there is to send so that all bytes so far can be read."""
+
+    def end(self) -> bytes:
+        """Return the rest."""
+
+
+class _GzipPacker:
+    def __init__(self) -> None:
+        self._encoder = zlib.compressobj(LEVEL, wbits=_GZIP_BITS)
+        self.pack = self._encoder.compress
+
+    def flush(self) -> bytes:
+        return self._encoder.flush(zlib.Z_SYNC_FLUSH)
+
+    def end(self) -> bytes:
+        return self._encoder.flush()
+
+
+class _ZstdPacker:
+    def __init__(self) -> None:
+        self._encoder = zstd.ZstdCompressor(LEVEL)
+
+    def pack(self, data: bytes) -> bytes:
+        packed: bytes = self._encoder.compress(data)
+        return packed
+
+    def flush(self) -> bytes:
+        packed: bytes = self._encoder.flush(self._encoder.FLUSH_BLOCK)
+        return packed
+
+    def end(self) -> bytes:
+        packed: bytes = self._encoder.flush()
+        return packed
+
+
+class Coding(NamedTuple):
+    """A content coding.
+
+    Attributes
+    ----------
+    name : as headers have it.
+    frame : makes a decoder of one frame.
+    packer : makes a packer of one body.
+    errors : raised where bytes are not of this coding.
+    window_bytes : memory that a decoder may take.
+    """
+
+    name: bytes
+    frame: Callable[[], _Frame]
+    packer: Callable[[], Packer]
+    errors: tuple[type[Exception], ...]
+    window_bytes: int
+
+
+def _codings() -> dict[bytes, Coding]:
+    gzip = Coding(b"gzip", lambda: zlib.decompressobj(_GZIP_BITS), _GzipPacker, (zlib.error,), 2**15)
+    if zstd is None:
+        return {gzip.name: gzip}
+    options = {zstd.DecompressionParameter.window_log_max: MAX_WINDOW_BYTES.bit_length() - 1}
+
+    def frame() -> Any:
+        return zstd.ZstdDecompressor(options=options)
+
+    return {b"zstd": Coding(b"zstd", frame, _ZstdPacker, (zstd.ZstdError,), MAX_WINDOW_BYTES), gzip.name: gzip}
+
+
+CODINGS = _codings()
+"""By name; the one preferred stands first."""
+
+SUPPORTED = ", ".join(name.decode() for name in sorted(CODINGS))
+"""For the header Accept-Encoding of an answer to another one."""
+
+
+@lru_cache(maxsize=256)
+def accepted(header: bytes) -> Coding | None:
+    """Return the coding that a header Accept-Encoding likes best; of those that it likes alike, the first of ours."""
+    weights = dict(_weights(header))
+    liked = [(weights.get(name, weights.get(b"*", 0.0)), coding) for name, coding in CODINGS.items()]
+    weight, coding = max(liked, key=lambda each: each[0])
+    return coding if weight > 0 and weight >= weights.get(b"identity", 0.0) else None
+
+
+def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
+    for each in header.lower().split(b","):
+        name, _, parameter = each.partition(b";")
+        key, _, value = parameter.strip().partition(b"=")
+        try:
+            yield name.strip(), float(value) if key.strip() == b"q" else 1.0
+        except ValueError:
+            yield name.strip(), 0.0
+
+
+class Unpacker:
+    """An unpacker unfolds one body, which may be of several frames.
+
+    Attributes
+    ----------
+    complete : whether the body can end here.
+    """
+
+    def __init__(self, coding: Coding) -> None:
+        self._coding = coding
+        self._frame: _Frame | None = None
+        self._n_frames = self._n_bytes = 0
+
+    @property
+    def complete(self) -> bool:
+        return self._frame is None
+
+    def unpack(self, data: bytes) -> Iterator[bytes]:
+        """Yield what the next bytes of the body unfold to, in portions, some of which may be empty.
+
+        Raises
+        ------
+        Problem
+            malformed_request: they are not of this coding.
+        """
+        while data or self._frame is not None:
+            frame = self._frame or self._begin()
+            try:
+                portion = frame.decompress(data, PORTION_BYTES)
+            except self._coding.errors as error:
+                raise self.damaged(str(error)) from error
+            self._n_bytes += len(portion)
+            data = frame.unused_data if frame.eof else getattr(frame, "unconsumed_tail", b"")
+            if frame.eof:
+                self._frame = None
+            yield portion
+            if not (data or frame.eof or len(portion) == PORTION_BYTES):
+                return
+
+    def _begin(self) -> _Frame:
+        self._n_frames += 1
+        if self._n_frames > FREE_FRAMES + self._n_bytes // BYTES_PER_FRAME:
+            raise self.damaged("it is made of many small parts")
+        self._frame = self._coding.frame()
+        return self._frame
+
+    def damaged(self, detail: str) -> Problem:
+        """Return the problem of a body that is not what it should be."""
+        name = self._coding.name.decode()
+        return Problem("malformed_request", f"the body is not {name}, as its Content-Encoding says: {detail}")

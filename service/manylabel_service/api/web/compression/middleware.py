@@ -1,0 +1,57 @@
+"""The middleware that unpacks the bodies of requests, and packs those of answers."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from manylabel_service.api.web.compression.codings import CODINGS
+from manylabel_service.api.web.compression.packed_answer import PackedAnswer
+from manylabel_service.api.web.compression.unpacked_body import UnpackedBody
+from manylabel_service.api.web.held_bodies import HeldBodies
+
+
+class CompressionMiddleware:
+    """Endpoints see bodies as they were before they were packed, and so do those who wait for answers.
+
+    A request whose coding is not known is left to the endpoint, which refuses it.
+
+    Parameters
+    ----------
+    app : what is surrounded.
+    held : where the memory of decoders is counted.
+    """
+
+    def __init__(self, app: ASGIApp, held: HeldBodies) -> None:
+        self._app = app
+        self._held = held
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        if b"accept-encoding" in headers:
+            send = PackedAnswer(headers[b"accept-encoding"], send).send
+        if b"content-encoding" not in headers:
+            await self._app(scope, receive, send)
+        else:
+            await self._unpacked(scope, receive, send, headers[b"content-encoding"])
+
+    async def _unpacked(self, scope: Scope, receive: Receive, send: Send, name: bytes) -> None:
+        coding = CODINGS.get(name.strip().lower())
+        if coding is None or sum(each == b"content-encoding" for each, _ in scope["headers"]) > 1:
+            await self._app(scope, receive, send)
+            return
+        scope["headers"] = _without_coding(scope["headers"])
+        body = UnpackedBody(coding, receive, self._held)
+        try:
+            await self._app(scope, body.receive, send)
+        finally:
+            body.release()
+
+
+def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a request whose body is unpacked: how long it is will be known at its end."""
+    known = dict(headers)
+    has_body = known.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in known
+    kept = [each for each in headers if each[0] not in _OF_PACKED]
+    return [*kept, (b"transfer-encoding", b"chunked")] if has_body else kept
+
+
+_OF_PACKED = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
+"""Names of headers about the packed body."""
