@@ -128,6 +128,11 @@ class Keyring:
 
     # -- keys -------------------------------------------------------------------------------------
 
+    @property
+    def known(self) -> list[Key]:
+        """The keys that this process knows, those that were revoked among them."""
+        return [holder.key for holder in self._holders.values() if holder is not None]
+
     async def list(self, access: Access) -> list[Key]:
         """Return the keys that a caller may see, the newest first."""
         keys, _ = await self._key_store.changed()

@@ -19,6 +19,8 @@ SLICE_LINES = 64
 
 _MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
 """A series that is of a model; names of models have no quotes."""
+_KEY = b"manylabel_key_"
+"""How series begin that are of a key."""
 
 
 async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
@@ -44,10 +46,12 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
 
 def only(text: bytes, may_see: Callable[[str], bool]) -> bytes:
-    """Return the series of a text that are of no model, or of one whose name a function accepts."""
+    """Return the series of a text that are of no model, or of one whose name a function accepts; none of keys."""
     lines = text.splitlines(keepends=True)
     return b"".join(
-        line for line in lines if (found := _MODEL.search(line)) is None or may_see(found.group(1).decode())
+        line
+        for line in lines
+        if ((found := _MODEL.search(line)) is None or may_see(found.group(1).decode())) and not line.startswith(_KEY)
     )
 
 

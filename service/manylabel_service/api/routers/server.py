@@ -1,7 +1,7 @@
 """/livez, /readyz and /metrics: what a load balancer, Kubernetes and Prometheus ask of a server."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,10 +11,12 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
 from starlette.responses import Response
 
+from manylabel_service.access.key import Key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.access import OPEN, AccessOf, needs
 from manylabel_service.api.web.routes import GuardedRoute, json_answer, problems
+from manylabel_service.clock import now_ms
 from manylabel_service.errors import StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.telemetry.exposition import only
@@ -101,6 +103,7 @@ async def exposition(context: Context) -> bytes:
     gauges.add_jobs(context.jobs.counts())
     for name, n_entries in (await registry.log_lags()).items():
         gauges.add_lag(name, n_entries)
+    gauges.add_keys(context.keyring.known)
     gauges.add_total("ready", registry.ready)
     gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
     gauges.add_total("failed_models", len(registry.failed))
@@ -121,6 +124,8 @@ class _Gauges:
             "score": "Prequential measures.",
             "baseline_score": "Prequential measures of predicting the labels frequent so far.",
             "jobs": "Jobs that are remembered.",
+            "key_age_seconds": "Since a key was made, by its id; of keys that are not revoked.",
+            "key_expires_seconds": "Until a key expires, negative once it has; of those that expire.",
         }
         self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
 
@@ -151,6 +156,16 @@ class _Gauges:
         """Add how many jobs are in each state."""
         for state, count in counts.items():
             self._add("jobs", count, state=state)
+
+    def add_keys(self, keys: Iterable[Key]) -> None:
+        """Add how old keys are, and when they expire."""
+        unix_ms = now_ms()
+        for key in keys:
+            if key.state(unix_ms) == "revoked":
+                continue
+            self._add("key_age_seconds", (unix_ms - key.created_unix_ms) / 1000, key=key.id)
+            if key.expires_unix_ms is not None:
+                self._add("key_expires_seconds", (key.expires_unix_ms - unix_ms) / 1000, key=key.id)
 
     def _add_model(self, replica: HostedModel) -> None:
         name = replica.record.name

@@ -1,0 +1,93 @@
+"""Keys where operators look: in the metrics by their ids, and in the audit with what was done with them."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.service.access.keyed import Keyed, in_seconds
+
+Serve = Callable[..., Any]
+ITEM = {"x": {"a": 1}, "y": ["p"]}
+
+
+def of_keys(text: str) -> dict[str, dict[str, float]]:
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    return {
+        name: {sample.labels["key"]: sample.value for sample in families[f"manylabel_key_{name}_seconds"].samples}
+        for name in ("age", "expires")
+    }
+
+
+def test_the_age_of_every_key_is_shown_and_when_it_expires(keyed: Keyed) -> None:
+    begun = keyed.make(name="begun", scopes=["read"], expires_at=in_seconds(3600))
+    text = keyed.call("get", "/metrics").text
+    shown = of_keys(text)
+    listed = {key["id"]: key for key in keyed.call("get", "/v1/keys").json()["keys"]}
+    assert shown["age"].keys() == {id for id, key in listed.items() if key["state"] != "revoked"}
+    assert all(0 <= age < 600 for age in shown["age"].values())
+    assert 3000 < shown["expires"][begun["id"]] <= 3600
+    (expired,) = [id for id, key in listed.items() if key["state"] == "expired"]
+    assert shown["expires"][expired] < 0
+    assert shown["expires"].keys() == {begun["id"], expired}
+    keyed.call("delete", f"/v1/keys/{begun['id']}")
+    assert begun["id"] not in keyed.call("get", "/metrics").text
+    limited = keyed.make(scopes=["read"], models=["some"])["key"]
+    assert "manylabel_key_age_seconds{" not in keyed.call("get", "/metrics", limited).text
+    secrets = [re.sub(r"^ml_\w{12}_", "", key) for key in (keyed.admin, *keyed.keys.values(), begun["key"])]
+    assert not [secret for secret in secrets if secret in text]
+
+
+def calls(keyed: Keyed, by: str | None = None, **parameters: Any) -> list[dict[str, Any]]:
+    answer = keyed.call("get", "/v1/audit", by, params=parameters)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()["calls"]
+    return found
+
+
+def test_the_audit_says_with_which_key_and_has_every_refusal(serve: Serve) -> None:
+    with serve() as client:
+        check_audit(Keyed(client))
+
+
+def check_audit(keyed: Keyed) -> None:
+    admin = keyed.admin.split("_")[1]
+    after = keyed.call("get", "/v1/audit").json()["after"]
+    keyed.call("post", "/v1/models", json={"name": "watched", "algorithm": "falt"})
+    keyed.call("post", "/v1/models/watched/update", keyed.keys["learn"], json=ITEM)
+    keyed.call("post", "/v1/models/watched/update", keyed.keys["read"], json=ITEM)
+    keyed.call("get", "/v1/models/watched", keyed.keys["other"])
+    for wrong in ("malformed", "unknown", "wrong secret", "revoked", "expired"):
+        keyed.call("get", "/v1/models/watched", keyed.wrong[wrong])
+    keyed.client.get("/v1/models/watched")
+    keyed.client.get("/v1/nowhere")
+    keyed.call("post", "/v1/models/watched/predict", keyed.keys["predict"], json={"x": {"a": 1}})
+    made = keyed.make(name="made", scopes=["read"])
+    keyed.call("delete", f"/v1/keys/{made['id']}")
+    found = [line for line in calls(keyed, after=after) if line["route"] != "/v1/audit"]
+
+    told = [(line["key_id"], line["status"], line["code"]) for line in found]
+    learn, read, other = (keyed.keys[name].split("_")[1] for name in ("learn", "read", "other"))
+    revoked, expired = (keyed.wrong[name].split("_")[1] for name in ("revoked", "expired"))
+    assert told == [
+        (admin, 201, None),
+        (learn, 200, None),
+        (read, 403, "scope_missing"),
+        (other, 403, "model_not_allowed"),
+        *[(None, 401, "key_invalid")] * 3,
+        (revoked, 401, "key_invalid"),
+        (expired, 401, "key_invalid"),
+        (None, 401, "key_required"),
+        (admin, 201, None),
+        (admin, 204, None),
+    ]
+    assert [line["target"] for line in found[-2:]] == [made["id"], made["id"]]
+    assert [line["key_id"] for line in calls(keyed, key=learn)] == [learn]
+    texts = json.dumps(found)
+    assert not [key for key in (keyed.admin, *keyed.keys.values(), made["key"]) if key[16:] in texts]
+
+    limited = keyed.make(scopes=["admin"], models=["watched"])["key"]
+    seen = calls(keyed, limited)
+    assert seen
+    assert {line["model"] for line in seen} == {"watched"}, "an admin of some models sees the calls about those"
