@@ -9,7 +9,7 @@ BIN := .venv/bin
 TEST_PROCESSES ?= 3
 INSTALLED := .venv/installed
 
-.PHONY: demo test types compiled test-long test-label-studio test-open-inference format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
+.PHONY: demo test types compiled test-long test-label-studio test-open-inference test-openapi fuzz format bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check clean
 
 demo: $(INSTALLED)
 	$(BIN)/manylabel demo
@@ -94,4 +94,4 @@ $(INSTALLED): pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf .venv .venv-label-studio .venv-open-inference .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .venv-label-studio .venv-open-inference .venv-openapi .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
