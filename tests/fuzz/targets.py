@@ -1,5 +1,6 @@
 """What is fuzzed: each target reads bytes, and may refuse them by its own errors only."""
 
+import asyncio
 import contextlib
 import hashlib
 import io
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import ValidationError
 from tests.fuzz.sealed import EXAMPLES, dataset, model, predictor
 
 from manylabel_core.datasets import BadDataset, read_dataset
@@ -19,11 +21,15 @@ from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.records.encoder import RecordEncoder
 from manylabel_core.records.text import TextSettings
 from manylabel_core.state import DamagedState, State
-from manylabel_service.api.translation.from_json import to_example
+from manylabel_service.api.schemas import InferRequest
+from manylabel_service.api.translation.from_json import record_features, to_example
+from manylabel_service.api.translation.inference import to_examples
 from manylabel_service.api.translation.line_reader import Splitter
+from manylabel_service.api.translation.tensors import split
 from manylabel_service.api.web.bodies import json_value
 from manylabel_service.api.web.multipart import Multipart
 from manylabel_service.api.web.problems import Problem
+from manylabel_service.api.web.validation import Path as Place
 from manylabel_service.errors import UnreadableEntry
 from manylabel_service.label_studio.config import ConfigRefused, read_config
 from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
@@ -110,6 +116,26 @@ def _lines(data: bytes) -> object:
     return read
 
 
+def _inference(data: bytes) -> object:
+    """Read a request of the Open Inference Protocol: JSON to the first line end, then binary data."""
+    raw, _, binary = data.partition(b"\n")
+    asked = InferRequest.model_validate(json_value(raw, "the body"))
+    tensors = split(asked.inputs, memoryview(binary))
+
+    def convert(item: Any, at: Place) -> Any:
+        return record_features(item["x"], at, 10_000, _ENCODER)
+
+    return asyncio.run(to_examples(tensors, convert, 1_000, 1_000)).values
+
+
+INFERENCE = [
+    b'{"inputs": [{"name": "x", "shape": [2, 2], "datatype": "FP32", "data": [[1, 2], [3, 4]]}], "id": "7"}\n',
+    b'{"inputs": [{"name": "x", "shape": [1, 2], "datatype": "INT16", "parameters": {"binary_data_size": 4}}]}\nabcd',
+    b'{"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": 6}}]}\n'
+    b"\x02\x00\x00\x00{}",
+]
+
+
 def _multipart(data: bytes) -> object:
     parts = Multipart(b"xyz", ("data", "meta"))
     return [parts.feed(data[begin : begin + 11]) for begin in range(0, len(data), 11)]
@@ -163,6 +189,7 @@ TARGETS: dict[str, Target] = {
     "csv": Target(_dataset("csv", **_TABLE), (BadDataset,), [CSV]),
     "tsv": Target(_dataset("tsv", label_columns=1), (BadDataset,), [b"a\tb\ty\n1\tx\t0\n2\t\t1\n"]),
     "lines": Target(_lines, (), [NDJSON]),
+    "inference": Target(_inference, (Problem, ValidationError), INFERENCE),
     "multipart": Target(_multipart, (Problem,), [MULTIPART]),
     "label_config": Target(lambda data: read_config(data.decode("utf-8", "replace")), (ConfigRefused,), [LABEL_CONFIG]),
     "log_entry": Target(decode, (UnreadableEntry,), _entries()),

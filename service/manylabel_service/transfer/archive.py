@@ -6,6 +6,7 @@ written; nothing of one is believed that does not match its manifest.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -147,8 +148,13 @@ class ArchiveReader:
                 return file.read(most + 1)
         if self._zip.getinfo(name).compress_type != zipfile.ZIP_STORED:
             raise ValueError("it is compressed")
-        with self._zip.open(name) as member:
-            return member.read(most + 1)
+        try:
+            with self._zip.open(name) as member:
+                return member.read(most + 1)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise ValueError("it begins before the file") from error
 
 
 def _remove(path: Path) -> None:

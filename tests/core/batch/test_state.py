@@ -137,3 +137,10 @@ def test_an_unfitted_learner_has_no_state():
 def test_the_arrays_alone_can_be_had():
     model = M3L().fit(X, Y)
     assert set(model.state()) == {"coef_", "intercept_", "threshold_", "curves_", "classes_"}
+
+
+def test_a_state_without_its_fitted_attributes_is_refused():
+    state = State.from_bytes(M3L().fit(X, Y).to_bytes())
+    header = {**state.header, "model": {k: v for k, v in state.header["model"].items() if k != "duality_gap_"}}
+    with pytest.raises(DamagedState, match="lacks duality_gap_"):
+        M3L.from_bytes(State(state.arrays, header).to_bytes())
